@@ -16,6 +16,7 @@ from agent_local.discord.limits import RateLimits
 from agent_local.discord.server import DiscordStandIn
 from agent_local.discord.world import messages
 from agent_local.discord.world.worlds import small_world
+from benchmarks.chat import Chat
 from benchmarks.driven_clock import DrivenClock
 from benchmarks.lines import arguments, serve
 from benchmarks.tags import tag_in, tagged
@@ -34,8 +35,9 @@ CROWD = ("say", "answers", "posts", "react", "take_back", "use")
 class Crowd:
     """People who write, and a record of the bots' answers by tag."""
 
-    def __init__(self, server: DiscordStandIn) -> None:
+    def __init__(self, server: DiscordStandIn, varied: bool) -> None:
         self._server = server
+        self._chat = Chat(2) if varied else None
         self._sent: dict[int, float] = {}
         self._answers: dict[int, list[dict[str, Any]]] = defaultdict(list)
         self._missing: set[int] = set()
@@ -56,10 +58,13 @@ class Crowd:
             self._answers[tag].append(answer)
             self._missing.discard(tag)
 
+    def line(self, number: int) -> str:
+        return CHATTER[number % len(CHATTER)] if self._chat is None else self._chat.text(len(CHATTER[0]))
+
     async def say(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Post lines: {person, channel}, with {bot, tag} for a mention."""
         for number, line in enumerate(lines):
-            text = CHATTER[(line.get("tag", 0) + number) % len(CHATTER)]
+            text = self.line(line.get("tag", 0) + number)
             if "bot" in line:
                 bot = self._server.world.app(line["bot"]).user.id
                 text = f"<@{bot}> {tagged(line['tag'])}: {text}"
@@ -119,7 +124,7 @@ class Switches:
 
 
 async def run(given: Mapping[str, Any]) -> None:
-    """`given`: channels, people, history (messages in each channel before the start)."""
+    """`given`: channels, people, history (messages in each channel before the start), varied (texts)."""
     clock = DrivenClock()
     world = small_world(
         {key: (name, f"token-{key}") for key, name in NAMES.items()},
@@ -128,11 +133,11 @@ async def run(given: Mapping[str, Any]) -> None:
         clock=clock,
     )
     async with DiscordStandIn(world) as server:
+        crowd, switches = Crowd(server, given["varied"]), Switches(server)
         for channel in world.guild.channels.values():
             for number in range(given["history"]):
                 person = f"person-{number % given['people']}"
-                await server.say(person, channel.id, CHATTER[number % len(CHATTER)])
-        crowd, switches = Crowd(server), Switches(server)
+                await server.say(person, channel.id, crowd.line(number))
         hello = {
             "api_base": server.api_base,
             "channels": {channel.name: channel.id for channel in world.guild.channels.values()},

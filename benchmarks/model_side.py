@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.chat import Chat
 from benchmarks.lines import arguments, serve
 from benchmarks.tags import tag_in, tagged
 from tests.support.models.model_server import PREFIXES, ModelServer
@@ -24,17 +25,20 @@ class Models:
     def __init__(self) -> None:
         self._delay = 0.0
         self._silent = False
+        self._chat: Chat | None = None
         self.server = ModelServer(self._answer)
 
     def _answer(self, request: ModelRequest) -> Answer:
         if self._silent:
             return Answer(text=json.dumps({"skip": True}), delay=self._delay)
         tag = tag_in(request.tail)
-        text = SPEECH if tag is None else f"{tagged(tag)}: {SPEECH}"
+        speech = SPEECH if self._chat is None else self._chat.text(len(SPEECH))
+        text = speech if tag is None else f"{tagged(tag)}: {speech}"
         return Answer(text=json.dumps({"skip": False, "text": text}), delay=self._delay)
 
-    async def behave(self, delay: float = 0.0, silent: bool = False) -> None:
-        self._delay, self._silent = delay, silent
+    async def behave(self, delay: float = 0.0, silent: bool = False, varied: bool = False) -> None:
+        """`varied`: each answer has a text of its own."""
+        self._delay, self._silent, self._chat = delay, silent, Chat(1) if varied else None
 
     async def requests(self) -> list[dict[str, Any]]:
         """Return [{tag, provider, at, characters}] in the order of arrival, since the last call."""

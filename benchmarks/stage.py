@@ -188,13 +188,21 @@ class Bench:
 
     @asynccontextmanager
     async def stage(
-        self, name: str, *, channels: int = 1, people: int = 1, history: int = 0, delay: float = 0.0
+        self,
+        name: str,
+        *,
+        channels: int = 1,
+        people: int = 1,
+        history: int = 0,
+        delay: float = 0.0,
+        varied: bool = False,
     ) -> AsyncIterator[Stage]:
-        """Start stand-ins. `history`: messages in each channel; `delay`: seconds that a model takes."""
+        """Start stand-ins. `history`: messages in each channel; `delay`: seconds that a model takes; `varied`:
+        each message and answer has a text of its own."""
         folder = self.folder / name
         folder.mkdir()
-        world = {"channels": channels, "people": people, "history": history}
+        world = {"channels": channels, "people": people, "history": history, "varied": varied}
         async with AsyncExitStack() as stack:
             discord = await stack.enter_async_context(child("discord_side", world, folder))
-            models = await stack.enter_async_context(child("model_side", {"delay": delay}, folder))
+            models = await stack.enter_async_context(child("model_side", {"delay": delay, "varied": varied}, folder))
             yield Stage(discord, models, folder, history, self.profiles)

@@ -33,9 +33,10 @@ from benchmarks.table import Row
 HOURS = 24
 HOUR = 3600.0
 SETTLED = 8  # hours until caches and windows are as full as they get
-CHANNELS, PEOPLE, HISTORY = 6, 10, 60
+CHANNELS, PEOPLE = 6, 10
+HISTORY = 400  # messages a channel: as many as a transcript keeps
 MENTIONS, REACTIONS, DELETIONS = 8, 4, 1  # an hour
-CONVERSING = 3  # channels an hour
+CONVERSING = 4  # channels an hour
 FORGETTING_HOUR = 12
 SHORT_LIVED = 120  # seconds: keys that are renewed or expire while we measure
 WITHIN = 120.0  # seconds for what must happen in an hour of the day
@@ -174,7 +175,8 @@ async def day(bench: Bench) -> list[Row]:
     """Live through the hours; `--quick` has as many with less in each."""
     page = Page(free_port("127.0.0.1", 8988))
     async with AsyncExitStack() as stack:
-        stage = await stack.enter_async_context(bench.stage("day", channels=CHANNELS, people=PEOPLE, history=HISTORY))
+        surroundings = bench.stage("day", channels=CHANNELS, people=PEOPLE, history=HISTORY, varied=True)
+        stage = await stack.enter_async_context(surroundings)
         program = await stack.enter_async_context(stage.settled_program(**_settings(page.port)))
         redis = await stack.enter_async_context(_redis(stage.data_dir))
         await stack.enter_async_context(page.open())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import random
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -45,6 +44,7 @@ from agent_store.database import connect
 from agent_store.forgetting import id_at
 from agent_store.recorder import Recorder
 from agent_store.retention import Ages
+from benchmarks.chat import Chat
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 CHANNELS = tuple(range(1, 7))
@@ -54,23 +54,16 @@ WINDOW = range(40, 81)  # messages: a window grows until it is cut
 SYSTEM = 4800  # characters of persona, theme and contract, as local mode's
 SCHEMA = 1700  # characters of the answer's form
 MESSAGE = 120  # characters, on average
-VOCABULARY = 3000  # words; compresses about as English chat does, to a third
 
 
-class Chat:
-    """Texts for a channel. The same seed gives the same texts."""
+class Channels:
+    """What is said, and what each bot's prompt always has."""
 
     def __init__(self, seed: int) -> None:
-        self._rng = random.Random(seed)
-        letters = "etaoinshrdlucmfwypvbgk"
-        self._words = ["".join(self._rng.choices(letters, k=self._rng.randint(2, 9))) for _ in range(VOCABULARY)]
-        self._weights = [1 / (rank + 8) for rank in range(VOCABULARY)]
-        self.system = {agent: self.text(SYSTEM) for agent in AGENTS}
-        self.schema = self.text(SCHEMA)
-        self.lines = {channel: [self.text(MESSAGE) for _ in range(WINDOW.stop)] for channel in CHANNELS}
-
-    def text(self, characters: int) -> str:
-        return " ".join(self._rng.choices(self._words, self._weights, k=max(1, characters // 5)))[:characters]
+        self.chat = Chat(seed)
+        self.system = {agent: self.chat.text(SYSTEM) for agent in AGENTS}
+        self.schema = self.chat.text(SCHEMA)
+        self.lines = {channel: [self.chat.text(MESSAGE) for _ in range(WINDOW.stop)] for channel in CHANNELS}
 
 
 @dataclass
@@ -92,15 +85,15 @@ class TurnTexts:
 class Day:
     """`now` is the driven clock."""
 
-    chat: Chat = field(default_factory=lambda: Chat(1))
+    said: Channels = field(default_factory=lambda: Channels(1))
     now: float = BEGIN
     made: int = 0
 
     def turn(self, number: int) -> tuple[TurnRecord, TurnTexts]:
         agent, channel = AGENTS[number % len(AGENTS)], CHANNELS[number // 30 % len(CHANNELS)]
         turn_id, message = f"i{number:08x}-{agent}", id_at(self.now) + number % 4_000_000
-        lines = self.chat.lines[channel]
-        line = self.chat.text(MESSAGE * 2)
+        lines = self.said.lines[channel]
+        line = self.said.chat.text(MESSAGE * 2)
         lines.append(line)
         del lines[: max(0, len(lines) - WINDOW.stop)]
         seen = lines[-WINDOW[number % len(WINDOW)] :]
@@ -132,10 +125,10 @@ class Day:
             **values,
             n=0,
             model="anthropic/a-model",
-            system=self.chat.system[agent],
+            system=self.said.system[agent],
             history=history,
             text="Answer now.",
-            options={"schema": self.chat.schema},
+            options={"schema": self.said.schema},
             completion=line,
             quoted=quoted,
         )
