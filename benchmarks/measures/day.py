@@ -40,7 +40,7 @@ CONVERSING = 4  # channels an hour
 FORGETTING_HOUR = 12
 SHORT_LIVED = 120  # seconds: keys that are renewed or expire while we measure
 WITHIN = 120.0  # seconds for what must happen in an hour of the day
-PAGE_BYTES = 4096
+OF_PROMPTS = "(name LIKE '%words%' OR name LIKE 'quotes%')"  # tables and indexes
 MOST_GROWTH = 5.0  # MB in the hours after SETTLED: caches with a bound that a day does not reach fill up
 SHOWN_TYPES = 4
 # KEYS none; ARGV: milliseconds by which the keys expire sooner, the least remaining time of those that do
@@ -217,10 +217,8 @@ def _one_number(file: Path, query: str) -> int:
 def _rows(hours: Sequence[Hour], file: Path, events: Mapping[str, int]) -> list[Row]:
     early, late = hours[SETTLED - 1], hours[-1]
     turns, since = late.turns, late.turns - early.turns
-    prompts = _one_number(file, "SELECT sum(length(data)) FROM words")
-    free = _one_number(file, "SELECT freelist_count FROM pragma_freelist_count")
-    pages = _one_number(file, "SELECT page_count FROM pragma_page_count")
-    rest = (pages - free) * PAGE_BYTES - prompts
+    prompts = _one_number(file, f"SELECT sum(pgsize) FROM dbstat WHERE {OF_PROMPTS}")
+    rest = _one_number(file, f"SELECT sum(pgsize) FROM dbstat WHERE NOT {OF_PROMPTS}")
     grown = Counter(late.types)
     grown.subtract(early.types)
     most = ", ".join(f"{name} {count:+}" for name, count in grown.most_common(SHOWN_TYPES))
@@ -235,13 +233,21 @@ def _rows(hours: Sequence[Hour], file: Path, events: Mapping[str, int]) -> list[
         ),
         Row(metric="objects", value=sum(grown.values()), note=f"more than at hour {SETTLED}; most: {most}"),
         Row(metric="tasks", value=late.tasks - early.tasks, note=f"more, of {late.tasks}"),
-        Row(metric="open files", value=late.open_files - early.open_files, note=f"more, of {late.open_files}"),
+        Row(
+            metric="open files",
+            value=late.open_files - early.open_files,
+            note=f"more, of {late.open_files}; connections are opened as needed, up to a bound",
+        ),
         Row(
             metric="Redis, bytes a turn",
             value=(late.redis - early.redis) / since,
             note=f"{late.redis / MEGABYTE:.1f} MB at the end; turns of seven days are kept",
         ),
-        Row(metric="record, bytes of a prompt", value=prompts / turns, note="compressed, by recorded turn"),
+        Row(
+            metric="record, bytes of a prompt",
+            value=prompts / turns,
+            note="compressed, with what it quotes and indexes",
+        ),
         Row(
             metric="record, bytes of a turn without it",
             value=rest / turns,
