@@ -40,7 +40,7 @@ CONVERSING = 4  # channels an hour
 FORGETTING_HOUR = 12
 SHORT_LIVED = 120  # seconds: keys that are renewed or expire while we measure
 WITHIN = 120.0  # seconds for what must happen in an hour of the day
-OF_PROMPTS = "(name LIKE '%words%' OR name LIKE 'quotes%')"  # tables and indexes
+PROMPT_BYTES = "SELECT sum(pgsize) FROM dbstat WHERE name LIKE '%words%' OR name LIKE 'quotes%'"  # and indexes
 MOST_GROWTH = 5.0  # MB in the hours after SETTLED: caches with a bound that a day does not reach fill up
 SHOWN_TYPES = 4
 # KEYS none; ARGV: milliseconds by which the keys expire sooner, the least remaining time of those that do
@@ -217,8 +217,8 @@ def _one_number(file: Path, query: str) -> int:
 def _rows(hours: Sequence[Hour], file: Path, events: Mapping[str, int]) -> list[Row]:
     early, late = hours[SETTLED - 1], hours[-1]
     turns, since = late.turns, late.turns - early.turns
-    prompts = _one_number(file, f"SELECT sum(pgsize) FROM dbstat WHERE {OF_PROMPTS}")
-    rest = _one_number(file, f"SELECT sum(pgsize) FROM dbstat WHERE NOT {OF_PROMPTS}")
+    prompts = _one_number(file, PROMPT_BYTES)
+    rest = _one_number(file, "SELECT sum(pgsize) FROM dbstat") - prompts
     grown = Counter(late.types)
     grown.subtract(early.types)
     most = ", ".join(f"{name} {count:+}" for name, count in grown.most_common(SHOWN_TYPES))
