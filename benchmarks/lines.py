@@ -1,7 +1,7 @@
 """Control of a measured process: a line of JSON in, a line of JSON out.
 
 The first line out says that the process is ready. The process ends with its standard input, so it never outlives the
-one that started it. A command that raises ends the process, with the traceback in its log.
+one that started it. The clock of a process may be moved on by such a command. A command that raises ends the process, with the traceback in its log.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -42,3 +43,16 @@ async def _standard_input() -> asyncio.StreamReader:
     reader = asyncio.StreamReader(limit=LONGEST_LINE)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     return reader
+
+
+class DrivenClock:
+    """Called, returns unix seconds: the time that really passes, and what it was moved on by: a day within minutes."""
+
+    def __init__(self) -> None:
+        self._moved_on = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self._moved_on
+
+    async def move_on(self, seconds: float) -> None:
+        self._moved_on += seconds

@@ -44,7 +44,7 @@ from agent_store.database import connect
 from agent_store.forgetting import id_at
 from agent_store.recorder import Recorder
 from agent_store.retention import Ages
-from benchmarks.chat import Chat
+from benchmarks.texts import Chat
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 CHANNELS = tuple(range(1, 7))
