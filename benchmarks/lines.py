@@ -1,7 +1,8 @@
 """Control of a measured process: a line of JSON in, a line of JSON out.
 
 The first line out says that the process is ready. The process ends with its standard input, so it never outlives the
-one that started it. The clock of a process may be moved on by such a command. A command that raises ends the process, with the traceback in its log.
+one that started it. A command that raises ends the process, with the traceback in its log. The clock of a process may
+be moved on by a command.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from benchmarks.monitor import StallMonitor
 from benchmarks.processes import Broken
 from benchmarks.stage import Bench, NotHere
 from benchmarks.table import Row, percentile, render, shown
-from benchmarks.tags import tag_in, tagged
+from benchmarks.texts import tag_in, tagged
 from benchmarks.way import instruction, mention, stays, way
 from tests.support.doubles import MemoryLedger, TextChannel
 
