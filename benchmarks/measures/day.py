@@ -63,7 +63,7 @@ return moved
 
 @dataclass(frozen=True)
 class Hour:
-    """What there was at the end of an hour. Sizes in bytes; `turns` in the record so far."""
+    """The state at the end of an hour. Sizes in bytes; `turns` in the record so far."""
 
     memory: float
     redis: int

@@ -57,7 +57,7 @@ MESSAGE = 120  # characters, on average
 
 
 class Channels:
-    """What is said, and what each bot's prompt always has."""
+    """The channels' messages, and the constant part of each bot's prompt."""
 
     def __init__(self, seed: int) -> None:
         self.chat = Chat(seed)

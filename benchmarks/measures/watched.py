@@ -1,4 +1,4 @@
-"""What the record and the console, with a page open, add to a turn: the same turns without both, with the record, with
+"""The cost of record and console, with a page open, for a turn: the same turns without both, with the record, with
 both, in alternation."""
 
 from __future__ import annotations
