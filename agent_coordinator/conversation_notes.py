@@ -1,8 +1,8 @@
-"""Note conversations for the record, when they begin and when they end."""
+"""Note conversations for the record: when they begin, when their starter names the topic, and when they end."""
 
 from __future__ import annotations
 
-from agent_coordinator.events import ConversationEnded, ConversationStarted, Event
+from agent_coordinator.events import ConversationEnded, ConversationStarted, Event, TurnTaken
 from agent_protocol.record.entries import ConversationNote
 from agent_protocol.record.writer import Notes
 
@@ -12,6 +12,7 @@ class ConversationNotes:
 
     def __init__(self, record: Notes) -> None:
         self._record = record
+        self._without_topic: dict[str, ConversationNote] = {}  # running ones, by id
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -25,7 +26,12 @@ class ConversationNotes:
                     started_at=event.started_at,
                 )
                 self._record.note(note)
+                if note.topic is None:
+                    self._without_topic[note.id] = note
+            case TurnTaken(conversation_id=running, result=result) if running in self._without_topic and result.topic:
+                self._record.note(self._without_topic.pop(running).model_copy(update={"topic": result.topic}))
             case ConversationEnded(report):
+                self._without_topic.pop(report.conversation_id, None)
                 note = ConversationNote(
                     id=report.conversation_id,
                     channel_id=report.channel_id,

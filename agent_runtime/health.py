@@ -23,12 +23,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from agent_config import SettingsError, load_settings, process_environment
 
 HOST = "127.0.0.1"
+OWN_NAMES = ("localhost", HOST)
 PATHS = {"live": "/healthz", "ready": "/readyz"}
 ASK_SECONDS = 3.0
 ASK_AGAIN_SECONDS = 0.5
@@ -94,10 +97,22 @@ def _app(read_health: Callable[[], Health]) -> web.Application:
         }
         return web.json_response(body, status=200 if health.ready else 503)
 
-    app = web.Application()
+    app = web.Application(middlewares=[_only_by_own_name])
     app.router.add_get(PATHS["live"], live)
     app.router.add_get(PATHS["ready"], ready)
     return app
+
+
+@web.middleware
+async def _only_by_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse what a foreign page asks by a name of its own that leads to this machine (DNS rebinding)."""
+    try:
+        name = urlsplit(f"//{request.host}").hostname
+    except ValueError:
+        name = None
+    if name not in OWN_NAMES:
+        return web.json_response({"error": "ask for localhost or 127.0.0.1"}, status=403)
+    return await handler(request)
 
 
 def ask(port: int, question: str) -> int:

@@ -68,9 +68,10 @@ CONVERSATION = insert(
     "conversations",
     "id, channel_id, theme, starter, topic, policy, started_at, ended_at, ended_because, rounds, messages, skips,"
     " cost_usd",
-    "(id) DO UPDATE SET topic = excluded.topic, ended_at = excluded.ended_at, ended_because = excluded.ended_because,"
+    "(id) DO UPDATE SET topic = coalesce(excluded.topic, topic), ended_at = excluded.ended_at,"
+    " ended_because = excluded.ended_because,"
     " rounds = excluded.rounds, messages = excluded.messages, skips = excluded.skips, cost_usd = excluded.cost_usd"
-    " WHERE excluded.ended_at IS NOT NULL",
+    " WHERE conversations.ended_at IS NULL OR excluded.ended_at IS NOT NULL",
 )
 REACTION = insert("reactions", "message_id, user_id, emoji, at")
 NO_REACTION = "DELETE FROM reactions WHERE message_id = ? AND user_id = ? AND emoji = ?"

@@ -134,7 +134,7 @@ class PostWords(Entry):
 
 
 class ConversationNote(Entry):
-    """A conversation of the agents that began (without `ended_at`) or ended (with all fields)."""
+    """A conversation of the agents that began or got its topic (without `ended_at`), or ended (with all fields)."""
 
     id: str
     channel_id: int

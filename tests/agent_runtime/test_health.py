@@ -48,6 +48,19 @@ async def test_a_record_that_cannot_be_written_is_in_the_body_and_the_bots_are_r
         assert (response.status, (await response.json())["record"]) == (200, "record.db: the disk is full")
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("localhost", 200), ("127.0.0.1:1", 200), ("bots.example", 403), ("127.0.0.1.bots.example", 403)],
+)
+async def test_a_foreign_page_that_leads_its_name_to_this_machine_reads_nothing(port, host, status):
+    async with (
+        serving_health(port, lambda: Health(("claude",), bus=True)),
+        aiohttp.ClientSession() as client,
+        client.get(f"http://127.0.0.1:{port}/readyz", headers={"Host": host}) as response,
+    ):
+        assert response.status == status
+
+
 async def test_without_a_port_nothing_is_served_and_a_taken_one_is_a_warning(port, caplog):
     async with serving_health(0, lambda: Health((), bus=True)):
         pass
