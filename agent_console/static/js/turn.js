@@ -45,7 +45,7 @@ function heading(turn) {
     h("div", null, h("h1", null, agentName(turn.agent)), h("span", { class: "muted" }, dateTime(turn.at))),
     outcomeChip(turn),
     h("div", { class: "row" },
-      turn.conversation_id && h("a", { class: "button", href: conversationAddress(turn.conversation_id) }, "Conversation"),
+      turn.conversation && h("a", { class: "button", href: conversationAddress(turn.conversation.id) }, "Conversation"),
       h("a", { class: "button", href: `#/live/${turn.channel.id}` }, "Live"),
       turn.posts[0]?.link && h("a", { class: "button", href: turn.posts[0].link, target: "_blank", rel: "noopener noreferrer" }, "In Discord")));
 }
@@ -55,7 +55,7 @@ function summary(turn) {
   const talk = turn.conversation;
   return card("What called it",
     h("p", null, agentChip(turn.agent), " ", h("span", { title: turn.asked_by && `person ${turn.asked_by}` }, calledBy(turn)), " in ", channelLink(turn.channel.id), did && ` and ${did}`, "."),
-    talk && h("p", null, "Conversation: ", h("a", { href: conversationAddress(talk.id) }, talk.topic || `${talk.theme}, without a topic`), h("span", { class: "muted" }, ` (${talk.theme}, round ${turn.round || 1} of ${talk.rounds})`)),
+    talk && h("p", null, "Conversation: ", h("a", { href: conversationAddress(talk.id) }, talk.topic || `${talk.theme}, without a topic`), h("span", { class: "muted" }, ` (${talk.theme}, round ${turn.round || 1}${talk.ended_at ? ` of ${talk.rounds}` : ""})`)),
     turn.asked_message_id && h("p", null, "The message that called it: ", message(turn.asked_link, turn.asked_message_id, turn.asked_text), "."),
     turn.reacted_to && h("p", null, "It reacted to the message ", message(turn.reacted_link, turn.reacted_to, turn.reacted_text), "."),
     turn.reason_text && h("p", null, h("b", null, turn.outcome === "posted" ? "It did not do all: " : "Why: "), turn.reason_text, "."));
