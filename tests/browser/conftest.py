@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -83,7 +83,7 @@ class Watch:
 
         page.on("dialog", dialog)
         page.on("pageerror", lambda error: self.seen.append(f"an error: {error}"))
-        page.on("console", lambda line: line.type == "error" and self.seen.append(f"console: {line.text}"))
+        page.on("console", lambda line: line.type == "error" and self.seen.append(_shown(line)))
         page.on("request", lambda request: self._note_request(page, request.url))
 
     def _note_request(self, page: Page, url: str) -> None:
@@ -92,6 +92,10 @@ class Watch:
 
     def problems(self) -> list[str]:
         return [line for line in self.seen if not any(part in line for part in self.allowed)]
+
+
+def _shown(line: ConsoleMessage) -> str:
+    return f"console: {line.text} ({line.location.get('url', '')})"
 
 
 OpenPage = Callable[..., "Page"]

@@ -60,7 +60,7 @@ async def test_a_bot_whose_intents_or_token_are_refused_is_named_and_not_tried_a
     async with flow(tmp_path) as f:
         f.world.app("grok").message_content = False
         async with f.running(**PAIR) as runtime:
-            assert "grok is offline: its Message Content Intent is off" in caplog.text
+            await until(lambda: "grok is offline: its Message Content Intent is off" in caplog.text)
             await asked(f, "claude")
             logins = f.discord.counts["GET /users/@me"]
             await f.discord.drop_gateway("claude", 4004)  # its token is revoked
