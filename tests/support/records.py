@@ -35,8 +35,6 @@ MODELS = {
 
 PICTURE_MODELS = {"gemini": "google/gemini-3.1-flash-image", "grok": "xai/grok-imagine-image"}
 PICTURE_USD = 0.02
-PICTURE_USD = 0.02
-PICTURE_USD = 0.02
 CHANNELS = {
     1_200_000_000_000_000_001: "casual",
     1_200_000_000_000_000_002: "debate",
