@@ -31,6 +31,7 @@ from agent_protocol.wire.messages import TurnNotice
 from agent_protocol.wire.reading import read
 
 LOOK_EVERY = 2.0  # seconds between two reads of the situation
+LOOK_PAUSE = 0.5  # seconds at least: reading it at each of many turns would hold the turns up
 REREAD_FROM = 25  # changed messages of a channel at once
 SPARE_SECONDS = 30.0  # that a turn may last beyond its time
 
@@ -114,6 +115,7 @@ class LiveFeed:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._look_every):
                     await self._look.wait()
+                    await asyncio.sleep(LOOK_PAUSE)
             self._look.clear()
 
     def _show_situation(self) -> None:
