@@ -28,7 +28,7 @@ async def test_a_turn_is_in_the_record_with_its_words_until_its_question_is_dele
             asked = f"{f.world.user('Alice').id}"
             assert rows("SELECT id, outcome, asked_by FROM turns") == [(f"m{question['id']}", "posted", int(asked))]
             assert rows("SELECT message_id, text FROM posts") == [(int(post["id"]), "Milk first.")]
-            assert rows("SELECT thinking > 0, posting > 0 FROM turns") == [(1, 1)]
+            assert rows("SELECT model_seconds > 0, posting_seconds > 0 FROM turns") == [(1, 1)]
             assert rows("SELECT count(*) FROM calls WHERE cost_usd > 0") == [(1,)]
             assert rows("SELECT author_id FROM quotes") == [(int(asked),)]
             await f.discord.delete("casual", question["id"])
