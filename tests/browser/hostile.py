@@ -171,10 +171,11 @@ async def main(folder: Path) -> None:
                 use_default_redis=False,
             )
             async with running(setup) as runtime:
+                runtime.stopping.on_signals()
                 await runtime.wait_online()
                 await misbehave(discord, runtime)
                 print(runtime.console, flush=True)
-                await asyncio.to_thread(sys.stdin.read)
+                await runtime.stop.wait()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.browser.conftest import OpenPage, Program
+from tests.browser.conftest import PATIENCE, OpenPage, Program
 from tests.browser.hostile import PAYLOAD, TAG
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 
 def settled(page: Page) -> None:
-    page.locator("main .page").wait_for()
+    """Wait until the page of the address is shown, with what it loads."""
+    from playwright.sync_api import expect
+
+    expect(page.locator("#main")).to_have_attribute("data-address", page.evaluate("location.hash"), timeout=PATIENCE)
     page.wait_for_load_state("networkidle")
 
 

@@ -54,6 +54,7 @@ async function route() {
     fill(main, failure(error));
   } finally {
     clearTimeout(slow);
+    if (mine === shown) main.dataset.address = location.hash; // which page `main` has, for tests
   }
 }
 
