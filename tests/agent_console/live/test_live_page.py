@@ -20,6 +20,7 @@ from support.redis_server import RedisServer
 from agent_console.api.live import PAGE
 from agent_console.live.channels import Channel, File, Message, NotSaid, Picture, Reaction, Upload
 from agent_console.live.feed import REREAD_FROM
+from agent_console.live.situation import Situation
 from agent_console.live.thinking import Thinking
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.coordination.schedule import Slot
@@ -258,3 +259,31 @@ async def test_the_page_knows_who_thinks_what_runs_and_when_the_next_conversatio
     running = found["conversations"]["11"]
     assert (running["round"], running["speaker"], running["coming"]) == (2, "grok", ["claude"])
     assert running["topic"] == "tea"
+
+
+async def test_many_turns_at_once_make_an_open_page_read_redis_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, read = 0, Situation.read
+
+    async def counted(situation: Situation) -> None:
+        nonlocal reads
+        reads += 1
+        await read(situation)
+
+    monkeypatch.setattr(Situation, "read", counted)
+    with RedisServer() as redis:
+        async with RedisLink(redis.url) as link:
+            parts = console_parts(link, live=FakeChannels(DEBATE), clock=lambda: 1_000_000.0)
+            bus = asyncio.create_task(parts.bus.run())
+            async with client_of(parts) as client:
+                await parts.bus.ready.wait()
+                stream = await opened(client)
+                thinking = 0
+                for number in range(40):
+                    began = TurnNotice(
+                        agent_name="grok", turn_id=f"{number}", channel_id=11, state="began", at=1_000_000.0
+                    )
+                    await parts.bus.publish(keys.COORDINATOR_TURNS, began)
+                    while thinking <= number:  # the page hears of each at once
+                        thinking = len((await read_event(stream, "situation"))[1]["thinking"])
+            bus.cancel()
+    assert reads < 10
