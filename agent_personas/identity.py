@@ -52,14 +52,21 @@ def _rgb(text: Any) -> int:
     return int(match[1], 16)
 
 
+def _separated(text: Any) -> tuple[str, ...]:
+    """ "ships, the sea" → ("ships", "the sea")."""
+    return tuple(dict.fromkeys(filter(None, (part.strip() for part in str(text).split(",")))))
+
+
 _Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
+_Subject = Annotated[str, Field(max_length=60), AfterValidator(_one_line)]
 
 
 class IdentityCard(BaseModel):
     """The front matter. None means not set, so other layers of options apply.
 
     `display_name`: shown in Discord, at most 32 characters. `avatar`: an https address. `model`: may be
-    `provider/model`. `talkativeness`: 0 to 1. `colour`: 0xRRGGBB. `disclosure`: the line that says that this is an AI.
+    `provider/model`. `talkativeness`: 0 to 1. `interests`: subjects, separated by commas. `max_output_tokens`: of an
+    answer. `colour`: 0xRRGGBB. `disclosure`: the line that says that this is an AI.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
@@ -71,6 +78,9 @@ class IdentityCard(BaseModel):
     image_model: _Line | None = None
     mode: Literal["chat", "prefill"] | None = None
     talkativeness: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    interests: Annotated[tuple[_Subject, ...], Field(max_length=20), BeforeValidator(_separated)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=16, le=64_000)] | None = None
     colour: Annotated[int, BeforeValidator(_rgb)] | None = None
     disclosure: _Line | None = None
 

@@ -162,6 +162,7 @@ class FrontMatter:
     models: tuple[str, ...] = ()
     image_model: str | None = None
     talkativeness: float | None = None
+    interests: tuple[str, ...] = ()
     colour: int | None = None
     disclosure: str | None = None
 

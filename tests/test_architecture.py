@@ -63,10 +63,11 @@ INSIDE_COGS = (
     {"prompt"},
     {"turn"},
     {"inbox"},
+    {"rooms"},
     {"automation", "slash"},
     {"build_agent"},
     {"host"},
-    {"base"},
+    {"base", "webhook_agents"},
     {f"{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok", "bedrock", "compatible")},
 )
 """The floors of agent_cogs, lowest first: each folder, or module of its root, may import those below its own."""

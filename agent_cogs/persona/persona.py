@@ -229,6 +229,7 @@ def front_of(agent: str, card: IdentityCard) -> FrontMatter:
         models=(_model_of(card),) if card.model else (),
         image_model=card.image_model,
         talkativeness=card.talkativeness,
+        interests=card.interests or (),
         colour=card.colour,
         disclosure=card.disclosure,
     )
@@ -243,5 +244,10 @@ def _model_of(card: IdentityCard) -> str:
 def _layer_of(card: IdentityCard) -> dict[str, object]:
     """The options of the card; a model without a provider is read at the start alone."""
     model = _model_of(card)
-    options = {"mode": card.mode, "model": model if "/" in model else None}
+    options = {
+        "mode": card.mode,
+        "model": model if "/" in model else None,
+        "temperature": card.temperature,
+        "max_output_tokens": card.max_output_tokens,
+    }
     return {name: value for name, value in options.items() if value is not None}

@@ -3,8 +3,8 @@
 | stream | carries | one entry has |
 | --- | --- | --- |
 | `agent:{name}:turns` | TurnRecord (agent_protocol/turns/records.py), no words | `record`: JSON, `n` |
-| `agent:{name}:words` | CallWords, PostWords | `kind`, `data`: base64 of zlib of JSON, `n` |
-| `coordinator:record` | the notes: of a conversation, reaction, deletion, action, replay | `kind`, `data`: JSON, `n` |
+| `agent:{name}:words` | CallWords, PostWords, RoomWords | `kind`, `data`: base64 of zlib of JSON, `n` |
+| `coordinator:record` | the notes, those of NOTES below | `kind`, `data`: JSON, `n` |
 
 `n` counts the entries of a stream from 1, so a reader sees how many a bound has dropped. Every entry has an id of its
 own, so it may be written and read twice. Streams have no order among them: a deletion may be read before words that
@@ -41,11 +41,14 @@ class Phases(Entry):
 class CallRecord(Entry):
     """One call of a model, of a turn. `input_tokens` includes cached ones, `output_tokens` reasoning.
 
+    Its kind: `text`; `picture`; `gate`, a cheap model that says whether to speak; `summary` of older messages; `card`,
+    at the end of a room.
+
     The last one of a turn that was resumed, "interrupted", has the sums of the calls before that.
     """
 
     n: int  # 0, 1, …: its place in the turn
-    kind: str = "text"  # text, picture
+    kind: str = "text"
     model: str = ""  # provider/model
     at: float = 0.0  # when it was made
     seconds: float = 0.0
@@ -133,6 +136,27 @@ class PostWords(Entry):
     media_type: str | None = None
 
 
+class RoomMessage(Entry):
+    """A message in a room's thread. `author`: person, agent. `agent` is the author's key where it is an agent."""
+
+    message_id: int
+    author: str
+    author_id: int | None = None  # a person's
+    agent: str | None = None
+    name: str = ""
+    text: str = ""
+    at: float = 0.0
+
+
+class RoomWords(Entry):
+    """Messages that an agent read in a room's thread: those that are new, or were edited since they were noted."""
+
+    agent: str
+    thread_id: int
+    at: float
+    messages: tuple[RoomMessage, ...] = ()
+
+
 class ConversationNote(Entry):
     """A conversation of the agents that began or got its topic (without `ended_at`), or ended (with all fields)."""
 
@@ -149,6 +173,46 @@ class ConversationNote(Entry):
     messages: int = 0
     skips: int = 0
     cost_usd: float = 0.0
+
+
+class RoomNote(Entry):
+    """A room as it is now (agent_protocol/coordination/rooms.py): when it was opened, and after each change."""
+
+    thread_id: int
+    channel_id: int
+    guild_id: int | None = None
+    conversation_id: str
+    topic: str
+    policy: str
+    members: tuple[str, ...] = ()  # agents' keys
+    left: tuple[str, ...] = ()
+    status: str
+    why: str | None = None
+    turns: int = 0  # the limit
+    turn_number: int = 0
+    opened_by: int | None = None
+    opened_at: float
+    changed_at: float
+
+
+class Contender(Entry):
+    """An agent in a contest. `votes` are people's."""
+
+    agent: str
+    model: str = ""  # provider/model
+    votes: int = 0
+
+
+class ContestNote(Entry):
+    """Votes of people on agents: of an arena, or of a room at its end. `question`: the prompt, or the room's topic."""
+
+    id: str  # opaque, unique
+    kind: str  # arena, room; an open set
+    at: float
+    channel_id: int
+    question: str = ""
+    asked_by: int | None = None
+    contenders: tuple[Contender, ...] = ()
 
 
 class ReactionNote(Entry):
@@ -206,5 +270,7 @@ NOTES: dict[str, type[Entry]] = {
     "deletion": DeletionNote,
     "action": ActionNote,
     "replay": ReplayNote,
+    "room": RoomNote,
+    "contest": ContestNote,
 }
-WORDS: dict[str, type[Entry]] = {"call": CallWords, "post": PostWords}
+WORDS: dict[str, type[Entry]] = {"call": CallWords, "post": PostWords, "room_messages": RoomWords}

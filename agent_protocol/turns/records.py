@@ -82,6 +82,8 @@ class TurnRecord(BaseModel):
     posted: tuple[int, ...] = ()  # the messages, in order; also the line that says why there is no answer
     reacted: Reacted | None = None
     image: bool = False  # a picture was posted
+    chosen_because: str | None = None  # why the coordinator's policy chose the agent
+    room_turn: int | None = None  # the number of the turn in its room
     outcome: str = ""  # posted, reacted, skipped, refused, timed_out, failed; an open set
     phases: Phases = Phases()
     calls: tuple[CallRecord, ...] = ()  # of models, in order

@@ -9,7 +9,7 @@ from typing import Literal
 
 COORDINATOR_OWNER = "coordinator:owner"
 COORDINATOR_COMMANDS = "coordinator:commands"
-COORDINATOR_ACTIVITY = "coordinator:activity"
+COORDINATOR_ACTIVITY = "coordinator:activity"  # pub/sub: people's messages
 COORDINATOR_OUTCOMES = "coordinator:outcomes"
 COORDINATOR_STOPS = "coordinator:stops"
 COORDINATOR_HUSHES = "coordinator:hushes"
@@ -21,6 +21,9 @@ COORDINATOR_FORGOTTEN = "coordinator:forgotten"
 COORDINATOR_COMMANDS_BOT = "coordinator:commands_bot"
 COORDINATOR_TURNS = "coordinator:turns"  # pub/sub: turns that begin and end
 COORDINATOR_RECORD = "coordinator:record"
+COORDINATOR_ROOMS = "coordinator:rooms"  # sorted set: all rooms by their last change
+ROOM_NOTICES = "coordinator:room_notices"  # pub/sub: rooms that changed
+PERSONAS_OWNER = "coordinator:personas"
 RECORDER_OWNER = "coordinator:recorder"
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
@@ -155,6 +158,24 @@ def conversation(channel_id: int | Literal["*"]) -> str:
 
 def conversation_state(channel_id: int | Literal["*"]) -> str:
     return f"coordinator:conversation_state:{channel_id}"
+
+
+def room(thread_id: int) -> str:
+    return f"coordinator:room:{thread_id}"
+
+
+def room_opening(request: str) -> str:
+    """A room that is being opened: its thread may not exist yet."""
+    return f"coordinator:room_opening:{request}"
+
+
+def pulls(channel_id: int) -> str:
+    """The pulls of the agents when the last speaker was chosen."""
+    return f"coordinator:pulls:{channel_id}"
+
+
+def arena(message_id: int) -> str:
+    return f"coordinator:arena:{message_id}"
 
 
 def stop(channel_id: int | Literal["*"]) -> str:

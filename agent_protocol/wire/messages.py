@@ -67,10 +67,23 @@ class HistoryEntry(WireMessage):
     answers_message_id: _Snowflake | None = None  # the newest message of a person that it answers
 
 
+class RoomBrief(WireMessage):
+    """The room in which a turn is. `turn_number` is that of the post to make; an agent drops a turn whose number is not
+    the room's plus one. `closing`: the room ends after this turn."""
+
+    turn_number: _Amount
+    turns: _Amount = 0  # the limit
+    policy: str = ""
+    rules: str = ""
+    members: tuple[str, ...] = ()  # the shown names of those who take part, in speaking order
+    names_next: bool = False  # this agent names who speaks next
+    closing: bool = False
+
+
 class Instruction(WireMessage):
     """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
 
-    forgiven = frozenset({"topic", "requested"})
+    forgiven = frozenset({"topic", "requested", "room", "angle", "take_up", "chosen_because"})
 
     protocol_version: int = PROTOCOL_VERSION
     instruction_id: _Id
@@ -86,6 +99,10 @@ class Instruction(WireMessage):
     topic: _Topic | None = None  # named by the starter, or by the owner who began the conversation
     trigger_message_id: _Snowflake | None = None  # of a reactive turn: the person's message
     requested: bool = False  # an owner asked for this turn: silence is no answer
+    room: RoomBrief | None = None
+    angle: str | None = None  # the talk repeats itself: what to bring into it
+    take_up: _Snowflake | None = None  # a person's message that this turn must take up: silence is no answer
+    chosen_because: str | None = None  # by the policy, for people who ask why
 
 
 class TurnUsage(WireMessage):
@@ -107,7 +124,17 @@ class Result(WireMessage):
     """Agent → coordinator, on `agent:{name}:results`: exactly one for each readable instruction."""
 
     forgiven = frozenset(
-        {"reason", "react_to_message_id", "image_prompt", "end_conversation", "topic", "usage", "answers_message_id"}
+        {
+            "reason",
+            "react_to_message_id",
+            "image_prompt",
+            "end_conversation",
+            "topic",
+            "usage",
+            "answers_message_id",
+            "leaves",
+            "next_agent",
+        }
     )
 
     protocol_version: int = PROTOCOL_VERSION
@@ -126,6 +153,8 @@ class Result(WireMessage):
     topic: _Topic | None = None
     usage: TurnUsage | None = None
     answers_message_id: _Snowflake | None = None  # in a conversation: the newest message of a person that it answers
+    leaves: bool = False  # in a room: this was its last word
+    next_agent: str | None = None  # where it names who speaks next: that agent's key
 
 
 class MentionNotice(WireMessage):
@@ -137,6 +166,39 @@ class MentionNotice(WireMessage):
     channel_id: _Snowflake
     message_id: _Snowflake | None = None
     trigger_message_id: _Snowflake | None = None
+
+
+class PersonNotice(WireMessage):
+    """Agent → coordinator, on `coordinator:activity`: a person wrote in a channel. Several processes may send the same
+    one. `text` is its beginning; `calls`: it calls an agent, which answers it by itself."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    channel_id: _Snowflake
+    message_id: _Snowflake
+    text: str = ""
+    names: tuple[str, ...] = ()  # agents whose names are in it
+    replied_to: str | None = None  # the agent to whose message it replies
+    calls: bool = False
+    at: float = 0.0  # unix seconds
+
+
+class RoomNotice(WireMessage):
+    """Coordinator → every process, on `coordinator:room_notices`: a room has changed; `coordinator:room:{thread_id}`
+    says how it is now."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    thread_id: _Snowflake
+
+
+class RoomOrder(WireMessage):
+    """The part of a Command that is about a room. `room` is the whole room as JSON, of `room-open`."""
+
+    forgiven = frozenset({"turns"})
+
+    room: str | None = None
+    reason: str | None = None  # of `room-pause`: archived, locked, deleted, no_access, asked
+    turns: _Amount | None = None  # of `room-resume`: so many more
+    member: str | None = None  # of `room-add`: the RoomMember as JSON
 
 
 class Command(WireMessage):
@@ -151,6 +213,7 @@ class Command(WireMessage):
     topic: _Topic | None = None  # of the conversation to start
     at: float | None = None  # unix seconds: a scheduled time
     to: float | None = None  # unix seconds: where a scheduled time is moved
+    room: RoomOrder | None = None  # of the commands `room-…`
 
 
 class CommandOutcome(WireMessage):
