@@ -1,4 +1,5 @@
-"""The controlling side of lines.py: starts a process, sends commands, reads its processor time and memory, ends it."""
+"""Control of the processes in sides/: starts one, sends commands (sides/lines.py), reads its processor time and memory,
+ends it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
 from agent_config import process_environment
-from benchmarks.lines import LONGEST_LINE
+from benchmarks.sides.lines import LONGEST_LINE
 
 ROOT = Path(__file__).parent.parent
 PATIENCE = 60.0  # seconds for an answer
@@ -111,12 +112,12 @@ def measured_environment() -> dict[str, str]:
 
 @asynccontextmanager
 async def child(module: str, arguments: Mapping[str, Any], folder: Path) -> AsyncIterator[Child]:
-    """Run `python -m benchmarks.{module}` and wait for its first line; its log goes to `folder`. Raises Broken."""
+    """Run `benchmarks.sides.{module}` and wait for its first line; its log goes to `folder`. Raises Broken."""
     log = folder / f"{module}.log"
     began = time.perf_counter()
     with log.open("ab") as stderr:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", f"benchmarks.{module}", json.dumps(arguments)),
+            *(sys.executable, "-m", f"benchmarks.sides.{module}", json.dumps(arguments)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,

@@ -80,16 +80,16 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "agent_local",
         "agent_runtime",
         "agent_check",  # reads the set-up over REST
-        "benchmarks.bare",  # what the libraries cost without us
-        "benchmarks.program",
+        "benchmarks.sides.bare",  # what the libraries cost without us
+        "benchmarks.sides.program",
     ),
-    "redis": ("agent_protocol", "benchmarks.bare"),
+    "redis": ("agent_protocol", "benchmarks.sides.bare"),
     "fakeredis": ("agent_protocol",),
     # xAI speaks through openai's package
-    "openai": (*(f"agent_llm.providers.{name}" for name in ("openai", "grok", "compatible")), "benchmarks.bare"),
-    "anthropic": ("agent_llm.providers.anthropic", "agent_llm.providers.bedrock", "benchmarks.bare"),
+    "openai": (*(f"agent_llm.providers.{name}" for name in ("openai", "grok", "compatible")), "benchmarks.sides.bare"),
+    "anthropic": ("agent_llm.providers.anthropic", "agent_llm.providers.bedrock", "benchmarks.sides.bare"),
     "claude_agent_sdk": ("agent_llm.providers.agent_sdk",),
-    "google": ("agent_llm.providers.gemini", "benchmarks.bare"),
+    "google": ("agent_llm.providers.gemini", "benchmarks.sides.bare"),
     **dict.fromkeys(
         ("mcp", "mcp_types"), tuple(f"agent_tools.mcp.{name}" for name in ("connection", "process", "results"))
     ),

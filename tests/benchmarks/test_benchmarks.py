@@ -15,8 +15,8 @@ from rich.console import Console
 from benchmarks import run as running
 from benchmarks.compare import render as compared
 from benchmarks.measures.context import EFFECTIVE_SHARE, PUBLIC_PROGRAM, conversation
-from benchmarks.monitor import StallMonitor
 from benchmarks.processes import Broken
+from benchmarks.sides.monitor import StallMonitor
 from benchmarks.stage import Bench, NotHere
 from benchmarks.table import Row, percentile, render, shown
 from benchmarks.texts import tag_in, tagged

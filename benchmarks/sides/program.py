@@ -21,8 +21,8 @@ from agent_process.logs import set_up_logging
 from agent_runtime.process import Runtime
 from agent_runtime.runtime import finish_startup, running
 from agent_runtime.services import Setup
-from benchmarks.lines import DrivenClock, arguments, serve
-from benchmarks.monitor import StallMonitor
+from benchmarks.sides.lines import DrivenClock, arguments, serve
+from benchmarks.sides.monitor import StallMonitor
 
 
 class Inside:

@@ -12,7 +12,7 @@ from typing import Any
 
 import discord
 
-from benchmarks.lines import arguments, serve
+from benchmarks.sides.lines import arguments, serve
 
 Ask = Callable[[str], Awaitable[str]]
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.lines import arguments, serve
+from benchmarks.sides.lines import arguments, serve
 from benchmarks.texts import Chat, tag_in, tagged
 from tests.support.models.model_server import PREFIXES, ModelServer
 from tests.support.models.wire.values import Answer, ModelRequest

@@ -16,7 +16,7 @@ from agent_local.discord.limits import RateLimits
 from agent_local.discord.server import DiscordStandIn
 from agent_local.discord.world import messages
 from agent_local.discord.world.worlds import small_world
-from benchmarks.lines import DrivenClock, arguments, serve
+from benchmarks.sides.lines import DrivenClock, arguments, serve
 from benchmarks.texts import Chat, tag_in, tagged
 
 NAMES = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
