@@ -19,14 +19,14 @@ from agent_cogs.prompt.conversation import reset_conversation
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.conversations import PAUSED, ConversationCommands
 from agent_cogs.slash.noting import note_of
-from agent_cogs.slash.persona_files import PersonaFileEditor, here_alone
+from agent_cogs.slash.persona_files import EDIT_FILE, PersonaFileEditor, here_alone
 from agent_cogs.slash.status import read_status
 from agent_cogs.slash.why import NO_RECORD, turn_link, why, why_not
 from agent_cogs.slash.wording import heard, lasting
 from agent_discord.objects.messages import question_text
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, WHY
-from agent_discord.slash.responses import CommandReply, Response
+from agent_discord.slash.responses import CommandReply, Response, text_in
 from agent_personas.memory import MaySee
 from agent_protocol.connection.link import RedisAway
 
@@ -84,7 +84,10 @@ class SlashHandlers:
             "bots unignore": self._unignore,
             "agent-file show": self._show_file,
         }
-        self._owners: Mapping[str, Handler] = {"agent-file edit": self._edit_file, FORM: self._save_file}
+        self._owners: Mapping[str, Handler] = {
+            "agent-file edit": self._edit_file,
+            f"{FORM} {EDIT_FILE}": self._save_file,
+        }
         self._handlers = {**everyone, **self._managers, **self._owners}
 
     async def answer(self, command: CommandInvocation) -> Response:
@@ -275,7 +278,7 @@ class SlashHandlers:
         )
 
     async def _save_file(self, command: CommandInvocation) -> Response:
-        return await self._files.save(str(command.values.get("id", "")), str(command.values.get("text", "")))
+        return await self._files.save(str(command.values.get("id", "")), text_in(command.values))
 
     def _agent(self, command: CommandInvocation) -> str | None:
         """The agent that the option names; None where Discord still offers one that is gone."""

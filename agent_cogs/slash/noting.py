@@ -6,9 +6,10 @@ import re
 import secrets
 from collections.abc import Mapping
 
+from agent_cogs.slash.persona_files import EDIT_FILE
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM
-from agent_discord.slash.responses import CommandReply, Form, Response
+from agent_discord.slash.responses import CommandReply, Form, Menu, Response
 from agent_protocol.record.entries import ActionNote
 
 ACTIONS: Mapping[str, str] = {
@@ -24,7 +25,7 @@ ACTIONS: Mapping[str, str] = {
     "bots unmute": "unmute",
     "bots ignore": "ignore",
     "bots unignore": "unignore",
-    FORM: "edit_file",
+    f"{FORM} {EDIT_FILE}": "edit_file",
 }
 """Command → the action's name in the record. Commands that only show something are not noted."""
 
@@ -36,7 +37,7 @@ _PERSON = re.compile(r"<@!?\d+>")  # the record has no ids of people besides the
 def note_of(command: CommandInvocation, response: Response, at: float) -> ActionNote | None:
     """The note of a command that was carried out, or refused for what it found; None for one that is not noted."""
     action = ACTIONS.get(command.name)
-    if action is None or isinstance(response, Form):
+    if action is None or isinstance(response, Form | Menu):
         return None
     text = response.text if isinstance(response, CommandReply) else response
     channel = command.values.get("channel")

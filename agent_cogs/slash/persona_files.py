@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent_discord.posting.splitting import LIMIT, length
-from agent_discord.slash.responses import CommandReply, Form, Response
+from agent_discord.slash.responses import CommandReply, Response, text_form
 from agent_personas.boot import parse_boot
 from agent_personas.errors import Ambiguous, NotFound, PersonaError
 from agent_personas.files import PERSONA_FILES, FileCache
@@ -27,7 +27,7 @@ from agent_personas.schedules.hooks import parse_hooks
 from agent_personas.store import before, change
 
 MOST_PROBLEMS = 10
-_PREFIX = "agent-file"
+EDIT_FILE = "agent-file"  # the form, as its id begins
 _CHECKS: Mapping[str, tuple[Callable[[str], tuple[object, tuple[str, ...]]], ...]] = {
     "identity.md": (parse_identity,),
     "heartbeat.md": (parse_heartbeat,),
@@ -81,19 +81,18 @@ class PersonaFileEditor:
             return f"{name} of {self._names.get(agent, agent)} cannot be edited here: {error}."
         if elsewhere:
             return f"{name} of {self._names[agent]} has notes that not everyone here may read. Edit it on disk."
-        form = Form(id=f"{_PREFIX}:{agent}:{name}:{_digest(text)}", title=f"{self._names[agent]}: {name}", text=text)
+        form_id = f"{EDIT_FILE}:{agent}:{name}:{_digest(text)}"
         try:
-            _ = form.fields
+            return text_form(form_id, f"{self._names[agent]}: {name}", text)
         except ValueError as error:
             return CommandReply(f"{name} is too long to edit here: {error}. Edit it on disk.", file=(name, text))
-        return form
 
     async def save(self, form_id: str, text: str) -> Response:
         """Save a submitted form, unless it has problems or the file has changed since."""
         prefix, _, rest = form_id.partition(":")
         agent, _, rest = rest.partition(":")
         name, _, digest = rest.partition(":")
-        if prefix != _PREFIX or agent not in self._names or name not in PERSONA_FILES:
+        if prefix != EDIT_FILE or agent not in self._names or name not in PERSONA_FILES:
             return UNKNOWN_FILE
         text = text.rstrip() + "\n" if text.strip() else ""
         if problems := problems_of(name, text):

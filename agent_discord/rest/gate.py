@@ -37,6 +37,10 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
+def _is_choice(interaction: discord.Interaction) -> bool:
+    return interaction.type is discord.InteractionType.component
+
+
 class Gate:
     """Sends one bot's requests. Unless its docstring says otherwise, a method raises one of REQUEST_ERRORS."""
 
@@ -165,28 +169,43 @@ class Gate:
     # -- interactions -------------------------------------------------------------------------------------------------
 
     async def defer(self, interaction: discord.Interaction) -> None:
-        """Announces an answer to a command, which only its user will see."""
+        """Announces an answer to a command, which only its user will see. After a choice from a menu the menu stays
+        until the answer replaces it."""
         await self._enter(answers=True)
         with suppress(UnreadableAnswer), answer_read():
-            await interaction.response.defer(ephemeral=True)
+            await interaction.response.defer(ephemeral=True, invisible=_is_choice(interaction))
 
     async def answer(
-        self, interaction: discord.Interaction, text: str, *, public: bool = False, attach: Attach | None = None
+        self,
+        interaction: discord.Interaction,
+        text: str,
+        *,
+        public: bool = False,
+        attach: Attach | None = None,
+        view: discord.ui.View | None = None,
     ) -> None:
-        """Answers a command, announced or not. Only its user sees it, unless it is `public`; it pings nobody."""
+        """Answers a command, announced or not. Only its user sees it, unless it is `public`; it pings nobody. The
+        answer to a choice from a menu replaces the menu."""
         await self._enter(answers=True)
-        text, files = shortened(self.clean(text)), self._files(attach)
+        text = shortened(self.clean(text))
+        extras: dict[str, Any] = {"allowed_mentions": pings(None), "view": view, **self._files(attach)}
         with answer_read():
             if interaction.response.is_done():
-                await interaction.edit_original_response(content=text, allowed_mentions=pings(None), **files)
+                await interaction.edit_original_response(content=text, **extras)
+            elif _is_choice(interaction):
+                await interaction.response.edit_message(content=text, **extras)
             else:
-                hidden = not public
-                await interaction.response.send_message(text, ephemeral=hidden, allowed_mentions=pings(None), **files)
+                await interaction.response.send_message(text, ephemeral=not public, **extras)
 
     async def show_form(self, interaction: discord.Interaction, form: discord.ui.Modal) -> None:
         """Answers a command with a form, whose texts are cleaned already."""
         await self._enter(answers=True)
         await interaction.response.send_modal(form)
+
+    async def offer(self, interaction: discord.Interaction, choices: list[discord.OptionChoice]) -> None:
+        """Shows choices for an option that is being typed."""
+        await self._enter(answers=True)
+        await interaction.response.send_autocomplete_result(choices=choices)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

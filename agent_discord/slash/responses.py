@@ -1,17 +1,23 @@
-"""Responses to a slash command: a private line, a public message, a file, or a form to submit."""
+"""Responses to a command as plain values: a private line, a public message, a file, a form, a menu.
+
+A form or a menu has an id, which comes back with what the person filled in or chose, as a command of its own: the part
+of the id before the first colon names it, "form room" for the form "room:…" (components.py).
+"""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import discord
-
-MOST_FIELDS = 5  # Discord's limits for a form, as are the next two
+MOST_FIELDS = 5  # Discord's limits for a form, as are the next five
 FIELD_CHARACTERS = 4000
 TITLE_CHARACTERS = 45
-FORM_SECONDS = 3600.0  # until a form that is not submitted expires
+LABEL_CHARACTERS = 45
+HINT_CHARACTERS = 100
+ID_CHARACTERS = 100
+MOST_CHOICES = 25  # of a menu
+CHOICE_CHARACTERS = 100
+_PART = "part"  # of a text that is split into fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +31,74 @@ class CommandReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field of a form. `id` names its text in what comes back; it is never "id". `hint` is shown while it is
+    empty."""
+
+    id: str
+    label: str
+    text: str = ""
+    hint: str = ""
+    long: bool = False  # several lines
+    required: bool = False
+    most: int = FIELD_CHARACTERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A text to edit in a form. `id` is returned when the form is submitted."""
+    """Up to five fields to fill in."""
 
     id: str
     title: str
-    text: str
+    fields: tuple[Field, ...]
 
     @property
-    def fields(self) -> tuple[str, ...]:
-        """The text split into fields between lines. Raises ValueError where it does not fit."""
-        fields = tuple(_parts(self.text)) or ("",)
-        if len(fields) > MOST_FIELDS:
-            raise ValueError(f"a form holds {MOST_FIELDS} fields of {FIELD_CHARACTERS} characters")
-        return fields
+    def text(self) -> str:
+        """All that stands in its fields."""
+        return "\n".join(field.text for field in self.fields)
 
 
-Response = str | CommandReply | Form
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An option of a menu. `value` comes back; `about` is a line below its label."""
+
+    value: str
+    label: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Menu:
+    """A line with choices below it, of which the person takes `fewest` to `most`."""
+
+    id: str
+    text: str
+    choices: tuple[Choice, ...]
+    hint: str = ""
+    fewest: int = 1
+    most: int = 1
+
+
+Response = str | CommandReply | Form | Menu
+
+
+def text_form(form_id: str, title: str, text: str) -> Form:
+    """A form to edit one text, split into fields between lines. Raises ValueError where it does not fit."""
+    parts = tuple(_parts(text)) or ("",)
+    if len(parts) > MOST_FIELDS:
+        raise ValueError(f"a form holds {MOST_FIELDS} fields of {FIELD_CHARACTERS} characters")
+    label = "Text" if len(parts) == 1 else f"Text, part {{}} of {len(parts)}"
+    fields = (
+        Field(id=f"{_PART}{number}", label=label.format(number), text=part, long=True)
+        for number, part in enumerate(parts, 1)
+    )
+    return Form(id=form_id, title=title, fields=tuple(fields))
+
+
+def text_in(values: Mapping[str, object]) -> str:
+    """The text of such a form that came back."""
+    parts = (values.get(f"{_PART}{number}") for number in range(1, MOST_FIELDS + 1))
+    return "\n".join(str(part) for part in parts if part is not None)
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -56,40 +113,3 @@ def _parts(text: str) -> Iterator[str]:
         lines.append(line)
         size += len(line) + (1 if len(lines) > 1 else 0)
     yield "\n".join(lines)
-
-
-def modal_of(form: Form) -> discord.ui.Modal:
-    """The form as py-cord's modal. Raises ValueError where the text does not fit."""
-    modal = discord.ui.Modal(title=form.title[:TITLE_CHARACTERS], custom_id=form.id, timeout=FORM_SECONDS)
-    fields = form.fields
-    for number, value in enumerate(fields, 1):
-        label = "Text" if len(fields) == 1 else f"Text, part {number} of {len(fields)}"
-        modal.add_item(
-            discord.ui.InputText(
-                style=discord.InputTextStyle.long,
-                label=label,
-                custom_id=f"part{number}",
-                value=value or None,
-                required=False,
-                max_length=FIELD_CHARACTERS,
-            )
-        )
-    return modal
-
-
-def filled_in(data: Mapping[str, object]) -> str:
-    """The text of a submitted form, its parts joined."""
-    rows = data.get("components")
-    parts = [part for row in rows if isinstance(row, dict) for part in _inner(row)] if isinstance(rows, list) else []
-    return "\n".join(str(part.get("value") or "") for part in parts)
-
-
-def _inner(row: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """The inputs of an action row, or of a label."""
-    inner = row.get("components") or row.get("component")
-    found = inner if isinstance(inner, list) else [inner]
-    return [one for one in found if isinstance(one, dict)]
-
-
-def text_file(name: str, text: str) -> discord.File:
-    return discord.File(io.BytesIO(text.encode("utf-8", "replace")), filename=name)

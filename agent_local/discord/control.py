@@ -85,7 +85,42 @@ class People:
         place, app = self.world.channel(channel), self.world.app(bot)
         return self._use(author, place, app, using.slash_data(self.world, place, app, command, options))
 
-    def _use(self, author: int | str, place: Channel, app: BotApplication, data: dict[str, Any]) -> Interaction:
+    async def type_option(
+        self, author: int | str, channel: int | str, bot: str, command: str, option: str, typed: str
+    ) -> Interaction:
+        """Type an option of a slash command. What the bot offers for it appears in what is returned."""
+        place, app = self.world.channel(channel), self.world.app(bot)
+        data = using.typed_data(self.world, place, app, command, option, typed)
+        return self._use(author, place, app, data, using.COMPLETION)
+
+    async def fill_in(self, shown: Interaction, *values: str) -> Interaction:
+        """Submit the form that answered a command, its fields filled in order."""
+        assert shown.form is not None, "no form was shown"
+        place, app = self._where(shown)
+        return self._use(shown.user_id, place, app, using.form_data(shown.form, values), using.MODAL_SUBMIT)
+
+    async def choose(self, shown: Interaction, *values: str, author: int | str | None = None) -> Interaction:
+        """Choose from the menu that answered a command, by default as the person who used it."""
+        assert shown.menu is not None, "no menu was shown"
+        place, app = self._where(shown)
+        who, data = shown.user_id if author is None else author, using.choice_data(shown.menu, values)
+        message = int(shown.answers[-1]["id"])
+        return self._use(who, place, app, data, using.COMPONENT, original_id=message, hidden=shown.hidden)
+
+    def _where(self, shown: Interaction) -> tuple[Channel, BotApplication]:
+        app = next(app for app in self.world.apps.values() if app.id == shown.application_id)
+        return self.world.channel(shown.channel_id), app
+
+    def _use(
+        self,
+        author: int | str,
+        place: Channel,
+        app: BotApplication,
+        data: dict[str, Any],
+        kind: int = using.COMMAND,
+        **more: Any,
+    ) -> Interaction:
+        """`more` are further fields of the interaction."""
         interaction = Interaction(
             id=self.world.snowflakes.next(),
             token=secrets.token_urlsafe(48),
@@ -94,9 +129,10 @@ class People:
             channel_id=place.id,
             created=self.backend.clock(),
             command=_full_name(data),
+            **more,
         )
         self.backend.remember_interaction(interaction)
-        body = using.body(self.world, place, interaction, data)
+        body = using.body(self.world, place, interaction, data, kind)
         self.backend.publish(Event("INTERACTION_CREATE", body, place.guild_id, place, only=app.user.id))
         return interaction
 

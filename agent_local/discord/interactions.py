@@ -6,15 +6,16 @@ from typing import Any
 TOKEN_SECONDS = 15 * 60
 ANSWER_SECONDS = 3.0
 
-MESSAGE, DEFERRED_MESSAGE, MODAL = 4, 5, 9  # types of a first answer
+MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE, COMPLETION, MODAL = 4, 5, 6, 7, 8, 9  # types of a first answer
 EPHEMERAL = 1 << 6
 
 
 @dataclass(slots=True)
 class Interaction:
-    """A command that is being answered.
+    """A command that is being answered, a form that was filled in, or a choice from a menu.
 
-    answers holds the JSON of all its messages, including hidden (ephemeral) ones, which are not in the channel.
+    answers holds the JSON of all its messages, including hidden (ephemeral) ones, which are not in the channel. A
+    choice's original message is the one with the menu, which its answer may replace.
     """
 
     id: int
@@ -33,6 +34,18 @@ class Interaction:
     def form(self) -> dict[str, Any] | None:
         """The form that answered it."""
         return self.callback["data"] if self.callback is not None and self.callback["type"] == MODAL else None
+
+    @property
+    def offered(self) -> list[str] | None:
+        """The values that were offered for an option that is being typed."""
+        answered = self.callback is not None and self.callback["type"] == COMPLETION
+        return [choice["value"] for choice in self.callback["data"]["choices"]] if self.callback and answered else None
+
+    @property
+    def menu(self) -> dict[str, Any] | None:
+        """The menu that answered it."""
+        rows = self.answers[-1].get("components") or () if self.answers else ()
+        return rows[0]["components"][0] if rows else None
 
     @property
     def deferred(self) -> bool:

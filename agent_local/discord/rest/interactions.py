@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_local.discord import errors, message_payloads, payloads
 from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
-from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL, MESSAGE, TOKEN_SECONDS, Interaction
+from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL, MESSAGE, TOKEN_SECONDS, UPDATE, Interaction
 from agent_local.discord.rest.messages import change_of
 from agent_local.discord.world import messages
 from agent_local.discord.world.messages import Draft, Posting, Upload
@@ -41,6 +41,8 @@ async def callback(call: RestCall) -> Any:
         message = _post(call, interaction, draft_of(body.get("data") or {}, uploads))
         interaction.original_id = int(message["id"])
         answer["resource"] = {"type": MESSAGE, "message": message}
+    if body["type"] == UPDATE:
+        _change_hidden(interaction, interaction.original_id or 0, body.get("data") or {})
     call.backend.changed()
     return answer if call.request.query.get("with_response") == "true" else RestAnswer(204)
 
@@ -121,14 +123,22 @@ async def change_answer(call: RestCall) -> Any:
         return answer
     message_id = _answer_id(call, interaction)
     if message_id in interaction.hidden:
-        interaction.hidden[message_id] |= {k: v for k, v in body.items() if k in ("content", "embeds", "components")}
-        return interaction.hidden[message_id]
+        return _change_hidden(interaction, message_id, body)
     channel = call.world.channel(interaction.channel_id)
     message = channel.messages.get(message_id)
     if message is None:
         raise errors.unknown("Message")
     messages.edit(call.backend, channel, message, change_of(body, uploads))
     return message_payloads.message(call.world, message)
+
+
+def _change_hidden(interaction: Interaction, message_id: int, body: dict[str, Any]) -> dict[str, Any]:
+    """Change a hidden message; one with a menu is then an answer to the choice from it."""
+    changed = interaction.hidden[message_id]
+    changed |= {key: value for key, value in body.items() if key in ("content", "embeds", "components")}
+    if changed not in interaction.answers:
+        interaction.answers.append(changed)
+    return changed
 
 
 def remove_answer(call: RestCall) -> None:

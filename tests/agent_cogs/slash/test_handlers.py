@@ -58,6 +58,7 @@ ANN, BOB = 100, 101
 NAMES = {"claude": "Claude", "grok": "Grok"}
 MANAGER = Person(ANN, manages_messages=True, manages_guild=True)
 MEMBER = Person(BOB)
+SAVED = f"{FORM} agent-file"
 MESSAGE = (round(NOW * 1000) - DISCORD_EPOCH_MS) << 22
 
 
@@ -195,7 +196,7 @@ async def test_who_manages_the_only_server_changes_the_bots_files(personas: Path
     async with a_place(personas) as place:
         form = await edited(place)
         assert may_edit(form)
-        assert "Saved" in await place.use(FORM, id=form.id, text="new")
+        assert "Saved" in await place.use(SAVED, id=form.id, part1="new")
         assert place.asked_discord == 0
     assert (personas / "grok" / "soul.md").read_text() == "new\n"
 
@@ -209,7 +210,7 @@ async def test_files_that_other_servers_share_are_the_owners_to_change(personas:
         told = await edited(place)
         assert f"OWNER_USER_IDS={ANN}" in told
         assert f"GUILD_IDS={GUILD}" in told
-        assert await place.use(FORM, id=form.id, text="mine") == told, "nor with a form from before"
+        assert await place.use(SAVED, id=form.id, part1="mine") == told, "nor with a form from before"
         assert "old" in await place.use("agent-file show", agent="grok", file="soul.md")
         assert (personas / "grok" / "soul.md").read_text() == "old\n"
         place.application_owners = {ANN}
@@ -233,7 +234,7 @@ async def test_one_server_in_guild_ids_is_the_only_one_but_for_the_output_channe
 
 
 OWNERS = [f"bots {part}" for part in ("start", "mute", "unmute", "ignore", "unignore")]
-OWNERS += ["agent-file show", "agent-file edit", FORM]
+OWNERS += ["agent-file show", "agent-file edit", SAVED]
 
 
 @pytest.mark.parametrize("part", OWNERS)

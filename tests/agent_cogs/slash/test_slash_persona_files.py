@@ -5,7 +5,7 @@ import pytest
 from agent_cogs.slash.persona_files import UNKNOWN_FILE, PersonaFileEditor, problems_of
 from agent_discord.posting.splitting import LIMIT, length
 from agent_discord.slash.definitions import MOST_BACK
-from agent_discord.slash.responses import FIELD_CHARACTERS, MOST_FIELDS, CommandReply, Form
+from agent_discord.slash.responses import FIELD_CHARACTERS, MOST_FIELDS, CommandReply, Form, text_form, text_in
 from agent_personas.files import PERSONA_FILES
 from agent_personas.memory import Origin, append
 from agent_personas.store import VERSIONS, before
@@ -54,7 +54,7 @@ async def test_nothing_else_is_shown_or_changed(desk, tmp_path, name):
 async def test_a_change_is_kept_and_what_it_was_is_in_the_history(desk, tmp_path):
     put(tmp_path, "soul.md", "old")
     form = await desk.form("claude", "soul.md", HERE)
-    assert (form.text, form.fields) == ("old", ("old",))
+    assert [field.text for field in form.fields] == ["old"]
     assert len(form.id) <= 100
     assert "Saved" in await desk.save(form.id, "new")
     folder = tmp_path / "claude"
@@ -161,10 +161,10 @@ async def test_what_no_form_can_hold_is_to_be_changed_on_its_disk(desk, tmp_path
 
 def test_the_parts_of_a_form_make_the_text_again():
     for text in ("", "one", "line\n" * 1500, "\n\n\nx\n" * 900, "y" * FIELD_CHARACTERS + "\n" + "z" * FIELD_CHARACTERS):
-        fields = Form(id="i", title="t", text=text).fields
+        fields = text_form("i", "t", text).fields
         assert len(fields) <= MOST_FIELDS
-        assert all(len(field) <= FIELD_CHARACTERS for field in fields)
-        assert "\n".join(fields) == text
+        assert all(len(field.text) <= FIELD_CHARACTERS for field in fields)
+        assert text_in({field.id: field.text for field in fields}) == text
 
 
 async def test_who_manages_one_server_neither_sees_nor_changes_what_was_noted_elsewhere(desk, tmp_path):

@@ -147,13 +147,6 @@ class DiscordStandIn(server.DiscordStandIn):
         target = self._message(place, message)
         return self._use(author, place, app, message_data(self.world, place, app, command, target))
 
-    async def fill_in(self, shown: Interaction, *values: str) -> Interaction:
-        """Submit the form that answered a command, its fields filled in order."""
-        assert shown.form is not None, "no form was shown"
-        app = next(app for app in self.world.apps.values() if app.id == shown.application_id)
-        place = self.world.channel(shown.channel_id)
-        return self._use(shown.user_id, place, app, form_data(shown.form, values))
-
     def user_of(self, bot: str) -> dict[str, Any]:
         """A bot's user as Discord shows it."""
         return payloads.user(self.world.app(bot).user)
@@ -196,16 +189,3 @@ def message_data(world: World, channel: Channel, app: BotApplication, name: str,
     command = registered(app, channel, name, MESSAGE)
     resolved = {"messages": {str(target.id): message_payloads.message(world, target)}}
     return {"id": command["id"], "name": name, "type": MESSAGE, "target_id": str(target.id), "resolved": resolved}
-
-
-def form_data(form: Json, values: Sequence[str]) -> Json:
-    """The data of a form that comes back: of each field its id and what stands in it now."""
-    filled = iter(values)
-
-    def row(shown: Json) -> Json:
-        inputs = [
-            {**{key: one[key] for key in ("type", "custom_id")}, "value": next(filled)} for one in shown["components"]
-        ]
-        return {"type": shown["type"], "components": inputs}
-
-    return {"custom_id": form["custom_id"], "components": [row(shown) for shown in form["components"]]}
