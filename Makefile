@@ -3,6 +3,7 @@
 # make run      the bots that have a token in .env, and the coordinator
 # make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
 # make test-browser  the console in a Chromium that is installed already (Debian: apt install chromium)
+# make simulate  a week of a server with 1,000 channels in virtual time, by policy
 # make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows
 # make migrate-test  the migrations of the record, tried on a copy of data/record.db
 # make mutants  mistakes put into a copy of the code: does a test notice? ARGS="--only turn.py" picks some
@@ -21,11 +22,11 @@ BROWSER_READY = $(VENV)/browser-requirements-installed
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help local setup run test test-browser lint bench chaos migrate-test mutants
+.PHONY: help local setup run test test-browser lint bench simulate chaos migrate-test mutants
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,7s/^# //p' Makefile
+	@sed -n '1,9s/^# //p' Makefile
 
 local: $(READY)
 	@$(PY) run_all.py --local $(ARGS)
@@ -58,6 +59,9 @@ mutants: $(READY)
 
 bench: $(READY)
 	@$(PY) -m benchmarks $(ARGS)
+
+simulate: $(READY)
+	@$(PY) -m benchmarks.simulate $(ARGS)
 
 # An environment that is missing, broken or of an older Python is recreated; one that works only gets what is missing.
 $(READY): requirements.txt

@@ -81,11 +81,12 @@ class Scheduler:
         """The earliest open slot of the days that are not over. Raises RedisAway."""
         now = self._clock()
         today = local_date(now, self._config.timezone)
+        days = [(day, self._lasts(day)) for day in (today - timedelta(days=1), today)]
         open_slots = [
             Due(day.isoformat(), index, slot.at)
-            for day in (today - timedelta(days=1), today)
+            for day, lasts in days
             for index, slot in enumerate(await self._plan(day))
-            if self._is_open(slot) and (self._lasts(day) or slot.at + MISSED_SLOT_SECONDS > now)
+            if self._is_open(slot) and (lasts or slot.at + MISSED_SLOT_SECONDS > now)
         ]
         return min(open_slots, key=lambda due: due.at, default=None)
 
