@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 
 from agent_console.live.channels import NotSaid, Upload
 from agent_local.discord.control import File, People
-from agent_local.discord.errors import ApiError
 from agent_local.terminal.typed_lines import MAX_MESSAGE, Vocabulary, with_mentions
 
 COMMAND = "commands are typed in the terminal; to post this as text, begin with //"
@@ -47,8 +46,8 @@ class BrowserPerson:
             posted = await self._people.say(self._name, channel_id, text, reply_to=reply_to, attachments=files)
         except KeyError:
             raise NotSaid("the channel or the message that you answer is gone") from None
-        except ApiError as error:
-            raise NotSaid(str(error.body["message"])) from None
+        except ValueError as error:
+            raise NotSaid(str(error)) from None
         return int(posted["id"])
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
@@ -59,7 +58,7 @@ class BrowserPerson:
                 await self._people.unreact(self._name, channel_id, message_id, emoji)
         except KeyError:
             raise NotSaid("the message is gone") from None
-        except (ValueError, ApiError) as error:
+        except ValueError as error:
             raise NotSaid(str(error) or "Discord would refuse that") from None
 
 

@@ -1,21 +1,23 @@
 """The actions of people in the stand-in: called in the same process, by the terminal and by benchmarks.
 
 Authors and channels are given by name or id, messages by id or by the dict that an earlier call returned. No permission
-is checked here. Methods raise KeyError for a message that does not exist.
+is checked here, but Manage Threads in a locked thread. Methods raise KeyError for what does not exist, and ValueError
+with Discord's words for what it would refuse.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from agent_local.discord import components, message_payloads
 from agent_local.discord import interaction_payloads as using
-from agent_local.discord import message_payloads
 from agent_local.discord.backend import Backend
 from agent_local.discord.errors import ApiError
 from agent_local.discord.gateway.events import Event
 from agent_local.discord.interaction_payloads import Options
 from agent_local.discord.interactions import Interaction
-from agent_local.discord.world import messages, reactions
+from agent_local.discord.world import messages, reactions, threads
 from agent_local.discord.world.messages import Draft, Upload
 from agent_local.discord.world.world import BotApplication, Channel, Message, World
 
@@ -43,39 +45,40 @@ class People:
         attachments: Sequence[File] = (),
     ) -> dict[str, Any]:
         """Post as a person (or as a bot user, without its program). Mentions are written <@id>."""
-        place = self.world.channel(channel)
+        place, who = self.world.channel(channel), self.world.user(author)
         draft = draft_of_text(text, attachments)
         if reply_to is not None:
             draft.reference = messages.reference(place, self._message(place, reply_to))
             if not ping_reply:
                 draft.allowed_mentions = {"parse": ["users", "roles", "everyone"], "replied_user": False}
-        return self._shown(messages.post(self.backend, place, self.world.user(author), draft))
+        with _as_value_error():
+            threads.require_post(self.world, who.id, place)
+            return self._shown(messages.post(self.backend, place, who, draft))
 
     async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> bool:
-        """Add a reaction; False if it was there before. Raises ValueError with Discord's words for one that it would
-        refuse."""
+        """Add a reaction; False if it was there before."""
         place, who = self.world.channel(channel), self.world.user(author).id
         target = self._message(place, message)
-        try:
+        with _as_value_error():
             kind = reactions.parse_emoji(self.world, emoji)
             new = who not in target.reactions.get(kind, ())
             reactions.add(self.backend, place, target, who, kind)
-        except ApiError as error:
-            raise ValueError(error.body["message"]) from error
         return new
 
     async def unreact(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
         """Remove a reaction."""
         place = self.world.channel(channel)
-        kind = reactions.parse_emoji(self.world, emoji)
-        reactions.remove(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
+        with _as_value_error():
+            kind = reactions.parse_emoji(self.world, emoji)
+            reactions.remove(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
 
     async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
         """Pin a message, or remove its pin; False if that changed nothing."""
         place = self.world.channel(channel)
         target = self._message(place, message)
         new = (target.pinned_at is not None) != pinned
-        messages.pin(self.backend, place, target, self.world.user(author), pinned)
+        with _as_value_error():
+            messages.pin(self.backend, place, target, self.world.user(author), pinned)
         return new
 
     async def interact(
@@ -93,23 +96,22 @@ class People:
         data = using.typed_data(self.world, place, app, command, option, typed)
         return self._use(author, place, app, data, using.COMPLETION)
 
-    async def fill_in(self, shown: Interaction, *values: str) -> Interaction:
+    async def fill_in(self, shown: Interaction, *values: components.Filled) -> Interaction:
         """Submit the form that answered a command, its fields filled in order."""
-        assert shown.form is not None, "no form was shown"
-        place, app = self._where(shown)
-        return self._use(shown.user_id, place, app, using.form_data(shown.form, values), using.MODAL_SUBMIT)
+        if shown.form is None:
+            raise KeyError("no form was shown")
+        place, app = self.world.channel(shown.channel_id), self.world.app(shown.application_id)
+        return self._use(shown.user_id, place, app, components.form_data(shown.form, values), using.MODAL_SUBMIT)
 
     async def choose(self, shown: Interaction, *values: str, author: int | str | None = None) -> Interaction:
         """Choose from the menu that answered a command, by default as the person who used it."""
-        assert shown.menu is not None, "no menu was shown"
-        place, app = self._where(shown)
-        who, data = shown.user_id if author is None else author, using.choice_data(shown.menu, values)
-        message = int(shown.answers[-1]["id"])
-        return self._use(who, place, app, data, using.COMPONENT, original_id=message, hidden=shown.hidden)
-
-    def _where(self, shown: Interaction) -> tuple[Channel, BotApplication]:
-        app = next(app for app in self.world.apps.values() if app.id == shown.application_id)
-        return self.world.channel(shown.channel_id), app
+        if shown.menu is None:
+            raise KeyError("no menu was shown")
+        place, app = self.world.channel(shown.channel_id), self.world.app(shown.application_id)
+        who, data = shown.user_id if author is None else author, components.menu_data(shown.menu, values)
+        source = shown.answers[-1]
+        more = {"source": source, "original_id": int(source["id"]), "hidden": shown.hidden}
+        return self._use(who, place, app, data, using.COMPONENT, **more)
 
     def _use(
         self,
@@ -146,6 +148,15 @@ class People:
 
     def _shown(self, message: Message) -> dict[str, Any]:
         return message_payloads.message(self.world, message)
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """Let a person read Discord's words."""
+    try:
+        yield
+    except ApiError as error:
+        raise ValueError(error.body["message"]) from error
 
 
 def _full_name(data: dict[str, Any]) -> str:

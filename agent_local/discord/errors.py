@@ -50,6 +50,14 @@ def missing_permissions() -> ApiError:
     return ApiError(403, 50013, "Missing Permissions")
 
 
+def locked() -> ApiError:
+    return ApiError(400, 160005, "Thread is locked")
+
+
+def archived() -> ApiError:
+    return ApiError(400, 50083, "Thread is archived")
+
+
 def invalid_form(field: str, code: str, message: str) -> ApiError:
     """A field that breaks its rules: 400 with code 50035 and the field's own error in Discord's nested form."""
     detail: dict[str, Any] = {"_errors": [{"code": code, "message": message}]}

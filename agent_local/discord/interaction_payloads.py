@@ -20,7 +20,6 @@ Json = dict[str, Any]
 Options = Mapping[str, object] | Sequence[Json]
 
 COMMAND, COMPONENT, COMPLETION, MODAL_SUBMIT = 2, 3, 4, 5  # types of interactions
-STRING_SELECT = 3  # a type of component
 SLASH, MESSAGE = 1, 3  # types of commands
 SUB_COMMAND, SUB_GROUP, TEXT, USER, CHANNEL = 1, 2, 3, 6, 7  # types of options
 _APP_PERMISSIONS = str(permissions.ALL)
@@ -54,27 +53,6 @@ def typed_data(world: World, channel: Channel, app: BotApplication, path: str, o
     return slash_data(world, channel, app, path, [{"name": option, "type": TEXT, "value": typed, "focused": True}])
 
 
-def form_data(form: Json, values: Sequence[str]) -> Json:
-    """The data of a form that comes back: of each field its id and what stands in it now."""
-    filled = iter(values)
-
-    def row(shown: Json) -> Json:
-        inputs = [
-            {**{key: one[key] for key in ("type", "custom_id")}, "value": next(filled)} for one in shown["components"]
-        ]
-        return {"type": shown["type"], "components": inputs}
-
-    return {"custom_id": form["custom_id"], "components": [row(shown) for shown in form["components"]]}
-
-
-def choice_data(menu: Json, values: Sequence[str]) -> Json:
-    """The data of a choice from a menu. Raises ValueError for one that Discord's own menu would not let through."""
-    offered = [option["value"] for option in menu["options"]]
-    if not menu["min_values"] <= len(values) <= menu["max_values"] or not set(values) <= set(offered):
-        raise ValueError(f"{', '.join(values)} is no choice of {', '.join(offered)}")
-    return {"custom_id": menu["custom_id"], "component_type": STRING_SELECT, "values": list(values)}
-
-
 def body(world: World, channel: Channel, interaction: Interaction, data: Json, kind: int = COMMAND) -> Json:
     """The payload of INTERACTION_CREATE."""
     user = world.users[interaction.user_id]
@@ -92,8 +70,8 @@ def body(world: World, channel: Channel, interaction: Interaction, data: Json, k
         "attachment_size_limit": messages.MAX_FILE_BYTES,
         "data": data,
     }
-    if interaction.original_id is not None:
-        payload["message"] = interaction.hidden[interaction.original_id]
+    if interaction.source is not None:
+        payload["message"] = interaction.source
     if channel.guild_id is None:
         return {**payload, "user": payloads.user(user), "context": 1}
     payload |= {"guild_id": str(channel.guild_id), "guild_locale": "en-US", "context": 0}

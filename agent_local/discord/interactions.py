@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_local.discord import components
+
 TOKEN_SECONDS = 15 * 60
 ANSWER_SECONDS = 3.0
 
@@ -14,8 +16,8 @@ EPHEMERAL = 1 << 6
 class Interaction:
     """A command that is being answered, a form that was filled in, or a choice from a menu.
 
-    answers holds the JSON of all its messages, including hidden (ephemeral) ones, which are not in the channel. A
-    choice's original message is the one with the menu, which its answer may replace.
+    answers holds the JSON of all its messages, including hidden (ephemeral) ones, which are not in the channel. Of a
+    choice, source is the message with the menu, its original message too: the answer may replace it.
     """
 
     id: int
@@ -26,6 +28,7 @@ class Interaction:
     created: float
     command: str = ""
     callback: dict[str, Any] | None = None
+    source: dict[str, Any] | None = None
     original_id: int | None = None
     hidden: dict[int, dict[str, Any]] = field(default_factory=dict)
     answers: list[dict[str, Any]] = field(default_factory=list)
@@ -43,9 +46,13 @@ class Interaction:
 
     @property
     def menu(self) -> dict[str, Any] | None:
-        """The menu that answered it."""
-        rows = self.answers[-1].get("components") or () if self.answers else ()
-        return rows[0]["components"][0] if rows else None
+        """The first menu of its newest answer."""
+        return next(iter(components.menus(self.answers[-1])), None) if self.answers else None
+
+    @property
+    def done(self) -> bool:
+        """Whether the person has something to read or to fill in."""
+        return bool(self.answers) or self.form is not None
 
     @property
     def deferred(self) -> bool:

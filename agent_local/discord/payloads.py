@@ -5,7 +5,7 @@ For REST and the gateway, which differ in few fields: a gateway message has guil
 
 from typing import Any
 
-from agent_local.discord.world.snowflakes import created_at, iso
+from agent_local.discord.world.snowflakes import iso
 from agent_local.discord.world.world import (
     BotApplication,
     Channel,
@@ -104,7 +104,6 @@ def channel(world: World, c: Channel) -> Json:
 
 
 def _thread(c: Channel, last: str | None) -> Json:
-    born = iso(created_at(c.id))
     return {
         "id": str(c.id),
         "type": c.type,
@@ -120,9 +119,9 @@ def _thread(c: Channel, last: str | None) -> Json:
         "flags": 0,
         "thread_metadata": {
             "archived": c.archived,
-            "auto_archive_duration": 1440,
-            "archive_timestamp": born,
-            "create_timestamp": born,
+            "auto_archive_duration": c.archive_minutes,
+            "archive_timestamp": iso(c.archive_changed_at),
+            "create_timestamp": iso(c.created_at),
             "locked": c.locked,
         },
     }

@@ -4,8 +4,8 @@ from typing import Any
 
 from agent_local.discord import errors, payloads
 from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint
-from agent_local.discord.world import channels, permissions
-from agent_local.discord.world.world import PRIVATE_THREAD, PUBLIC_THREAD, THREADS, Overwrite
+from agent_local.discord.world import channels, permissions, threads
+from agent_local.discord.world.world import PRIVATE_THREAD, PUBLIC_THREAD, THREADS, Channel, Overwrite
 
 
 async def get(call: RestCall) -> Any:
@@ -23,22 +23,25 @@ async def create(call: RestCall) -> Any:
 
 
 async def change(call: RestCall) -> Any:
-    """Name and topic of a channel; name, archived and locked of a thread (whose owner may archive it)."""
+    """Name, topic and overwrites of a channel; name, archived, locked and auto-archive of a thread."""
     channel = call.channel()
     body = await call.json()
-    own = channel.is_thread and channel.owner_id == call.me.id and "locked" not in body
-    if not own:
-        bit = permissions.MANAGE_THREADS if channel.is_thread else permissions.MANAGE_CHANNELS
-        permissions.require(call.world, call.me.id, channel, bit)
+    if channel.is_thread:
+        threads.require_change(call.world, call.me.id, channel, body)
+        threads.change(call.backend, channel, body)
+    else:
+        _change_channel(call, channel, body)
+    channels.tell_changed(call.backend, channel)
+    return payloads.channel(call.world, channel)
+
+
+def _change_channel(call: RestCall, channel: Channel, body: dict[str, Any]) -> None:
+    permissions.require(call.world, call.me.id, channel, permissions.MANAGE_CHANNELS)
     channel.name = body.get("name", channel.name)
     channel.topic = body.get("topic", channel.topic)
-    channel.archived = body.get("archived", channel.archived)
-    channel.locked = body.get("locked", channel.locked)
     if "permission_overwrites" in body:
         permissions.require(call.world, call.me.id, channel, permissions.MANAGE_ROLES)
         channel.overwrites = {int(o["id"]): _overwrite(o) for o in body["permission_overwrites"]}
-    channels.tell_changed(call.backend, channel)
-    return payloads.channel(call.world, channel)
 
 
 def _overwrite(body: dict[str, Any]) -> Overwrite:
@@ -59,10 +62,7 @@ async def thread_from_message(call: RestCall) -> Any:
     message = call.message(channel)
     if message.thread_id is not None:
         raise errors.ApiError(400, 160004, "A thread has already been created for this message")
-    name = (await call.json())["name"]
-    return RestAnswer(
-        201, payloads.channel(call.world, channels.create_thread(call.backend, channel, name, call.me, message))
-    )
+    return _create_thread(call, channel, await call.json(), message=message)
 
 
 async def thread_alone(call: RestCall) -> Any:
@@ -72,7 +72,12 @@ async def thread_alone(call: RestCall) -> Any:
     channel = call.channel(permissions.CREATE_PRIVATE_THREADS if private else permissions.CREATE_PUBLIC_THREADS)
     if kind not in THREADS:
         raise errors.invalid_form("type", "BASE_TYPE_CHOICES", f"Value must be one of {sorted(THREADS)}.")
-    thread = channels.create_thread(call.backend, channel, body["name"], call.me, kind=kind)
+    return _create_thread(call, channel, body, kind=kind)
+
+
+def _create_thread(call: RestCall, channel: Channel, body: dict[str, Any], **how: Any) -> RestAnswer:
+    name, minutes = threads.read_name(body), threads.read_archive_minutes(body)
+    thread = threads.create(call.backend, channel, name, call.me, archive_minutes=minutes, **how)
     return RestAnswer(201, payloads.channel(call.world, thread))
 
 
@@ -87,18 +92,16 @@ async def join_thread(call: RestCall) -> None:
 
 async def active_threads(call: RestCall) -> Any:
     guild = call.guild()
-    threads = [c for c in guild.channels.values() if c.is_thread and not c.archived]
-    seen = [t for t in threads if permissions.may_view(call.world, call.me.id, t)]
+    active = [c for c in guild.channels.values() if c.is_thread and not c.archived]
+    seen = [t for t in active if permissions.may_view(call.world, call.me.id, t)]
     return {"threads": [payloads.channel(call.world, t) for t in seen], "members": []}
 
 
 async def archived_threads(call: RestCall) -> Any:
     channel = call.channel(permissions.READ_MESSAGE_HISTORY)
     guild = call.world.guilds[channel.guild_id or 0]
-    threads = [
-        c for c in guild.channels.values() if c.parent_id == channel.id and c.archived and c.type == PUBLIC_THREAD
-    ]
-    return {"threads": [payloads.channel(call.world, t) for t in threads], "members": [], "has_more": False}
+    past = [c for c in guild.channels.values() if c.parent_id == channel.id and c.archived and c.type == PUBLIC_THREAD]
+    return {"threads": [payloads.channel(call.world, t) for t in past], "members": [], "has_more": False}
 
 
 _ONE = "/channels/{channel_id}"

@@ -9,7 +9,15 @@ from typing import Any
 
 from agent_local.discord import errors, message_payloads, payloads
 from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
-from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL, MESSAGE, TOKEN_SECONDS, UPDATE, Interaction
+from agent_local.discord.interactions import (
+    ANSWER_SECONDS,
+    DEFERRED_UPDATE,
+    EPHEMERAL,
+    MESSAGE,
+    TOKEN_SECONDS,
+    UPDATE,
+    Interaction,
+)
 from agent_local.discord.rest.messages import change_of
 from agent_local.discord.world import messages
 from agent_local.discord.world.messages import Draft, Posting, Upload
@@ -35,6 +43,8 @@ async def callback(call: RestCall) -> Any:
     if call.backend.clock() - interaction.created > ANSWER_SECONDS:
         raise errors.unknown("interaction")
     body, uploads = await call.form()
+    if body["type"] in (DEFERRED_UPDATE, UPDATE) and interaction.source is None:
+        raise errors.invalid_form("type", "BASE_TYPE_CHOICES", "There is no message to update.")
     interaction.callback = body
     answer: dict[str, Any] = {"interaction": {"id": str(interaction.id), "type": 2}}
     if body["type"] == MESSAGE:
@@ -42,7 +52,7 @@ async def callback(call: RestCall) -> Any:
         interaction.original_id = int(message["id"])
         answer["resource"] = {"type": MESSAGE, "message": message}
     if body["type"] == UPDATE:
-        _change_hidden(interaction, interaction.original_id or 0, body.get("data") or {})
+        _change(call, interaction, _answered(interaction), body.get("data") or {}, uploads)
     call.backend.changed()
     return answer if call.request.query.get("with_response") == "true" else RestAnswer(204)
 
@@ -95,8 +105,10 @@ def _as_deferred(interaction: Interaction, body: dict[str, Any], uploads: list[U
 
 def _answer_id(call: RestCall, interaction: Interaction) -> int:
     text = call.request.match_info["message_id"]
-    if text != "@original":
-        return snowflake("message_id", text)
+    return _answered(interaction) if text == "@original" else snowflake("message_id", text)
+
+
+def _answered(interaction: Interaction) -> int:
     if interaction.original_id is None:
         raise errors.unknown("Message")
     return interaction.original_id
@@ -121,23 +133,25 @@ async def change_answer(call: RestCall) -> Any:
         answer = _post(call, interaction, _as_deferred(interaction, body, uploads))
         interaction.original_id = int(answer["id"])
         return answer
-    message_id = _answer_id(call, interaction)
-    if message_id in interaction.hidden:
-        return _change_hidden(interaction, message_id, body)
-    channel = call.world.channel(interaction.channel_id)
-    message = channel.messages.get(message_id)
-    if message is None:
-        raise errors.unknown("Message")
-    messages.edit(call.backend, channel, message, change_of(body, uploads))
-    return message_payloads.message(call.world, message)
+    return _change(call, interaction, _answer_id(call, interaction), body, uploads)
 
 
-def _change_hidden(interaction: Interaction, message_id: int, body: dict[str, Any]) -> dict[str, Any]:
-    """Change a hidden message; one with a menu is then an answer to the choice from it."""
-    changed = interaction.hidden[message_id]
-    changed |= {key: value for key, value in body.items() if key in ("content", "embeds", "components")}
-    if changed not in interaction.answers:
-        interaction.answers.append(changed)
+def _change(
+    call: RestCall, interaction: Interaction, message_id: int, body: dict[str, Any], uploads: list[Upload]
+) -> dict[str, Any]:
+    """Change an answer. The message with a menu is then an answer to the choice from it."""
+    changed = interaction.hidden.get(message_id)
+    if changed is not None:
+        changed |= {key: value for key, value in body.items() if key in ("content", "embeds", "components")}
+    else:
+        channel = call.world.channel(interaction.channel_id)
+        message = channel.messages.get(message_id)
+        if message is None:
+            raise errors.unknown("Message")
+        messages.edit(call.backend, channel, message, change_of(body, uploads))
+        changed = message_payloads.message(call.world, message)
+    if interaction.source is not None and message_id == int(interaction.source["id"]):
+        interaction.answers = [*(one for one in interaction.answers if int(one["id"]) != message_id), changed]
     return changed
 
 

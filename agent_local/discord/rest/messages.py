@@ -4,7 +4,7 @@ from typing import Any
 
 from agent_local.discord import errors, message_payloads, payloads
 from agent_local.discord.calls import RestCall, RestEndpoint, draft_of, snowflake
-from agent_local.discord.world import messages, permissions
+from agent_local.discord.world import messages, permissions, threads
 from agent_local.discord.world.messages import Change
 from agent_local.discord.world.snowflakes import iso
 from agent_local.discord.world.world import Channel, Message
@@ -60,8 +60,7 @@ async def create(call: RestCall) -> Any:
     draft.check()
     if uploads:
         permissions.require(call.world, call.me.id, channel, permissions.ATTACH_FILES)
-    if channel.locked and not call.may(channel, permissions.MANAGE_THREADS):
-        raise errors.ApiError(400, 160005, "Thread is locked")
+    threads.require_post(call.world, call.me.id, channel)
     draft.reference = _reference(call, channel, body.get("message_reference"))
     nonce = str(draft.nonce) if draft.nonce is not None and body.get("enforce_nonce") else None
     first = call.backend.message_of_nonce(call.me.id, nonce) if nonce else None

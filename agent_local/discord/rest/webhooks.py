@@ -11,7 +11,7 @@ from agent_local.discord.backend import Backend
 from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
 from agent_local.discord.rest import interactions as rest_interactions
 from agent_local.discord.rest.messages import change_of
-from agent_local.discord.world import messages, permissions
+from agent_local.discord.world import messages, permissions, threads
 from agent_local.discord.world.messages import Posting
 from agent_local.discord.world.world import Channel, Message, User, Webhook
 
@@ -127,6 +127,7 @@ async def execute(call: RestCall) -> Any:
     draft.check()
     if body.get("username") is not None:
         _check_name("username", str(body["username"]))
+    threads.require_webhook_post(channel)
     author = face(webhook, body.get("username"), body.get("avatar_url"))
     how = Posting(webhook_id=webhook.id, application_id=webhook.application_id)
     message = messages.post(call.backend, channel, author, draft, how)

@@ -53,6 +53,12 @@ class Draft:
             raise errors.ApiError(413, 40005, "Request entity too large")
 
 
+def require_unarchived(channel: Channel) -> None:
+    """Raise the API's error for an archived thread, in which nothing is edited, pinned or reacted to."""
+    if channel.archived:
+        raise errors.archived()
+
+
 def check_content(content: str) -> None:
     if len(content) > MAX_CONTENT:
         text = f"Must be {MAX_CONTENT} or fewer in length."
@@ -73,7 +79,7 @@ def post(backend: Backend, channel: Channel, author: User, draft: Draft, how: Po
     """Post into the channel and publish the event. Unarchives a thread, as with Discord."""
     message = build(backend, channel, author, draft, how)
     if channel.archived:
-        channel.archived = False
+        channel.archived, channel.archive_changed_at = False, backend.clock()
         backend.emit("THREAD_UPDATE", payloads.channel(backend.world, channel), channel)
     backend.remember(channel, message)
     backend.emit("MESSAGE_CREATE", message_payloads.gateway_message(backend.world, message, channel), channel)
@@ -151,6 +157,7 @@ class Change:
 
 def edit(backend: Backend, channel: Channel, message: Message, change: Change) -> None:
     """Change a message in place and publish the event."""
+    require_unarchived(channel)
     apply_change(backend, channel, message, change)
     backend.emit("MESSAGE_UPDATE", message_payloads.gateway_message(backend.world, message, channel), channel)
 
@@ -192,6 +199,7 @@ def pin(backend: Backend, channel: Channel, message: Message, by: User, pinned: 
     """Pin or unpin. A pin adds a system message, as with Discord. Without a change nothing happens."""
     if (message.pinned_at is not None) == pinned:
         return
+    require_unarchived(channel)
     message.pinned_at = backend.clock() if pinned else None
     times = [m.pinned_at for m in channel.messages.values() if m.pinned_at is not None]
     last = iso(max(times)) if times else None

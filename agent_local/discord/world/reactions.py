@@ -4,7 +4,7 @@ import unicodedata
 
 from agent_local.discord import errors, payloads
 from agent_local.discord.backend import Backend
-from agent_local.discord.world.messages import place
+from agent_local.discord.world.messages import place, require_unarchived
 from agent_local.discord.world.world import Channel, Message, World
 
 MAX_KINDS = 20
@@ -45,8 +45,9 @@ def _is_symbol(c: str) -> bool:
 def add(backend: Backend, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
     """Add a reaction and publish the event; an existing one changes nothing.
 
-    Raises ApiError 30010 for one kind too many.
+    Raises ApiError 30010 for one kind too many, and for an archived thread.
     """
+    require_unarchived(channel)
     if emoji not in message.reactions and len(message.reactions) >= MAX_KINDS:
         raise errors.ApiError(403, 30010, f"Maximum number of reactions reached ({MAX_KINDS})")
     who = message.reactions.setdefault(emoji, [])
@@ -65,6 +66,7 @@ def remove(backend: Backend, channel: Channel, message: Message, user_id: int, e
     who = message.reactions.get(emoji, [])
     if user_id not in who:
         return
+    require_unarchived(channel)
     who.remove(user_id)
     if not who:
         del message.reactions[emoji]

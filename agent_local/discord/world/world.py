@@ -119,6 +119,9 @@ class Channel:
     owner_id: int | None = None
     archived: bool = False
     locked: bool = False
+    archive_minutes: int = 1440  # without a message until Discord archives a thread
+    created_at: float = 0.0
+    archive_changed_at: float = 0.0
     thread_members: list[int] = field(default_factory=list)
     messages: dict[int, Message] = field(default_factory=dict)  # oldest first
     last_message_id: int | None = None

@@ -26,6 +26,7 @@ _HEARD = (
     "ready",
     "resumed",
     "thread_create",
+    "raw_thread_update",
     "raw_thread_delete",
     "guild_channel_pins_update",
     "guild_channel_create",

@@ -18,7 +18,7 @@ from agent_local.discord.interaction_payloads import MESSAGE, Json, registered
 from agent_local.discord.interactions import Interaction
 from agent_local.discord.rest import webhooks
 from agent_local.discord.rest.api import RequestRecord
-from agent_local.discord.world import channels, messages, reactions, worlds
+from agent_local.discord.world import channels, messages, reactions, threads, worlds
 from agent_local.discord.world.messages import Change, Posting
 from agent_local.discord.world.world import BotApplication, Channel, Member, Message, User, World
 
@@ -122,7 +122,7 @@ class DiscordStandIn(server.DiscordStandIn):
     ) -> dict[str, Any]:
         parent = self.world.channel(channel)
         start = None if message is None else self._message(parent, message)
-        thread = channels.create_thread(self.backend, parent, name, self.world.user(author), start)
+        thread = threads.create(self.backend, parent, name, self.world.user(author), start)
         return payloads.channel(self.world, thread)
 
     async def change_role(self, role: int | str, **fields: Any) -> dict[str, Any]:
