@@ -17,12 +17,21 @@ from typing import Any
 
 import aiosqlite
 
-from agent_protocol.record.entries import CallWords, DeletionNote, PostWords, ReactionNote
+from agent_protocol.record.entries import (
+    CallWords,
+    ContestNote,
+    DeletionNote,
+    PostWords,
+    ReactionNote,
+    RoomNote,
+    RoomWords,
+)
 from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
 
 DELETIONS_KEPT = 8 * 86400  # seconds; the streams keep their entries for seven days
 PEOPLE_KEPT = 30 * 86400  # as long as their requests
 FORGOTTEN, DELETED = "forgotten", "deleted"
+ARENA = "arena"  # a kind of contests, whose id is its message's
 LARGEST_ID = 2**63 - 1
 
 _REMOVE = "UPDATE words SET data = NULL, asked_by = NULL, removed = ? WHERE id = ? AND data IS NOT NULL"
@@ -75,6 +84,29 @@ class Barred:
             return record
         return record.model_copy(update={"asked_by": None, "asked_message_id": None})
 
+    def without_barred(self, words: RoomWords) -> RoomWords:
+        """The messages of a room, without those that were deleted or are of people who asked to be forgotten."""
+        kept = tuple(
+            each
+            for each in words.messages
+            if each.message_id not in self.messages
+            and each.message_id >= id_at(self.people.get(each.author_id or 0, 0.0))
+        )
+        return words.model_copy(update={"messages": kept})
+
+    def without_opener(self, note: RoomNote) -> RoomNote:
+        barred = self._asked_before(note.opened_by, note.opened_at)
+        return note.model_copy(update={"opened_by": None}) if barred else note
+
+    def without_asker(self, note: ContestNote) -> ContestNote:
+        """The contest, without the person who asked to be forgotten after it; of an arena their question goes too."""
+        if note.kind == ARENA and int(note.id) in self.messages:
+            note = note.model_copy(update={"question": ""})
+        if not self._asked_before(note.asked_by, note.at):
+            return note
+        question = "" if note.kind == ARENA else note.question
+        return note.model_copy(update={"asked_by": None, "question": question})
+
     def bars(self, note: ReactionNote) -> bool:
         return self._asked_before(note.user_id, note.at)
 
@@ -87,20 +119,35 @@ def id_at(seconds: float) -> int:
     return min(max(0, round(seconds * 1000) - DISCORD_EPOCH_MS) << 22, LARGEST_ID)
 
 
-async def barred(db: aiosqlite.Connection, words: Iterable[CallWords | PostWords]) -> Barred:
+Worded = CallWords | PostWords | RoomWords | ContestNote
+"""An entry with words of messages."""
+
+
+async def barred(db: aiosqlite.Connection, words: Iterable[Worded]) -> Barred:
     """Find what must not be recorded, of these."""
     each = list(words)
-    ids = {quoted.message_id for one in each if isinstance(one, CallWords) for quoted in one.quoted}
-    ids |= {one.message_id for one in each if isinstance(one, PostWords)}
+    ids = {message_id for one in each for message_id in _messages(one)}
     people = await db.execute_fetchall("SELECT user_id, at FROM forgotten")
     messages = await _fetch(db, "SELECT message_id FROM deleted_messages WHERE message_id IN", ids)
     posts = "SELECT agent, turn_id FROM posts WHERE deleted_at IS NOT NULL AND turn_id IN"
-    turns = await _fetch(db, posts, {one.turn_id for one in each})
+    turns = await _fetch(db, posts, {one.turn_id for one in each if isinstance(one, CallWords | PostWords)})
     return Barred(
         {row[0]: row[1] for row in people},
         frozenset(row[0] for row in messages),
         frozenset((row[0], row[1]) for row in turns),
     )
+
+
+def _messages(entry: Worded) -> Iterable[int]:
+    """The messages whose words it has."""
+    match entry:
+        case CallWords():
+            return (quoted.message_id for quoted in entry.quoted)
+        case RoomWords():
+            return (message.message_id for message in entry.messages)
+        case ContestNote():
+            return (int(entry.id),) if entry.kind == ARENA else ()
+    return (entry.message_id,)
 
 
 async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
@@ -133,7 +180,16 @@ async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
     )
     await db.executemany("DELETE FROM pictures WHERE message_id = ?", ids)
     await db.executemany("DELETE FROM reactions WHERE message_id = ?", ids)
+    await _delete_of_rooms(db, note)
     return removed + max(0, posts.rowcount)
+
+
+async def _delete_of_rooms(db: aiosqlite.Connection, note: DeletionNote) -> None:
+    ids = [(message_id,) for message_id in note.message_ids]
+    await db.executemany("DELETE FROM room_messages WHERE message_id = ?", ids)
+    await db.execute("DELETE FROM room_messages WHERE ? AND thread_id = ?", (note.whole, note.channel_id))
+    arenas = [(str(message_id), ARENA) for message_id in note.message_ids]
+    await db.executemany("UPDATE contests SET question = '' WHERE id = ? AND kind = ?", arenas)
 
 
 async def forget_person(db: aiosqlite.Connection, user_id: int, at: float) -> Forgotten:
@@ -162,7 +218,18 @@ async def forget_person(db: aiosqlite.Connection, user_id: int, at: float) -> Fo
     )
     reactions = await db.execute("DELETE FROM reactions WHERE user_id = ? AND at <= ?", (user_id, at))
     await db.execute("UPDATE actions SET by = 'forgotten' WHERE by = ? AND at <= ?", (str(user_id), at))
+    await _forget_in_rooms(db, user_id, at)
     return Forgotten(prompts, turns.rowcount, reactions.rowcount)
+
+
+async def _forget_in_rooms(db: aiosqlite.Connection, user_id: int, at: float) -> None:
+    """A room keeps its topic, which is its thread's name; of an arena the question goes."""
+    await db.execute("DELETE FROM room_messages WHERE author_id = ? AND message_id < ?", (user_id, id_at(at)))
+    await db.execute("UPDATE rooms SET opened_by = NULL WHERE opened_by = ? AND opened_at <= ?", (user_id, at))
+    await db.execute(
+        "UPDATE contests SET asked_by = NULL, question = iif(kind = ?, '', question) WHERE asked_by = ? AND at <= ?",
+        (ARENA, user_id, at),
+    )
 
 
 async def _remove_words(db: aiosqlite.Connection, words: Iterable[int], why: str) -> int:

@@ -1,5 +1,5 @@
-"""Removes from the record what is older than its owner wants: the words of calls after RECORD_PROMPTS_DAYS, the rest
-after RECORD_DAYS.
+"""Removes from the record what is older than its owner wants: the words of calls and the messages of rooms, which have
+people's words, after RECORD_PROMPTS_DAYS, the rest after RECORD_DAYS.
 
 In small steps, each a short transaction, between which the recorder writes what came; then the file gives free pages
 back. `imported_costs` stays: it has no words and no people.
@@ -52,6 +52,19 @@ CONVERSATIONS = (
 )
 ACTIONS = ("DELETE FROM actions WHERE id IN (SELECT id FROM actions WHERE at < ?1 ORDER BY at LIMIT ?2)",)
 REPLAYS = ("DELETE FROM replays WHERE id IN (SELECT id FROM replays WHERE at < ?1 ORDER BY at LIMIT ?2)",)
+ROOM_MESSAGES = (
+    "DELETE FROM room_messages WHERE message_id IN"
+    " (SELECT message_id FROM room_messages WHERE message_id < ?1 ORDER BY message_id LIMIT ?2)",
+)
+ROOMS = (
+    "DELETE FROM rooms WHERE thread_id IN"
+    " (SELECT thread_id FROM rooms WHERE changed_at < ?1 ORDER BY changed_at LIMIT ?2)",
+)
+_CONTESTS = "SELECT id FROM contests WHERE at < ?1 ORDER BY at, id LIMIT ?2"
+CONTESTS = (
+    f"DELETE FROM contenders WHERE contest_id IN ({_CONTESTS})",
+    f"DELETE FROM contests WHERE id IN ({_CONTESTS})",
+)
 DELETIONS = (
     "DELETE FROM deleted_messages WHERE message_id IN"
     " (SELECT message_id FROM deleted_messages WHERE at < ?1 ORDER BY at LIMIT ?2)",
@@ -131,9 +144,10 @@ def sweeps(ages: Ages, now: float) -> list[Sweep]:
     found = [Sweep(DELETIONS, now - DELETIONS_KEPT), Sweep(PEOPLE, now - PEOPLE_KEPT)]
     kept = [days for days in (ages.prompts, ages.days) if days is not None]
     if kept:
-        found.append(Sweep(WORDS, now - min(kept) * DAY))
+        before = now - min(kept) * DAY
+        found += [Sweep(WORDS, before), Sweep(ROOM_MESSAGES, id_at(before))]
     if ages.days is not None:
         before = now - ages.days * DAY
-        found += [Sweep(kind, before) for kind in (TURNS, CONVERSATIONS, ACTIONS, REPLAYS)]
+        found += [Sweep(kind, before) for kind in (TURNS, CONVERSATIONS, ACTIONS, REPLAYS, ROOMS, CONTESTS)]
         found += [Sweep(kind, id_at(before)) for kind in (POSTS, REACTIONS)]
     return found

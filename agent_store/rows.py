@@ -36,7 +36,8 @@ TURN = insert(
     "turns",
     "agent, id, at, day, kind, trigger, outcome, reason, conversation_id, round, channel_id, guild_id, asked_by,"
     " asked_message_id, model, entries, seconds, waiting_seconds, context_seconds, model_seconds,"
-    " tools_seconds, posting_seconds, input_tokens, cached_tokens, output_tokens, cost_usd, emoji, reacted_to, image",
+    " tools_seconds, posting_seconds, input_tokens, cached_tokens, output_tokens, cost_usd, emoji, reacted_to, image,"
+    " chosen_because, room_turn",
 )
 CALL = insert(
     "calls",
@@ -149,6 +150,8 @@ def turn_row(record: TurnRecord, day_of: DayOf) -> Values:
         reacted.emoji if reacted else None,
         reacted.message_id if reacted else None,
         int(record.image),
+        record.chosen_because,
+        record.room_turn,
     )
 
 

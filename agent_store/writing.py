@@ -18,17 +18,21 @@ import aiosqlite
 from agent_protocol.record.entries import (
     ActionNote,
     CallWords,
+    ContestNote,
     ConversationNote,
     DeletionNote,
     Entry,
     PostWords,
     ReactionNote,
     ReplayNote,
+    RoomNote,
+    RoomWords,
 )
 from agent_protocol.record.reader import Position, Received
 from agent_protocol.turns.records import TurnRecord
-from agent_store.forgetting import Barred, barred, delete_messages
+from agent_store.forgetting import Barred, Worded, barred, delete_messages
 from agent_store.packing import pack
+from agent_store.room_rows import contest_statements, room_statements, room_words_statements
 from agent_store.rows import (
     NO_REACTION,
     REACTION,
@@ -59,7 +63,7 @@ class Overtaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`prompts`: whether the words of calls are kept."""
+    """`prompts`: whether the words of calls, and the messages of rooms, are kept."""
 
     day_of: DayOf
     prompts: bool = True
@@ -133,7 +137,7 @@ async def _write_entries(db: aiosqlite.Connection, entries: Sequence[Entry | Tur
     for note in entries:
         if isinstance(note, DeletionNote):
             removed += await delete_messages(db, note)
-    bars = await barred(db, [entry for entry in entries if isinstance(entry, CallWords | PostWords)])
+    bars = await barred(db, [entry for entry in entries if isinstance(entry, Worded)])
     # Compressing long prompts takes milliseconds, which the bots would feel.
     for sql, rows in await asyncio.to_thread(lambda: joined(entry_statements(entries, bars, rules))):
         await db.executemany(sql, rows)
@@ -168,6 +172,13 @@ def entry_statements(entries: Iterable[Entry | TurnRecord], bars: Barred, rules:
             case PostWords():
                 deleted = entry.message_id in bars.messages
                 yield from [deleted_post_statement(entry)] if deleted else post_statements(entry)
+            case RoomWords():
+                if rules.prompts:
+                    yield from room_words_statements(bars.without_barred(entry))
+            case RoomNote():
+                yield from room_statements(bars.without_opener(entry))
+            case ContestNote():
+                yield from contest_statements(bars.without_asker(entry))
             case ReactionNote() if bars.bars(entry):
                 pass
             case ConversationNote() | ReactionNote() | ActionNote() | ReplayNote():

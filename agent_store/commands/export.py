@@ -1,32 +1,33 @@
-"""`python -m agent_store export`: a recorded conversation as a page to share."""
+"""`python -m agent_store export`: a recorded conversation or room as a page to share."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import sys
 from datetime import datetime
 from pathlib import Path
 
 from agent_config import Settings
 from agent_store.database import RecordError, opened
-from agent_store.export.render import FORMATS, export
+from agent_store.export.render import FORMATS, export, file_name
+from agent_store.export.room_story import export_room
 from agent_store.export.story import Look
-from agent_store.queries.conversations import Conversation, conversation_of, conversations_page, last_conversation
+from agent_store.queries.conversations import conversation_of, conversations_page, last_conversation
 
 LISTED = 30
-TITLE_CHARACTERS = 60  # of a file's name
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "export",
-        help="write a conversation as a page to share",
-        description="Write a recorded conversation to a file: a web page that loads nothing, Markdown, or JSON.",
+        help="write a conversation or a room as a page to share",
+        description="Write a recorded conversation, or a room with what people said in it, to a file:"
+        " a web page that loads nothing, Markdown, or JSON.",
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--conversation", metavar="ID", help="the conversation with this id")
+    which.add_argument("--room", metavar="THREAD", type=int, help="the room in the thread with this id")
     which.add_argument("--last", action="store_true", help="the newest conversation in which something was posted")
     which.add_argument("--list", action="store_true", help=f"list the newest {LISTED} conversations with their ids")
     parser.add_argument("--format", choices=tuple(FORMATS), default="html", help="html by default")
@@ -42,18 +43,19 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     if options.list:
         asyncio.run(_print_list(settings))
         return 0
-    conversation, text = asyncio.run(_read(options, settings))
+    read = _read if options.room is None else _read_room
+    name, text = asyncio.run(read(options, settings))
     if options.output == "-":
         sys.stdout.write(text)
         return 0
-    path = Path(options.output or _file_name(conversation, options.format, settings))
+    path = Path(options.output or name)
     path.write_text(text, encoding="utf-8")
     print(f"Wrote {path}")
     return 0
 
 
-async def _read(options: argparse.Namespace, settings: Settings) -> tuple[Conversation, str]:
-    """The chosen conversation, and its page. Raises RecordError where there is none."""
+async def _read(options: argparse.Namespace, settings: Settings) -> tuple[str, str]:
+    """A file's name for the chosen conversation, and its page. Raises RecordError where there is none."""
     async with opened(settings.record_file) as db:
         if options.last:
             conversation = await last_conversation(db)
@@ -64,7 +66,18 @@ async def _read(options: argparse.Namespace, settings: Settings) -> tuple[Conver
         if conversation is None:
             raise RecordError(missing)
         look = look_of(settings, costs=options.with_costs)
-        return conversation, await export(db, conversation.id, options.format, look) or ""
+        began = datetime.fromtimestamp(conversation.started_at, settings.timezone)
+        name = file_name("conversation", began, conversation.topic or conversation.theme, options.format)
+        return name, await export(db, conversation.id, options.format, look) or ""
+
+
+async def _read_room(options: argparse.Namespace, settings: Settings) -> tuple[str, str]:
+    """As `_read`, of a room."""
+    async with opened(settings.record_file) as db:
+        found = await export_room(db, options.room, options.format, look_of(settings, costs=options.with_costs))
+    if found is None:
+        raise RecordError(f"there is no room in the thread {options.room}. The console lists which there are")
+    return found.name, found.text
 
 
 def look_of(settings: Settings, *, costs: bool = False) -> Look:
@@ -88,9 +101,3 @@ async def _print_list(settings: Settings) -> None:
         print("No conversation was recorded yet.", file=sys.stderr)
     elif page.next:
         print(f"These are the newest {LISTED}; older ones are in the console.", file=sys.stderr)
-
-
-def _file_name(conversation: Conversation, kind: str, settings: Settings) -> str:
-    began = datetime.fromtimestamp(conversation.started_at, settings.timezone)
-    words = re.sub(r"[^a-z0-9]+", "-", (conversation.topic or conversation.theme).lower())[:TITLE_CHARACTERS].strip("-")
-    return f"conversation-{began:%Y-%m-%d}-{words or conversation.theme}.{kind}"

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from agent_store.export.discord_html import NAMED, name_of, to_html
 from agent_store.export.story import GREY, Look, Message, Story, read_story
 from agent_store.queries.posts import Picture
+
+TITLE_CHARACTERS = 60  # of a file's name
 
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
 _NAMED = re.compile(NAMED, re.VERBOSE)
@@ -55,6 +58,7 @@ def as_json(story: Story) -> str:
     """Ids are text, times unix seconds, money US dollars, pictures base64."""
     conversation, look = story.conversation, story.look
     costs = {"cost_usd": conversation.cost_usd} if look.costs else {}
+    people = {message.agent for message in story.messages if message.person}
     whole = {
         "id": conversation.id,
         "channel_id": str(conversation.channel_id),
@@ -65,13 +69,19 @@ def as_json(story: Story) -> str:
         "ended_because": conversation.ended_because,
         "rounds": conversation.rounds,
         **costs,
-        "agents": [{"agent": agent, "name": look.name(agent)} for agent in story.agents],
+        "agents": [{"agent": agent, "name": look.name(agent)} for agent in story.agents if agent not in people],
         "messages": [_message_json(story, message) for message in story.messages],
     }
     return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
 
 
 FORMATS: Mapping[str, Callable[[Story], str]] = {"html": as_html, "md": as_markdown, "json": as_json}
+
+
+def file_name(what: str, began: datetime, title: str, kind: str) -> str:
+    """A name of `what` it is, its day and its title's words, for a file of this kind."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower())[:TITLE_CHARACTERS].strip("-")
+    return f"{what}-{began:%Y-%m-%d}{'-' * bool(words)}{words}.{kind}"
 
 
 def data_address(picture: Picture) -> str:
@@ -119,7 +129,7 @@ def _message_json(story: Story, message: Message) -> dict[str, Any]:
     shown = picture and {"media_type": picture.media_type, "data": base64.b64encode(picture.data).decode()}
     return {
         "message_id": str(message.message_id),
-        "agent": message.agent,
+        "agent": None if message.person else message.agent,  # of a person the name alone
         "name": story.look.name(message.agent),
         "at": message.at.timestamp(),
         "text": message.text,

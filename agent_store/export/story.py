@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
@@ -47,7 +47,8 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A post. `cost_usd` is that of its turn, at the turn's first post."""
+    """A post of an agent, or what a person said in a room: `agent` is then the person's key in the story. `cost_usd` is
+    that of the post's turn, at the turn's first post."""
 
     message_id: int
     agent: str
@@ -56,11 +57,13 @@ class Message:
     picture: Picture | None
     reactions: tuple[Given, ...]
     cost_usd: float
+    person: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A conversation with its messages, in order. `agents` took part, in the order of their first message."""
+    """A conversation with its messages, in order. `agents` took part, in the order of their first message; in a room
+    people are among them, by their keys."""
 
     conversation: Conversation
     look: Look
@@ -86,24 +89,33 @@ async def read_story(db: aiosqlite.Connection, conversation_id: str, look: Look)
     conversation = await conversation_of(db, conversation_id)
     if conversation is None:
         return None
-    turns = await turns_of_conversation(db, conversation_id)
-    costs = {(turn.agent, turn.id): turn.cost_usd for turn in turns}
-    messages = [
-        Message(
-            post.message_id,
-            post.agent,
-            datetime.fromtimestamp(post.at, look.zone),
-            post.text,
-            await _picture(db, post),
-            _given(post, turns),
-            costs.pop((post.agent, post.turn_id), 0.0),
-        )
-        for post in await posts_of_conversation(db, conversation_id)
-        if post.deleted_at is None
-    ]
+    posts, turns = await posts_of_conversation(db, conversation_id), await turns_of_conversation(db, conversation_id)
+    messages = await messages_of(db, posts, turns, look)
     agents = tuple(dict.fromkeys(message.agent for message in messages))
     began = datetime.fromtimestamp(conversation.started_at, look.zone)
-    return Story(conversation, look, began, tuple(messages), agents)
+    return Story(conversation, look, began, messages, agents)
+
+
+async def messages_of(
+    db: aiosqlite.Connection, posts: Iterable[Post], turns: Sequence[Turn], look: Look
+) -> tuple[Message, ...]:
+    """The posts that are not deleted, as messages; `turns` are those that made or reacted to them."""
+    costs = {(turn.agent, turn.id): turn.cost_usd for turn in turns}
+    return tuple(
+        [
+            Message(
+                post.message_id,
+                post.agent,
+                datetime.fromtimestamp(post.at, look.zone),
+                post.text,
+                await _picture(db, post),
+                _given(post, turns),
+                costs.pop((post.agent, post.turn_id), 0.0),
+            )
+            for post in posts
+            if post.deleted_at is None
+        ]
+    )
 
 
 async def _picture(db: aiosqlite.Connection, post: Post) -> Picture | None:

@@ -17,18 +17,20 @@ CREATE TABLE rooms (
     changed_at REAL NOT NULL
 ) STRICT;
 CREATE INDEX rooms_by_time ON rooms (opened_at, thread_id);
+CREATE INDEX rooms_by_change ON rooms (changed_at);
 CREATE INDEX rooms_by_conversation ON rooms (conversation_id);
 
--- The newest messages of each room as they are in Discord.
+-- The newest messages of each room, as its agents last read them in Discord.
 CREATE TABLE room_messages (
     message_id INTEGER PRIMARY KEY,
     thread_id INTEGER NOT NULL,
     author TEXT NOT NULL,            -- person, agent
     author_id INTEGER,               -- a person's
-    agent TEXT,
+    agent TEXT,                      -- its key, where an agent wrote it
     name TEXT NOT NULL,
     text TEXT NOT NULL,
-    at REAL NOT NULL
+    at REAL NOT NULL,
+    read_at REAL NOT NULL            -- when an agent read it so: the newest reading counts
 ) STRICT;
 CREATE INDEX room_messages_by_thread ON room_messages (thread_id, message_id);
 CREATE INDEX room_messages_by_author ON room_messages (author_id) WHERE author_id IS NOT NULL;

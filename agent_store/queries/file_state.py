@@ -8,7 +8,19 @@ import aiosqlite
 
 from agent_store.queries.pages import first, rows
 
-COUNTED = ("conversations", "turns", "calls", "words", "posts", "pictures", "reactions", "actions")
+COUNTED = (
+    "conversations",
+    "rooms",
+    "room_messages",
+    "contests",
+    "turns",
+    "calls",
+    "words",
+    "posts",
+    "pictures",
+    "reactions",
+    "actions",
+)
 
 
 @dataclass(frozen=True, slots=True)

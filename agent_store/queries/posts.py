@@ -63,6 +63,12 @@ async def posts_of_conversation(db: aiosqlite.Connection, conversation_id: str) 
     return await _with_reactions(db, await rows(db, f"{joined} {where}", conversation_id))
 
 
+async def posts_of_channel(db: aiosqlite.Connection, channel_id: int) -> tuple[Post, ...]:
+    """Those in a channel or thread, in their order."""
+    where = "WHERE posts.channel_id = ? ORDER BY posts.message_id"
+    return await _with_reactions(db, await rows(db, f"{POST.format('posts')} {where}", channel_id))
+
+
 async def picture_of(db: aiosqlite.Connection, message_id: int) -> Picture | None:
     row = await first(db, "SELECT media_type, data FROM pictures WHERE message_id = ?", message_id)
     return Picture(*row) if row else None

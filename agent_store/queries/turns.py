@@ -48,6 +48,8 @@ class Turn:
     emoji: str | None
     reacted_to: int | None
     image: bool
+    chosen_because: str | None
+    room_turn: int | None
     text: str
 
     @property
@@ -165,6 +167,12 @@ async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: st
 async def turns_of_conversation(db: aiosqlite.Connection, conversation_id: str) -> tuple[Turn, ...]:
     """In their order."""
     found = await rows(db, f"SELECT {TURN} FROM turns WHERE conversation_id = ? ORDER BY at, seq", conversation_id)
+    return tuple(map(_turn, found))
+
+
+async def turns_of_channel(db: aiosqlite.Connection, channel_id: int) -> tuple[Turn, ...]:
+    """Those in a channel or thread, in their order."""
+    found = await rows(db, f"SELECT {TURN} FROM turns WHERE channel_id = ? ORDER BY at, seq", channel_id)
     return tuple(map(_turn, found))
 
 
