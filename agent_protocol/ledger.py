@@ -17,6 +17,7 @@ from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.command_owner import CommandOwner
 from agent_protocol.coordination.conversations import ConversationStore
 from agent_protocol.coordination.presence import Presence
+from agent_protocol.coordination.room_openings import RoomOpenings
 from agent_protocol.coordination.schedule import ScheduleStore, Slot
 from agent_protocol.moderation.agent_pauses import BackoffStore, Mutes
 from agent_protocol.state.context_windows import ContextWindows
@@ -69,6 +70,7 @@ class Ledger:
         self.presence = Presence(link, clock)
         self.schedule = ScheduleStore(link)
         self.conversations = ConversationStore(link)
+        self.room_openings = RoomOpenings(link)
         self.records = Records(link, clock)
         self.replay_costs = ReplayCosts(link, clock, self.budgets)
         self.backoffs = BackoffStore(link, clock)

@@ -134,6 +134,12 @@ class Gate:
 
         return await self._with_retry(change)
 
+    async def edit_by_id(self, message: discord.PartialMessage, text: str) -> None:
+        """Changes the text of a message of the bot's that is known by its id alone."""
+        await self._enter()
+        with answer_read():
+            await message.edit(content=self.clean(text), allowed_mentions=pings(None))
+
     async def _with_retry(self, request: Callable[[], Awaitable[T]]) -> T:
         """Makes a request once more whose connection broke."""
         try:
@@ -165,6 +171,16 @@ class Gate:
             await channel.trigger_typing()
         except REQUEST_ERRORS as error:
             log.debug("channel %d: typing could not be shown: %s", channel_id, kind(error))
+
+    async def start_thread(self, channel: discord.TextChannel, message_id: int, name: str, minutes: int) -> None:
+        """Starts a public thread from a message, which is archived after so many minutes without a message."""
+        await self._enter(answers=True)
+        with answer_read():
+            await channel.create_thread(
+                name=self.clean(name),
+                message=discord.Object(message_id),
+                auto_archive_duration=minutes,  # type: ignore[arg-type]
+            )
 
     # -- interactions -------------------------------------------------------------------------------------------------
 

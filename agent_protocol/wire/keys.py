@@ -21,6 +21,7 @@ COORDINATOR_FORGOTTEN = "coordinator:forgotten"
 COORDINATOR_COMMANDS_BOT = "coordinator:commands_bot"
 COORDINATOR_TURNS = "coordinator:turns"  # pub/sub: turns that begin and end
 COORDINATOR_RECORD = "coordinator:record"
+ROOM_OPENINGS = "coordinator:room_openings"  # rooms whose threads are being made
 COORDINATOR_ROOMS = "coordinator:rooms"  # sorted set: all rooms by their last change
 ROOM_NOTICES = "coordinator:room_notices"  # pub/sub: rooms that changed
 PERSONAS_OWNER = "coordinator:personas"
@@ -165,7 +166,7 @@ def room(thread_id: int) -> str:
 
 
 def room_opening(request: str) -> str:
-    """A room that is being opened: its thread may not exist yet."""
+    """A room that a person asked for, whose members are still to be chosen."""
     return f"coordinator:room_opening:{request}"
 
 
