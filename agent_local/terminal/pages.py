@@ -11,16 +11,18 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from agent_local.terminal.threads import Threads
 from agent_local.terminal.view import NARROW, Names, one_line
 
 HELP = (
     ("@claude hello", "mention a bot, anywhere in the line; several are fine, @bots calls all"),
     ("hello", "write into the channel; the next bot of a running conversation responds"),
-    ("#debate", "go to another channel; #debate hello writes there"),
+    ("#debate  #room-1", "go to another channel or room; #debate hello writes there"),
     ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
     ("/reply 12 I agree", "reply to message 12; the number stands before each message"),
     ("/react 12 stop", "react with an emoji or a word for one (stop is 🛑, hide 🫥); again removes it"),
     ("/pin 12  /unpin 12", "pin a message, so that its .config takes effect, or remove the pin"),
+    ("/room create", "open a room in which personas debate; /room list, stop, resume, close"),
     ("/bots status  /why 12", "the bots' commands, as in Discord; Tab lists them"),
     (".history last: 12", "numbers of messages stand for their links"),
     ("/who  /channels", "list the bots and people, the channels with their ids"),
@@ -96,11 +98,16 @@ def who_page(names: Names, header: Header) -> Group:
     return Group(*rows)
 
 
-def channels_page(names: Names, current: int) -> Group:
-    """The channels with their ids, for cron jobs and OUTPUT_CHANNEL_ID."""
+def channels_page(names: Names, threads: Threads, current: int) -> Group:
+    """The channels with their ids, for cron jobs and OUTPUT_CHANNEL_ID; the threads with what they are about."""
     width = max(len(name) for name in names.channels.values())
-    here = ((number, name, "  ← you are here" if number == current else "") for number, name in names.channels.items())
-    return Group(*(Text(f"      #{name.ljust(width)}  {number}{at}", "dim") for number, name, at in here))
+    rows = []
+    for number, name in names.channels.items():
+        thread = threads.get(number)
+        about = f"  “{one_line(thread.name)}”" if thread is not None else ""
+        here = "  ← you are here" if number == current else ""
+        rows.append(Text(f"      #{name.ljust(width)}  {number}{about}{here}", "dim"))
+    return Group(*rows)
 
 
 def _labelled(label: str, text: str) -> Text:

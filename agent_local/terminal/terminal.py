@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -25,7 +26,9 @@ from agent_local.terminal.bot_commands import Use
 from agent_local.terminal.completion import completions
 from agent_local.terminal.message_numbers import MessageNumbers
 from agent_local.terminal.pages import Header, channels_page, help_page, who_page
+from agent_local.terminal.questions import Answer, Dialog
 from agent_local.terminal.reading import joined, piped_lines, typed_lines
+from agent_local.terminal.threads import Threads
 from agent_local.terminal.typed_lines import (
     Fire,
     Move,
@@ -44,7 +47,7 @@ from agent_local.terminal.view import Names, View, harmless, one_line
 __all__ = ["Header", "Names", "StandIn", "Terminal"]
 
 Ending = Literal["quit", "eof"]
-UseCommand = Callable[[int, Use], Awaitable[str]]
+UseCommand = Callable[[int, Use], Awaitable[Answer]]
 SaveFile = Callable[[Mapping[str, Any]], Path | None]
 """Save an attachment; return its path, None if it was saved before. Raises OSError."""
 
@@ -119,7 +122,9 @@ class Terminal:
         clock: Callable[[], float] = time.time,
         timezone: tzinfo | None = None,
     ) -> None:
-        self._console, self._stand_in, self._names, self._me = console, stand_in, names, me
+        channels = dict(names.channels)  # threads come and go
+        self._console, self._stand_in, self._me = console, stand_in, me
+        self._names, self._threads = replace(names, channels=channels), Threads(channels)
         self._conversations, self._lines, self._header = conversations, lines, header or Header()
         self._mention_ids, self._themes = mention_ids, themes
         self._use, self._commands = use, commands if use is not None else ()
@@ -127,7 +132,8 @@ class Terminal:
         self._status = status
         self._channel = channel if channel is not None else next(iter(names.channels))
         self._messages = MessageNumbers()
-        self._view = View(names, self._messages, clock=clock, timezone=timezone)
+        self._view = View(self._names, self._messages, clock=clock, timezone=timezone)
+        self._dialog = Dialog(self.note, self._view.plain)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watched = False
 
@@ -145,6 +151,9 @@ class Terminal:
         """Obey typed lines and show events; return how it ended."""
         async with self.watching(), aclosing(joined(self._lines or self._standard_input())) as lines:
             async for line in lines:
+                if self._dialog.takes(line.strip()):
+                    self._take_answer(line.strip())
+                    continue
                 typed = read_line(line, self._channel, self._vocabulary())
                 if isinstance(typed, Quit):
                     return "quit"
@@ -176,12 +185,27 @@ class Terminal:
 
     def show(self, event: str, data: Mapping[str, Any]) -> None:
         """Print an event if it is worth a line."""
+        self._follow_threads(event, data)
         shown = self._view.shown(event, data, self._console.width)
         if shown is not None:
             self._console.print(shown)
         if self._save is not None and event in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
             for attachment in data.get("attachments") or ():
                 self._show_saved(attachment, self._save)
+
+    def _follow_threads(self, event: str, data: Mapping[str, Any]) -> None:
+        here = self._threads.get(self._channel)
+        if line := self._threads.take(event, data):
+            self.note(line)
+        if here is not None and self._threads.get(self._channel) is None:  # it was deleted
+            self.go_to(here.parent_id)
+
+    def go_to(self, channel_id: int) -> None:
+        """Let typed lines go to a channel or thread."""
+        self._channel = channel_id
+        thread = self._threads.get(channel_id)
+        about = f": “{thread.name}”" if thread is not None else ""
+        self.note(f"you are in #{self._names.channels[channel_id]}{about}")
 
     def _show_saved(self, attachment: Mapping[str, Any], save: SaveFile) -> None:
         """Save a file and print its path whole: a terminal makes no link of a path that is cut in two."""
@@ -214,10 +238,10 @@ class Terminal:
         return piped_lines(sys.stdin.fileno())
 
     def _prompt(self) -> str:
-        return f"#{self._names.channels.get(self._channel, 'channel')} › "
+        return f"{self._dialog.label or '#' + self._names.channels.get(self._channel, 'channel')} › "
 
     def _completions(self, text: str) -> list[str]:
-        return completions(text, self._channel, self._vocabulary())
+        return [] if self._dialog.label else completions(text, self._channel, self._vocabulary())
 
     def _vocabulary(self) -> Vocabulary:
         channels = {name: channel_id for channel_id, name in self._names.channels.items()}
@@ -229,18 +253,17 @@ class Terminal:
             case Say() | React() | Pin() as act:
                 await self._act(act)
             case Move(channel_id):
-                self._channel = channel_id
-                self.note(f"you are in #{self._names.channels[channel_id]}")
+                self.go_to(channel_id)
             case Fire(channel_id, theme):
                 self._start(channel_id or self._channel, theme)
             case Use() as use:
-                self._start_task(self._used(use), "command")
+                self._start_task(self.use(use), "command")
             case Show("help"):
                 self._console.print(help_page(self._console.width))
             case Show("who"):
                 self._console.print(who_page(self._names, self._header))
             case Show("channels"):
-                self._console.print(channels_page(self._names, self._channel))
+                self._console.print(channels_page(self._names, self._threads, self._channel))
             case Unclear(hint):
                 self.note(_LONG_WORD.sub(r"\1…", hint))
 
@@ -285,14 +308,21 @@ class Terminal:
             log.exception("a conversation started by /fire failed")
             self.note(f"the conversation failed; {self._log_file} says why")
 
-    async def _used(self, use: Use) -> None:
+    async def use(self, use: Use) -> None:
+        """Use a command of the bots in the present channel and show the answer."""
         assert self._use is not None
+        await self._show_answer(self._use(self._channel, use))
+
+    def _take_answer(self, line: str) -> None:
+        """Take a line as the answer to a question of a bot."""
+        if (sending := self._dialog.take(line)) is not None:
+            self._start_task(self._show_answer(sending), "answers")
+
+    async def _show_answer(self, answering: Awaitable[Answer]) -> None:
         try:
-            answer = await self._use(self._channel, use)
+            self._dialog.show(await answering)
         except (LookupError, ValueError, TimeoutError) as error:
-            answer = f"the command failed: {error}"
-        if words := self._view.plain(answer):
-            self.note(words)
+            self.note(f"the command failed: {error}")
 
     async def _stop_tasks(self) -> None:
         tasks = list(self._tasks)

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -33,8 +33,9 @@ SMALL = "-# "  # begins a line of Discord's small print
 SNIPPET = 40  # characters
 REMEMBERED = 500  # messages
 PINNED, REPLY = 6, 19  # types of messages; the first reports a pin
+OF_THREADS = (18, 21)  # report a thread, which has a line of its own
 TYPING_SECONDS = 10.0  # as long as Discord shows one
-STRANGERS = ("cyan", "magenta", "yellow", "green", "bright_blue")
+STRANGERS = ("cyan", "magenta", "yellow", "green", "bright_blue", "bright_red", "bright_magenta", "bright_green")
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _TAB = " " * 4
 _LINK = re.compile(r"https://discord\.com/channels/\d+/\d+/(\d{1,20})", re.ASCII)
@@ -43,11 +44,13 @@ _TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Channel id → name, user id → (display name, rich colour), role id → name. Read for each event."""
+    """Channel id → name, user id → (display name, rich colour), role id → name; persona's display name → rich colour,
+    of those without an account. Read for each event."""
 
     channels: Mapping[int, str]
     users: Mapping[int, tuple[str, str]]
     roles: Mapping[int, str]
+    personas: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class View:
         self._names, self._numbers, self._clock, self._timezone = names, numbers, clock, timezone
         self._seen: OrderedDict[int, _Seen] = OrderedDict()
         self._typing: dict[tuple[int, int], float] = {}
+        self._strangers: dict[tuple[int, str], str] = {}  # their colours
 
     def shown(self, event: str, data: Data, width: int) -> RenderableType | None:
         """Render an event; None for one that is not worth a line."""
@@ -104,7 +108,9 @@ class View:
         self._typing = {key: until for key, until in self._typing.items() if until > now}
         return ", ".join(f"{self._user(user)[0]} is typing in #{self._channel(at)}" for at, user in self._typing)
 
-    def _message(self, data: Data, width: int) -> RenderableType:
+    def _message(self, data: Data, width: int) -> RenderableType | None:
+        if data.get("type") in OF_THREADS:
+            return None
         author, style = self._author(data.get("author") or {})
         if data.get("type") == PINNED:
             return _aside("↳", (author, style), (f" pinned {self._numbered(data.get('message_reference') or {})}", ""))
@@ -130,7 +136,8 @@ class View:
     def _row(self, time: Text, number: Text, channel: Text, author: Text, body: RenderableType) -> Table:
         """Give all messages the same columns, so that they line up."""
         channels = max((len(name) + 1 for name in self._names.channels.values()), default=CHANNEL_COLUMNS)
-        authors = max((len(clean_name(name)) for name, _ in self._names.users.values()), default=NAME_COLUMNS)
+        known = (*(name for name, _ in self._names.users.values()), *self._names.personas)
+        authors = max((len(clean_name(name)) for name in known), default=NAME_COLUMNS)
         row = Table.grid(padding=(0, 1))
         row.add_column(width=5, no_wrap=True)
         row.add_column(width=max(NUMBER_COLUMNS, len(number)), no_wrap=True, justify="right")
@@ -212,7 +219,12 @@ class View:
         known = self._names.users.get(_id(author, "id"))
         if known is not None:
             return clean_name(known[0]), known[1]
-        return _shown_name(author), STRANGERS[_id(author, "id") % len(STRANGERS)]
+        name = _shown_name(author)
+        return name, self._names.personas.get(name) or self._colour(_id(author, "id"), name)
+
+    def _colour(self, user_id: int, name: str) -> str:
+        """Personas share the id of a webhook, so the name counts too. The first strangers all differ."""
+        return self._strangers.setdefault((user_id, name), STRANGERS[len(self._strangers) % len(STRANGERS)])
 
     def _user(self, user_id: int) -> tuple[str, str]:
         name, style = self._names.users.get(user_id, ("someone", STRANGERS[user_id % len(STRANGERS)]))

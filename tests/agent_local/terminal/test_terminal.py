@@ -20,6 +20,7 @@ from rich.console import Console
 from agent_discord.slash.definitions import command_list
 from agent_local.terminal.bot_commands import Use
 from agent_local.terminal.message_numbers import MessageNumbers, NumberedMessage
+from agent_local.terminal.questions import Answer
 from agent_local.terminal.reading import piped_lines, typed_lines
 from agent_local.terminal.terminal import Header, Terminal
 from agent_local.terminal.typed_lines import (
@@ -583,11 +584,11 @@ async def test_help_lists_every_command() -> None:
 async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_reads_as_words() -> None:
     used: list[tuple[int, Use]] = []
 
-    async def use(channel_id: int, command: Use) -> str:
+    async def use(channel_id: int, command: Use) -> Answer:
         used.append((channel_id, command))
         if command.command == "resume":
             raise LookupError("no bot has its commands yet")
-        return "**Grok** is muted in <#11>, as <@9> wished\nuntil <t:1789992000:R>"
+        return Answer("**Grok** is muted in <#11>, as <@9> wished\nuntil <t:1789992000:R>")
 
     commands = command_list({"grok": "Grok"}, ("debate",))
     screen, out = terminal("/bots mute grok 5", "/resume", "/bots dance", use=use, commands=commands)
@@ -605,8 +606,8 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
 
 
 async def test_an_answer_with_a_time_that_no_calendar_has_is_shown_as_it_is() -> None:
-    async def use(channel_id: int, command: Use) -> str:
-        return "somebody wrote <t:999999999999:R>"
+    async def use(channel_id: int, command: Use) -> Answer:
+        return Answer("somebody wrote <t:999999999999:R>")
 
     screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
     async with screen.watching():
@@ -623,8 +624,8 @@ async def test_a_hint_does_not_repeat_a_page_of_what_was_typed() -> None:
 
 
 async def test_what_goes_on_in_a_note_stands_below_where_it_began() -> None:
-    async def use(channel_id: int, command: Use) -> str:
-        return "first " * 20 + "\n-# small\n```md\nin code\n```"
+    async def use(channel_id: int, command: Use) -> Answer:
+        return Answer("first " * 20 + "\n-# small\n```md\nin code\n```")
 
     screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
     async with screen.watching():
