@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_coordinator.conversations.state import ENDINGS
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, ConversationReport, Event
 from agent_local.discord.server import DiscordStandIn
 from agent_local.discord.world.world import User
 from agent_local.local_conversations import LocalConversations
+from agent_protocol.coordination.endings import ENDINGS
 
 
 def last_bot_message(server: DiscordStandIn, channel_id: int) -> str | None:

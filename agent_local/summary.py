@@ -8,8 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from agent_coordinator.conversations.state import ENDINGS, Tally
+from agent_coordinator.conversations.state import Tally
 from agent_coordinator.events import ConversationReport
+from agent_protocol.coordination.endings import ENDINGS
 
 HEADINGS = ("messages", "skips", "timeouts", "reactions", "pictures", "calls", "tokens", "cost")
 

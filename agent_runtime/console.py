@@ -12,7 +12,7 @@ from agent_console.app import console_app
 from agent_console.parts import BotState, ConsoleParts, ModelPrice
 from agent_console.record_file import RecordFile
 from agent_console.serving import serving_console
-from agent_coordinator.conversations.state import ENDINGS
+from agent_protocol.coordination.endings import ENDINGS
 from agent_replay.from_console import ConsoleReplayer
 from agent_runtime.live_channels import TranscriptChannels
 from agent_runtime.model_prices import model_prices

@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 from typing import Protocol
 
-from agent_coordinator.conversations.state import ConversationState, EndReason
+from agent_coordinator.conversations.state import ConversationState
+from agent_protocol.coordination.endings import EndReason
 
 
 class ConversationPolicy(Protocol):

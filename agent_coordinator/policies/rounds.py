@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY, CoordinatorConfig
-from agent_coordinator.conversations.state import ConversationState, EndReason
+from agent_coordinator.conversations.state import ConversationState
+from agent_protocol.coordination.endings import EndReason
 
 END_REQUESTS_NEEDED = 2  # consecutive turns that were not skips
 SPEAKERS_NEEDED = 2  # a single agent would only talk to itself

@@ -1,8 +1,8 @@
 """Rooms: conversations in threads, with agents of their own, which people open, pause, resume and close.
 
 A Room is everything that is known of one, its present standing included; only the coordinator that leads writes it
-(RoomStore.keep), together with the conversation that runs in it. What a person wants of a room reaches the coordinator
-as a RoomOrder.
+(ConversationStore.keep), together with the conversation that runs in it. What a person wants of a room reaches the
+coordinator as a RoomOrder.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from agent_protocol.coordination.endings import PAUSES, EndReason
 
 RoomPolicy = Literal["rounds", "round-robin", "moderated", "pull"]
 RoomStatus = Literal["active", "paused", "closed"]
@@ -46,8 +48,8 @@ class Room(RoomValue):
     """A room. Times in unix seconds, ids are Discord's.
 
     `turn_number` counts the posts of its members from 1; a turn that posts nothing has no number. `why` is the cause of
-    its present status (agent_coordinator/conversations/state.py, ENDINGS). `slot_until` is set while the thread is open
-    to its audience.
+    its present status (endings.py). `slot_until` is set while the thread is open to its audience; `slot_turn` is the
+    turn after which it was last. `rounds`, `skips` and `cost_usd` (US dollars) are those of its whole life.
     """
 
     thread_id: int
@@ -67,7 +69,12 @@ class Room(RoomValue):
     status: RoomStatus = "active"
     why: str | None = None
     turn_number: int = 0  # of the last turn that posted
+    last_speaker: str | None = None
+    rounds: int = 0
+    skips: int = 0
+    cost_usd: float = 0.0
     slot_until: float | None = None
+    slot_turn: int = 0
     opened_by: int | None = None  # a person
     opened_at: float = 0.0
     changed_at: float = 0.0
@@ -78,3 +85,8 @@ class Room(RoomValue):
 
     def member(self, name: str) -> RoomMember | None:
         return next((member for member in self.members if member.name == name), None)
+
+    def ended(self, because: EndReason) -> Room:
+        """The room once its conversation has ended: paused or closed, by the reason."""
+        status = "paused" if because in PAUSES else "closed"
+        return self.model_copy(update={"status": status, "why": because, "slot_until": None})

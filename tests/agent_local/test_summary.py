@@ -8,10 +8,11 @@ from typing import get_args
 
 from rich.console import Console
 
-from agent_coordinator.conversations.state import ENDINGS, EndReason, Tally
+from agent_coordinator.conversations.state import Tally
 from agent_coordinator.events import ConversationReport
 from agent_local.hints import ended_line
 from agent_local.summary import summary
+from agent_protocol.coordination.endings import ENDINGS, EndReason
 
 REPORT = ConversationReport(
     conversation_id="c",

@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass
 
 from agent_coordinator.conversations.engine import Engine
-from agent_coordinator.conversations.state import ConversationState, EndReason
+from agent_coordinator.conversations.state import ConversationState
+from agent_protocol.coordination.endings import EndReason
 from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryLedger, Time, config, room
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
-from agent_coordinator.conversations.state import ConversationState, EndReason, Said
+from agent_coordinator.conversations.state import ConversationState, Said
 from agent_coordinator.policies.rounds import Rounds, continuation_probability
+from agent_protocol.coordination.endings import EndReason
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 ROUNDS = Rounds(AGENTS, max_rounds=30, delay_min=15.0, delay_max=45.0)
