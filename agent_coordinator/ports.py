@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from agent_coordinator.config import REDIS_RETRY_SECONDS
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.rooms import Room, RoomStatus
 from agent_protocol.coordination.schedule import Slot
 from agent_protocol.wire.messages import Instruction, MentionNotice, Result, WireMessage
 
@@ -63,13 +64,21 @@ class ScheduleStore(Protocol):
 
 
 class ConversationStore(Protocol):
-    """Running conversations, for the next leader."""
+    """Running conversations, for the next leader; rooms with theirs."""
 
-    async def keep(self, channel_id: int, conversation_id: str, state: str, epoch: int) -> bool: ...
+    async def keep(
+        self, channel_id: int, conversation_id: str, state: str | None, epoch: int, room: Room | None
+    ) -> bool: ...
 
     async def drop(self, channel_id: int, conversation_id: str, epoch: int) -> None: ...
 
     async def kept(self) -> list[str]: ...
+
+
+class RoomStore(Protocol):
+    async def read(self, thread_id: int) -> Room | None: ...
+
+    async def list(self, status: RoomStatus | None, limit: int | None) -> Sequence[Room]: ...
 
 
 class Presence(Protocol):
@@ -88,6 +97,9 @@ class Ledger(Protocol):
 
     @property
     def conversations(self) -> ConversationStore: ...
+
+    @property
+    def rooms(self) -> RoomStore: ...
 
     @property
     def presence(self) -> Presence: ...

@@ -18,6 +18,7 @@ from agent_protocol.coordination.command_owner import CommandOwner
 from agent_protocol.coordination.conversations import ConversationStore
 from agent_protocol.coordination.presence import Presence
 from agent_protocol.coordination.room_openings import RoomOpenings
+from agent_protocol.coordination.room_store import RoomStore
 from agent_protocol.coordination.schedule import ScheduleStore, Slot
 from agent_protocol.moderation.agent_pauses import BackoffStore, Mutes
 from agent_protocol.state.context_windows import ContextWindows
@@ -71,6 +72,7 @@ class Ledger:
         self.schedule = ScheduleStore(link)
         self.conversations = ConversationStore(link)
         self.room_openings = RoomOpenings(link)
+        self.rooms = RoomStore(link)
         self.records = Records(link, clock)
         self.replay_costs = ReplayCosts(link, clock, self.budgets)
         self.backoffs = BackoffStore(link, clock)

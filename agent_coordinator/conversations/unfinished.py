@@ -23,7 +23,7 @@ class Unfinished:
     async def keep(self, state: ConversationState) -> bool:
         """False, and not stored, where the channel is no longer held or another process leads."""
         text = state.touched(self._clock()).to_json()
-        record = (state.channel_id, state.conversation_id, text, self._leadership.epoch)
+        record = (state.channel_id, state.conversation_id, text, self._leadership.epoch, state.room)
         if await until_back(lambda: self._conversations.keep(*record), self._sleep):
             return True
         log.debug("channel %d is no longer held, its conversation is not stored", state.channel_id)

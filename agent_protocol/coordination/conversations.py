@@ -1,4 +1,4 @@
-"""Stores running conversations, so that the next leader can resume them.
+"""Stores running conversations, so that the next leader can resume them, and rooms together with theirs.
 
 The state is the coordinator's own JSON object; only `running` reads a few of its fields. Only the process that holds
 the channel and leads (by the lease's epoch) may write: a coordinator that lost its lease without knowing it yet must
@@ -16,20 +16,25 @@ from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.coordination.leases import FENCE
+from agent_protocol.coordination.room_store import ROOM_SECONDS, WRITE_ROOM, room_args, room_keys
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.coordination.schedule import hold_of
 from agent_protocol.wire import keys
 
-KEEP_SECONDS = 3600  # much longer than anything that would be resumed
+KEEP_SECONDS = 3600  # much longer than anything that would be resumed; a room's is kept as long as the room
 SCAN_COUNT = 1000
 _EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
 
-# KEYS: the channel's hold, the state, the coordinator's epoch; ARGV: the hold, its state, seconds, the conversation,
-# the writer's epoch
-KEEP = f"""{FENCE}
+# KEYS: the channel's hold, the state, the coordinator's epoch; in a room those of `room_keys`. ARGV: the hold, its
+# state ("" where nothing runs), seconds, the conversation, the writer's epoch; in a room those of `room_args`
+KEEP = f"""{FENCE}{WRITE_ROOM}
 if overtaken(KEYS[3], ARGV[5]) or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[2])
-redis.call('HSET', KEYS[2], 'id', ARGV[4], 'epoch', ARGV[5], 'state', ARGV[2])
-redis.call('EXPIRE', KEYS[2], ARGV[3])
+if ARGV[2] ~= '' then
+  redis.call('HSET', KEYS[2], 'id', ARGV[4], 'epoch', ARGV[5], 'state', ARGV[2])
+  redis.call('EXPIRE', KEYS[2], ARGV[3])
+end
+if KEYS[4] then write_room(4, 6) end
 return 1
 """
 DROP = f"""{FENCE}
@@ -61,11 +66,18 @@ class ConversationStore:
     def __init__(self, link: RedisLink) -> None:
         self._link = link
 
-    async def keep(self, channel_id: int, conversation_id: str, state: str, epoch: int = 0) -> bool:
-        """Store the state for an hour. False where another conversation holds the channel, or another process has led
-        since `epoch` (0: no lease)."""
+    async def keep(
+        self, channel_id: int, conversation_id: str, state: str | None, epoch: int = 0, room: Room | None = None
+    ) -> bool:
+        """Store the state for an hour, a room's for 90 days and with the room; None: nothing runs in the room.
+
+        False where another conversation holds the channel, or another process has led since `epoch` (0: no lease).
+        """
         places = [keys.conversation(channel_id), keys.conversation_state(channel_id), _EPOCH]
-        args: list[str | int | float] = [hold_of(conversation_id, epoch), state, KEEP_SECONDS, conversation_id, epoch]
+        seconds = KEEP_SECONDS if room is None else ROOM_SECONDS
+        args: list[str | int | float] = [hold_of(conversation_id, epoch), state or "", seconds, conversation_id, epoch]
+        if room is not None:
+            places, args = [*places, *room_keys(room)], [*args, *room_args(room)]
         return bool(await self._link.script(KEEP, places, args))
 
     async def drop(self, channel_id: int, conversation_id: str, epoch: int = 0) -> None:

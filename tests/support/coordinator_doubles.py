@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from agent_coordinator.config import CoordinatorConfig
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.rooms import Room, RoomStatus
 from agent_protocol.coordination.schedule import Slot, hold_of
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, TurnUsage, WireMessage
@@ -153,15 +154,21 @@ class MemorySchedule:
 class MemoryConversations:
     """By channel: the conversation's id and its state. `holders` as in Redis: only who holds the channel is kept."""
 
-    def __init__(self, schedule: MemorySchedule) -> None:
-        self.schedule = schedule
+    def __init__(self, schedule: MemorySchedule, rooms: MemoryRooms) -> None:
+        self.schedule, self.rooms = schedule, rooms
         self.states: dict[int, tuple[str, str]] = {}
 
-    async def keep(self, channel_id: int, conversation_id: str, state: str, epoch: int = 0) -> bool:
+    async def keep(
+        self, channel_id: int, conversation_id: str, state: str | None, epoch: int = 0, room: Room | None = None
+    ) -> bool:
         ours = self.schedule.holders.get(channel_id) == hold_of(conversation_id, epoch)
         ours = ours and not self.schedule.overtaken(epoch)
         if ours:
-            self.states[channel_id] = (conversation_id, state)
+            self.states.pop(channel_id, None)
+            if state is not None:
+                self.states[channel_id] = (conversation_id, state)
+            if room is not None:
+                self.rooms.write(room)
         return ours
 
     async def drop(self, channel_id: int, conversation_id: str, epoch: int = 0) -> None:
@@ -170,6 +177,26 @@ class MemoryConversations:
 
     async def kept(self) -> list[str]:
         return [state for _, state in self.states.values()]
+
+
+class MemoryRooms:
+    """By thread. `changes` are all that a room has been, one after another."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Room] = {}
+        self.changes: list[Room] = []
+
+    def write(self, room: Room) -> None:
+        if self.kept.get(room.thread_id) != room:
+            self.kept[room.thread_id] = room
+            self.changes.append(room)
+
+    async def read(self, thread_id: int) -> Room | None:
+        return self.kept.get(thread_id)
+
+    async def list(self, status: RoomStatus | None = None, limit: int | None = None) -> list[Room]:
+        found = sorted(self.kept.values(), key=lambda room: -room.changed_at)
+        return [room for room in found if status in (None, room.status)][:limit]
 
 
 class MemoryPresence:
@@ -199,7 +226,8 @@ class MemoryLedger:
     def __init__(self) -> None:
         self.backoffs = MemoryRests()
         self.schedule = MemorySchedule()
-        self.conversations = MemoryConversations(self.schedule)
+        self.rooms = MemoryRooms()
+        self.conversations = MemoryConversations(self.schedule, self.rooms)
         self.presence = MemoryPresence()
 
 
