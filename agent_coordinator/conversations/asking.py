@@ -10,6 +10,7 @@ import logging
 
 from agent_coordinator.config import REDIS_RETRY_SECONDS
 from agent_coordinator.conversations.backoff import TimeoutWatch
+from agent_coordinator.conversations.rooms import ROOM_TURN_SECONDS, brief_for
 from agent_coordinator.conversations.state import ConversationState, Missed
 from agent_coordinator.ports import Bus, Clock, Sleep
 from agent_protocol.connection.link import RedisAway
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Asker:
-    """Asks agents to take turns, each with `turn_seconds` to answer."""
+    """Asks agents to take turns, each with `turn_seconds` to answer, in a room with 60 s at most."""
 
     def __init__(self, bus: Bus, watch: TimeoutWatch, *, turn_seconds: float, clock: Clock, sleep: Sleep) -> None:
         self._bus = bus
@@ -37,8 +38,9 @@ class Asker:
     async def ask(self, state: ConversationState, agent: str) -> Result | Missed:
         """Send the instruction and wait for the outcome."""
         instruction = instruction_for(state)
+        seconds = self._turn_seconds if state.room is None else min(self._turn_seconds, ROOM_TURN_SECONDS)
         while True:
-            timed = instruction.model_copy(update={"deadline": self._clock() + self._turn_seconds})
+            timed = instruction.model_copy(update={"deadline": self._clock() + seconds})
             try:
                 result = await self._bus.ask(agent, timed)
             except AgentAbsent:
@@ -46,14 +48,14 @@ class Asker:
                 return "absent"
             except (AgentTimedOut, RedisAway) as error:
                 if isinstance(error, AgentTimedOut) and self._bus.ready.is_set():
-                    return self._timed_out(agent)
+                    return self._timed_out(agent, seconds)
                 await self._sleep(REDIS_RETRY_SECONDS)  # the agent may not have received it
             else:
                 self._watch.answered()
                 return result
 
-    def _timed_out(self, agent: str) -> Missed:
-        log.warning("%s timed out: no result within %.0f s", agent, self._turn_seconds)
+    def _timed_out(self, agent: str, seconds: float) -> Missed:
+        log.warning("%s timed out: no result within %.0f s", agent, seconds)
         self._watch.timed_out(agent)
         return "timed_out"
 
@@ -73,4 +75,5 @@ def instruction_for(state: ConversationState) -> Instruction:
         topic=state.topic,
         trigger_message_id=state.joining,
         requested=state.granted,
+        room=brief_for(state.room, state.pending[0]) if state.room is not None else None,
     )

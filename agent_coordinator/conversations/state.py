@@ -12,41 +12,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from agent_protocol.coordination.endings import EndReason
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.wire.messages import HistoryEntry, Result
 
 Missed = Literal["absent", "timed_out"]
-EndReason = Literal[
-    "agreed",
-    "round_limit",
-    "too_few_spoke",
-    "most_skipped",
-    "chance",
-    "nobody_opened",
-    "channel_taken",
-    "budget",  # no money is left for another turn
-    "stopped",  # by a person
-    "joined",  # a reactive round, or a single turn: those who were brought in have had their turns
-    "too_old",  # to be resumed after a restart
-]
-ENDINGS: Mapping[EndReason, str] = {  # for people to read
-    "agreed": "the bots agreed to end it",
-    "round_limit": "it had as many rounds as a conversation may have",
-    "too_few_spoke": "only one bot had something to say",
-    "most_skipped": "most bots had nothing to say",
-    "chance": "by chance, which grows with each round",
-    "nobody_opened": "no bot opened it",
-    "channel_taken": "another conversation took the channel",
-    "budget": "today's budget is used up",
-    "stopped": "a person stopped it",
-    "joined": "the bots that joined in have spoken",
-    "too_old": "it was too old to be resumed",
-}
-
 OVERTAKEN = "overtaken"  # the reason of a turn that was dropped for a person's newer message
 MAX_ENTRY_CHARACTERS = 8_000
 MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt
 MAX_TOPIC_CHARACTERS = 200
 MAX_EMOJI_CHARACTERS = 100  # Discord's own custom ones stay below 60
+MAX_ROOM_HISTORY = 40  # messages; a room may go on for ever, and its thread has the others
 MAX_HISTORY_CHARACTERS = 150_000  # what is sent stays far below the wire's limit of a megabyte
 
 
@@ -124,11 +100,14 @@ class ConversationState:
     single: bool = False  # no conversation: one turn, which an owner asked for
     requested: str | None = None  # the agent that an owner wants to speak next
     granted: bool = False  # the first of `pending` has its turn because an owner asked for it
+    policy: str = ""  # by name, where the configuration does not say which
+    room: Room | None = None  # the room that this is the conversation of
+    idle_turns: int = 0  # in a row, that posted nothing
 
     @property
     def opened(self) -> bool:
         """Whether there is a first message; until then each agent is asked to start."""
-        return bool(self.history)
+        return bool(self.history) or (self.room is not None and self.room.turn_number > 0)
 
     @property
     def brief(self) -> bool:
@@ -201,7 +180,7 @@ class ConversationState:
             said = Said(agent, _entry_text(result), result.message_id, answers=result.answers_message_id)
             state = replace(
                 state,
-                history=(*state.history, said),
+                history=(*state.history, said)[-MAX_ROOM_HISTORY if state.room else 0 :],
                 spoke=(*state.spoke, agent),
                 last_speaker=agent,
                 topic=state.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
@@ -215,7 +194,8 @@ class ConversationState:
         return replace(state, unheard=(*state.unheard, agent))._tallied(agent, Tally(timeouts=1))
 
     def ended(self, because: EndReason) -> ConversationState:
-        return replace(self, ended_because=because, pending=(), asking=None, requested=None, granted=False)
+        room = self.room and self.room.ended(because)
+        return replace(self, ended_because=because, pending=(), asking=None, requested=None, granted=False, room=room)
 
     # what is sent, what is kept
 
@@ -232,7 +212,8 @@ class ConversationState:
         return tuple(reversed(entries))
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        room = self.room and self.room.model_dump(mode="json")
+        return json.dumps(asdict(replace(self, room=None)) | {"room": room}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, raw: str) -> ConversationState:
@@ -316,6 +297,8 @@ def _from_plain(data: dict[str, Any]) -> dict[str, Any]:
         for said in data["history"]
     )
     data["tallies"] = {agent: Tally(**tally) for agent, tally in data["tallies"].items()}
+    if data.get("room") is not None:
+        data["room"] = Room.model_validate(data["room"])
     if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
         raise ValueError("not a conversation's state: unknown end reason")
     return data
