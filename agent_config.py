@@ -32,6 +32,7 @@ from agent_settings.build import agent_keys, named_in, with_agents
 from agent_settings.fields import NO_LIMIT
 from agent_settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
 from agent_settings.names import OLD_NAMES, OTHER_NAMES, in_capitals, name_warnings, typos, with_other_names
+from agent_settings.personas import NoModel
 from agent_settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
 from agent_settings.sources import (
     env_file_lines,
@@ -56,6 +57,7 @@ __all__ = [
     "EndpointSettings",
     "FrontMatter",
     "ModelSettings",
+    "NoModel",
     "Settings",
     "SettingsError",
     "load_settings",

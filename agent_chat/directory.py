@@ -28,13 +28,17 @@ class Directory:
     to their shown names."""
 
     def __init__(self, names: Mapping[str, str] = MappingProxyType({})) -> None:
-        self._shown = names
-        self._names = frozenset(map(skeleton, names.values()))
+        self.know_names(names)
         self._agents: dict[int, str] = {}
         self._ids: dict[str, int] = {}
         self._posts: OrderedDict[int, str] = OrderedDict()
         self._listeners: list[Callable[[int, str], None]] = []
         self._post_listeners: list[Callable[[int, str], None]] = []
+
+    def know_names(self, names: Mapping[str, str]) -> None:
+        """Notes the shown names of all agents, by key, in place of those that were known."""
+        self._shown = dict(names)
+        self._names = frozenset(map(skeleton, names.values()))
 
     def learn(self, agent: str, user_id: int) -> None:
         """Notes that `user_id` is `agent`; listeners are notified of a change."""

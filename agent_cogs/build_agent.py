@@ -55,9 +55,10 @@ def build_agent(
     spec, shared = settings.spec, services.settings
     persona = persona_memory_of(spec.name, services, channel_of)
     others = tuple(name for key, name in services.names.items() if key != spec.name)
+    personality = shared.personality_of(spec.name) if spec.name in shared.agents else spec.personality
     return Agent(
-        identity=Identity(spec.name, spec.display_name, shared.personality_of(spec.name), others),
-        names=services.names,
+        identity=Identity(spec.name, spec.display_name, personality, others),
+        names=services.roster.names,
         model=bind(settings, model),
         guild_models={guild: bind(settings.servers[guild], there) for guild, there in guild_models.items()},
         limits=AgentLimits(

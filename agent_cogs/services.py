@@ -14,6 +14,7 @@ from agent_chat.transcript import Transcripts
 from agent_cogs.events import MentionEvent
 from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.persona import Personas
+from agent_cogs.persona.roster import Roster
 from agent_cogs.slash.forget import Forgetting
 from agent_cogs.trace.gateway_notes import GatewayNotes
 from agent_cogs.trace.watchers import Nobody, TurnWatcher
@@ -56,11 +57,13 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentServices:
-    """Shared by the agents of a process. `names` maps every agent's key to its shown name."""
+    """Shared by the agents of a process. `names` maps every bot's key to its shown name, `roster.names` every agent's,
+    personas without a bot among them."""
 
     settings: Settings
     scope: Scope
     names: Mapping[str, str]
+    roster: Roster
     bus: Bus
     ledger: Ledger
     stops: Stops

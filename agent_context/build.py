@@ -40,17 +40,19 @@ NO_LABELS: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Identity:
-    """The agent: its key, the name shown in Discord, its personality and the names of the other agents."""
+    """The agent: its key, the name shown in Discord, its personality and the names of the other agents; `absent` are
+    names of agents that are not members here, such as personas outside of their room."""
 
     key: str
     display_name: str
     personality: str
     others: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     @cached_property
     def agents(self) -> frozenset[str]:
         """The skeletons of all names of agents."""
-        return frozenset(map(skeleton, (self.display_name, *self.others)))
+        return frozenset(map(skeleton, (self.display_name, *self.others, *self.absent)))
 
 
 @dataclass(frozen=True, slots=True)

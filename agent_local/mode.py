@@ -126,6 +126,7 @@ class _Local:
                 settings=self.settings,
                 agents=tuple(self.settings.agents),
                 make_model=self._model,
+                lacks=lambda _: None,  # who has no model speaks with a script
                 coordinator_config=local_coordinator(self.settings),
                 use_default_redis=False,
                 tools=bool(self.with_model),  # scripted voices use none

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,7 +97,9 @@ def read_file(folder: Path, name: str, cache: FileCache) -> str | None:
         return None
 
 
-def read_persona(folder: Path, cache: FileCache | None = None) -> PersonaFiles:
+def read_persona(
+    folder: Path, cache: FileCache | None = None, may_be_missing: Collection[str] = MAY_BE_MISSING
+) -> PersonaFiles:
     """Read the folder's current files. Never raises: `problems` says what is wrong, worth one warning each."""
     cache = cache or FileCache()
     texts: dict[str, str] = {}
@@ -107,7 +109,7 @@ def read_persona(folder: Path, cache: FileCache | None = None) -> PersonaFiles:
         try:
             texts[name.removesuffix(".md")] = cache.read(os.path.join(place, name))
         except NotFound:
-            if name not in MAY_BE_MISSING:
+            if name not in may_be_missing:
                 problems.append(f"{name}: missing")
         except PersonaError as error:
             problems.append(f"{name}: skipped, {error}")

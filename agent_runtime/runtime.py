@@ -29,6 +29,7 @@ from agent_runtime.bot_run import cancel
 from agent_runtime.health import serving_health
 from agent_runtime.presence import recall_agents
 from agent_runtime.process import Runtime
+from agent_runtime.rooms import serve_rooms
 from agent_runtime.services import Setup, build_services, tools_for
 from agent_runtime.watching import Watching, metrics_routes
 from agent_store.recording import recording
@@ -61,6 +62,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
+        await serve_rooms(runtime, stack)
         await _serve_webhooks(runtime, stack)
         if setup.settings.console and setup.coordinator:  # run_all.py's process; one of run_bot.py has none
             from agent_runtime.console import serve_console

@@ -16,6 +16,7 @@ from agent_chat.directory import Directory
 from agent_chat.transcript import MAX_ENTRIES, Transcripts
 from agent_cogs.persona.options import load_options, no_layer
 from agent_cogs.persona.persona import Personas
+from agent_cogs.persona.roster import Lacks, Roster, lacking_key
 from agent_cogs.services import AgentServices, Scope
 from agent_cogs.slash.forget import CompletedRequests, Forgetting
 from agent_cogs.trace.watchers import TurnWatcher
@@ -61,6 +62,7 @@ class Setup:
     agents: tuple[str, ...]  # the bots of this process
     coordinator: bool = True
     make_model: Callable[[AgentSettings], Model] = provider_model
+    lacks: Lacks = lacking_key  # why `make_model` could make none of a persona's
     coordinator_config: CoordinatorConfig | None = None
     use_default_redis: bool = True  # use a Redis that answers on 127.0.0.1:6379
     picture_origins: tuple[str, ...] = ()  # besides Discord's own
@@ -89,21 +91,23 @@ def build_services(
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
     personas = Personas(settings) if setup.personas else None
-    options = load_options(settings, names, personas.layer if personas else no_layer)
+    folder = settings.personas_dir if personas else None
+    ledger = Ledger(link, setup.clock, holder=setup.holder, caps=caps_of(settings))
+    roster = Roster(settings, directory, ledger.presence, folder, setup.lacks)
+    options = load_options(settings, roster.names, personas.layer if personas else no_layer)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     posts = WebhookPosts(link, setup.clock)
-    ledger = Ledger(link, setup.clock, holder=setup.holder, caps=caps_of(settings))
-    folder = settings.personas_dir if personas else None
     records = tools.records if tools else None
     return AgentServices(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
         names=names,
+        roster=roster,
         bus=bus,
         stops=Stops(link, bus, setup.clock),
         ignores=Ignores(link, bus),
-        forgetting=Forgetting(ForgetRequests(link, bus), ledger, names, done, tools=records, personas=folder),
+        forgetting=Forgetting(ForgetRequests(link, bus), ledger, roster.names, done, tools=records, personas=folder),
         orders=CoordinatorCommands(bus),
         resets=Resets(link, bus),
         ledger=ledger,

@@ -159,6 +159,7 @@ class FrontMatter:
 
     display_name: str | None = None
     avatar: str | None = None
+    provider: str | None = None
     models: tuple[str, ...] = ()
     image_model: str | None = None
     talkativeness: float | None = None

@@ -23,8 +23,10 @@ from agent_settings.models import (
     chosen_models,
     comma_names,
     read_endpoints,
+    shared_models,
 )
 from agent_settings.names import OTHER_NAMES
+from agent_settings.personas import PersonaModels
 from agent_settings.settings import Settings
 from agent_settings.sources import is_text
 
@@ -92,7 +94,14 @@ def with_agents(
         servers = {server: made(spec, front, names) for server, names in choice.servers.items()}
         others = {server: there for server, there in servers.items() if there.models != agent.models}
         found[name] = replace(agent, servers=others)
-    return settings.with_(agents=found, endpoints=endpoints)
+    personas = PersonaModels(
+        sources=sources,
+        specs=tuple(agents.values()),
+        chosen=(model,) if model else (),
+        shared=shared_models(folder, endpoints) if folder else (),
+        retries=settings.model_retries,
+    )
+    return settings.with_(agents=found, endpoints=endpoints, persona_models=personas)
 
 
 def _hidden(settings: Settings, keys: Keys, environment: Collection[str]) -> frozenset[str]:

@@ -133,9 +133,9 @@ class ModelSettings:
 class Sources:
     """Keys by setting, addresses by provider, and the owner's endpoints."""
 
-    keys: Mapping[str, SecretStr]
-    addresses: Mapping[str, str]
-    endpoints: Mapping[str, EndpointSettings]
+    keys: Mapping[str, SecretStr] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict, repr=False)  # one may carry a password
+    endpoints: Mapping[str, EndpointSettings] = field(default_factory=dict)
     aws: AwsSettings | None = None
 
     def knows(self, provider: str) -> bool:
@@ -260,6 +260,11 @@ def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tu
         of_bot = _by_server(folder, f"bots/{agent}.", known, problems)
         found[agent] = Choice(bot or shared, ({} if bot else servers) | of_bot)
     return found, problems
+
+
+def shared_models(folder: Path, own: Iterable[str]) -> tuple[str, ...]:
+    """The `model` option of config/shared.yaml; `chosen_models` reports one that cannot be used."""
+    return _model_option(folder / "shared.yaml", {*PROVIDERS, *own}, [])
 
 
 def _by_server(folder: Path, prefix: str, known: set[str], problems: list[str]) -> dict[int, tuple[str, ...]]:

@@ -65,6 +65,7 @@ from agent_settings.fields import (
     zero_is_none,
 )
 from agent_settings.models import EndpointSettings
+from agent_settings.personas import PersonaModels
 from agent_themes import DEFAULT_THEME
 
 SHORTEST_SECRET = 6  # characters of what config/mcp.yaml refers to; a shorter text would be redacted in ordinary words
@@ -184,6 +185,7 @@ class Settings(Keys):
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
     keys: dict[str, SecretStr] = Field(default_factory=dict)  # of agents, providers and endpoints, by setting
     named: dict[str, SecretStr] = Field(default_factory=dict)  # what config/mcp.yaml refers to
+    persona_models: PersonaModels = Field(default_factory=PersonaModels, repr=False)  # of personas without a bot
     warnings: tuple[str, ...] = ()
     runtime_dir: Path | None = None  # XDG_RUNTIME_DIR: where sockets belong
 

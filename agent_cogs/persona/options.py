@@ -120,7 +120,7 @@ def load_options(
     settings: Settings, names: Mapping[str, str], extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer
 ) -> OptionBook:
     """Build the options from the files of these settings, as they are now."""
-    files = OptionFiles(settings.config_files_dir, tuple(names))
+    files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
     files.refresh()
     return OptionBook(names, base_layer(settings), files, extra_layer)
 

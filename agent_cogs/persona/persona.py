@@ -23,7 +23,14 @@ from cachetools import LRUCache
 from agent_config import AgentSpec, FrontMatter, Settings
 from agent_personas.boot import BootReport, bootstrap
 from agent_personas.errors import PersonaError
-from agent_personas.files import FileCache, PersonaFiles, read_file, read_persona
+from agent_personas.files import (
+    MAY_BE_MISSING,
+    PERSONA_FILES,
+    FileCache,
+    PersonaFiles,
+    read_file,
+    read_persona,
+)
 from agent_personas.identity import IdentityCard, parse_identity
 from agent_personas.leftovers import remove_leftovers
 from agent_personas.memory import MaySee, ensure_memory, everywhere, origins, people_in, visible_memory
@@ -40,11 +47,12 @@ log = logging.getLogger(__name__)
 
 
 class Persona:
-    """A persona in `folder`; `soul` replaces soul.md. A problem in a file is logged once, until the file changes;
-    nothing here raises."""
+    """A persona in `folder`; `soul` replaces soul.md, and a `complete` one has all files. A problem in a file is logged
+    once, until the file changes; nothing here raises."""
 
-    def __init__(self, agent: str, folder: Path, soul: str | None = None) -> None:
+    def __init__(self, agent: str, folder: Path, soul: str | None = None, *, complete: bool = True) -> None:
         self._agent, self.folder, self._soul, self._cache = agent, folder, soul, FileCache()
+        self._may_lack = MAY_BE_MISSING if complete else PERSONA_FILES
         self._reported: dict[str, tuple[str, ...]] = {}
         self._card: tuple[str | None, IdentityCard] = (None, IdentityCard())
         self._layer: dict[str, object] = {}
@@ -59,7 +67,7 @@ class Persona:
 
     def read(self) -> PersonaFiles:
         """The files as they are now; all None without a folder."""
-        files = read_persona(self.folder, self._cache)
+        files = read_persona(self.folder, self._cache, self._may_lack)
         if all(text is None for _, text in files) and not self.exists:
             return PersonaFiles()
         self._report("files", files.problems)
@@ -181,23 +189,24 @@ class Persona:
 
 
 class Personas:
-    """The personas of all agents, each in a folder of its name below PERSONAS_DIR."""
+    """The personas of all agents, each in a folder of its name below PERSONAS_DIR. Those of agents that are not in the
+    table need not be complete."""
 
     def __init__(self, settings: Settings) -> None:
-        self._known = {
-            name: Persona(name, settings.personas_dir / name, settings.soul_of(name)) for name in settings.agents
-        }
-
+        self._folder = settings.personas_dir
+        self._known = {name: Persona(name, self._folder / name, settings.soul_of(name)) for name in settings.agents}
         self._layers: dict[str, tuple[float, Mapping[str, object]]] = {}
 
     def of(self, agent: str) -> Persona:
+        if agent not in self._known:
+            self._known[agent] = Persona(agent, self._folder / agent, complete=False)
         return self._known[agent]
 
     def layer(self, agent: str) -> Mapping[str, object]:
         """The options of an agent's front matter; read many times a turn by options.OptionBook."""
         read_at, layer = self._layers.get(agent, (-LAYER_SECONDS, NOTHING))
         if monotonic() - read_at >= LAYER_SECONDS:
-            layer = self._known[agent].layer()
+            layer = self.of(agent).layer()
             self._layers[agent] = (monotonic(), layer)
         return layer
 
@@ -215,17 +224,18 @@ def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter
         card, problems = parse_identity(read_persona(folder / agent).identity)
         for problem in problems:
             log.warning("%s: %s", agent, problem)
-        fronts[agent] = front_of(agent, card)
+        if card.provider and not card.model:
+            log.warning("%s: identity.md: provider: has no effect without a model", agent)
+        fronts[agent] = front_of(card)
     return fronts
 
 
-def front_of(agent: str, card: IdentityCard) -> FrontMatter:
-    """Convert an identity card. `provider` without a model has no effect; `provider/model` needs no provider."""
-    if card.provider and not card.model:
-        log.warning("%s: identity.md: provider: has no effect without a model", agent)
+def front_of(card: IdentityCard) -> FrontMatter:
+    """Convert an identity card. `provider/model` needs no provider."""
     return FrontMatter(
         display_name=card.display_name,
         avatar=card.avatar,
+        provider=card.provider,
         models=(_model_of(card),) if card.model else (),
         image_model=card.image_model,
         talkativeness=card.talkativeness,

@@ -127,10 +127,9 @@ def _report_faults(agent: Agent, outlet: Outlet, options: Options) -> None:
 def _identity(agent: Agent, inner: Mapping[str, str]) -> Identity:
     """The agent's identity where these inner names hold."""
     me = agent.identity
-    if not inner:
-        return me
-    others = tuple(inner.get(key, name) for key, name in agent.names.items() if key != me.key)
-    return replace(me, display_name=inner.get(me.key, me.display_name), others=others)
+    others = tuple(inner.get(key, name) for key, name in agent.names.items() if name in me.others)
+    absent = tuple(name for key, name in agent.names.items() if key != me.key and name not in me.others)
+    return replace(me, display_name=inner.get(me.key, me.display_name), others=others, absent=absent)
 
 
 def _started_with(turn: Turn) -> int | None:

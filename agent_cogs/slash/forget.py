@@ -18,7 +18,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -148,20 +148,21 @@ _STAYS = (
 class Forgetting:
     """Carry out forget requests in one process. Call `start()` before the bus runs, and `run()` in a task.
 
-    `names` are the agents; `personas` holds a folder for each persona, or is None where none are read.
+    `names` are the agents, also those that come later; `personas` holds a folder for each persona, or is None where
+    none are read.
     """
 
     def __init__(
         self,
         forgets: ForgetRequests,
         ledger: Ledger,
-        names: Iterable[str],
+        names: Collection[str],
         done: CompletedRequests,
         *,
         tools: ToolFiles | None = None,
         personas: Path | None = None,
     ) -> None:
-        self._forgets, self._ledger, self._names, self._done = forgets, ledger, tuple(names), done
+        self._forgets, self._ledger, self._names, self._done = forgets, ledger, names, done
         self._tools, self._personas = tools, personas
         self._last, self._whole = done.last, True
         self._one_at_a_time = asyncio.Lock()

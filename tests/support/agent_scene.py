@@ -16,6 +16,7 @@ from agent_chat.transcript import Transcripts
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.limits.model_access import is_free
 from agent_cogs.persona.options import load_options
+from agent_cogs.persona.roster import Roster
 from agent_cogs.services import AgentServices, Scope
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_discord.reading.history import HistoryFetcher
@@ -176,6 +177,7 @@ class Scene:
             settings=self.settings,
             scope=Scope(self.settings.channels, frozenset(self.settings.guild_ids)),
             names=names,
+            roster=Roster(self.settings, self.directory, self.ledger.presence),
             directory=self.directory,
             transcripts=self.transcripts,
             fetcher=HistoryFetcher(self.transcripts),

@@ -144,7 +144,7 @@ def test_before_the_start_makes_what_is_missing_nothing_is_told_of_it(tmp_path, 
     ],
 )
 def test_a_model_is_named_with_or_without_its_provider(card, models):
-    assert front_of("claude", card).models == models
+    assert front_of(card).models == models
 
 
 def test_the_front_matter_counts_more_than_env(tmp_path):
