@@ -65,7 +65,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         await serve_rooms(runtime, stack)
         await _serve_webhooks(runtime, stack)
         if setup.settings.console and setup.coordinator:  # run_all.py's process; one of run_bot.py has none
-            from agent_runtime.console import serve_console
+            from agent_runtime.console.serving import serve_console
 
             await serve_console(runtime, stack)
         yield runtime

@@ -25,7 +25,7 @@ class NoModel(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class PersonaModels:
-    """What the settings of every persona without a bot are made of. `specs` is the table of agents; `chosen` is the
+    """Build the settings of personas without a bot. `specs` is the table of agents; `chosen` is the
     model of the command line, `shared` the option of config/shared.yaml."""
 
     sources: Sources = field(default_factory=Sources)
@@ -82,7 +82,7 @@ class PersonaModels:
         return self.sources.model(provider, spec.model, key_setting=spec.key_setting)
 
     def _least_expensive(self) -> ModelSettings:
-        """Of the defaults with a key; where none has one, the first default, which then lacks its key."""
+        """The default of the providers with a key; where none has one, the first default, which then lacks its key."""
         defaults = [self._default_of(spec.provider) for spec in self.specs]
         if not defaults:
             raise NoModel("identity.md: provider: no agent is configured, so there is no default")

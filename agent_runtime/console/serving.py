@@ -14,8 +14,8 @@ from agent_console.record_file import RecordFile
 from agent_console.serving import serving_console
 from agent_protocol.coordination.endings import ENDINGS
 from agent_replay.from_console import ConsoleReplayer
-from agent_runtime.live_channels import TranscriptChannels
-from agent_runtime.model_prices import model_prices
+from agent_runtime.console.live_channels import TranscriptChannels
+from agent_runtime.console.model_prices import model_prices
 from agent_runtime.process import Runtime
 from agent_runtime.watching import metrics_routes
 
