@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from agent_check.findings import Findings
 from agent_check.setting_warnings import setting_warnings_here, taken_ports
@@ -47,17 +48,30 @@ def _origin(settings: Settings) -> str:
 
 
 async def _check_server(place: RedisPlace, link: RedisLink, found: Findings, origin: str) -> None:
-    await link.script(_TRY, [keys.COORDINATOR_CHECK])
     if not isinstance(place.address, str):
+        await link.script(_TRY, [keys.COORDINATOR_CHECK])
         found.warn("Redis", place.description, "install redis-server or valkey, or set REDIS_URL")
         return
-    info = await link.call(lambda redis: redis.info("server"))
+    info = await link.call(lambda redis: redis.info())
+    if info.get("redis_mode") == "cluster":
+        found.wrong("Redis", f"{place.description} is a cluster", "its scripts need a server without cluster mode")
+        return
+    await link.script(_TRY, [keys.COORDINATOR_CHECK])
+    _check_memory(info, found)
     version = str(info.get("redis_version", "0"))
     if _numbers(version) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         found.wrong("Redis", f"{place.description} is version {version}", f"{oldest} or newer is needed")
     else:
         found.ok("Redis", f"{place.description}, version {version}{origin}")
+
+
+def _check_memory(info: Mapping[str, Any], found: Findings) -> None:
+    """Warn of a server that deletes keys of its own choice once it is full: counts, budgets and leases among them."""
+    policy, most = str(info.get("maxmemory_policy", "noeviction")), int(info.get("maxmemory", 0))
+    if policy != "noeviction":
+        when = f"at {most // 1024**2} MB" if most else "once it has a maxmemory"
+        found.warn("Redis", f"it deletes keys {when} (maxmemory-policy {policy})", "set maxmemory-policy noeviction")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

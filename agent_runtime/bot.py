@@ -26,6 +26,7 @@ from agent_protocol.coordination.leases import Lease
 from agent_runtime.bot_run import LEASE, BotRun, SideTaskFailed, cancel
 
 TOKEN_REFUSED = 4004  # the gateway's close code when a token is revoked while the bot is online
+NEEDS_SHARDS = 4011  # in more than 2,500 servers
 
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,11 @@ def end_of(error: Exception, token_setting: str) -> RunEnd:
             return RunEnd(refused, error, final=True)
         case discord.ConnectionClosed(code=code) if code == TOKEN_REFUSED:
             return RunEnd(refused, error, final=True)
+        case discord.ConnectionClosed(code=code) if code == NEEDS_SHARDS:
+            crowded = (
+                "it is in more servers than one connection may have (2,500), and has no shards: remove it from some"
+            )
+            return RunEnd(crowded, error, final=True)
         case discord.PrivilegedIntentsRequired():
             intent = "its Message Content Intent is off; switch it on in the Discord developer portal, under Bot"
             return RunEnd(intent, error, final=True)

@@ -8,6 +8,7 @@ these never repeat a value that may be a secret.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -79,10 +80,17 @@ def _one_word(secret: SecretStr) -> SecretStr:
     return secret
 
 
+_HOST = r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:[1-9]\d{0,4})?"
+_SENTINELS = re.compile(rf"rediss?\+sentinel://([^@/?\s]*@)?{_HOST}(,{_HOST})*/[\w.-]+(/\d*)?(\?\S*)?")
+
+
 def address_with(schemes: Iterable[str]) -> AfterValidator:
+    """Refuse other addresses. That of Sentinels may have several hosts, and names the master."""
     allowed = tuple(schemes)
 
     def check(value: str) -> str:
+        if "sentinel" in allowed and _SENTINELS.fullmatch(value) and value.isprintable():
+            return value
         try:
             parts = urlsplit(value)
             host, port = parts.hostname, parts.port
@@ -157,7 +165,10 @@ TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
 READING = ("files_read", "files_glob", "files_grep")  # none that writes: a stranger may talk a model into it
 DEFAULT_TOOLS = ("web_search", "web_fetch", "memory", *READING, "*__*")  # the last: those of the owner's MCP servers
 BOOL = "true or false"
-REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
+REDIS = (
+    "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0), "
+    "or names Sentinels and their master (redis+sentinel://host:26379,host:26379/name/0)"
+)
 HTTP = "an address that begins with http:// or https://"
 
 

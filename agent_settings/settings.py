@@ -6,6 +6,7 @@ them from there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -153,7 +154,7 @@ class Settings(Keys):
     brave_api_key: Secret | None = setting("BRAVE_API_KEY", "an API key", None)
     perplexity_api_key: Secret | None = setting("PERPLEXITY_API_KEY", "an API key", None)
     exa_api_key: Secret | None = setting("EXA_API_KEY", "an API key", None)
-    redis_url: Annotated[str | None, address_with(("redis", "rediss", "unix"))] = setting(
+    redis_url: Annotated[str | None, address_with(("redis", "rediss", "unix", "sentinel"))] = setting(
         "REDIS_URL", REDIS, None, repr=False
     )
     standby: bool = setting("STANDBY", BOOL, False)
@@ -287,8 +288,7 @@ class Settings(Keys):
         found = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
         addresses = {self.redis_url, *(model.base_url for model in models)}
         for address in filter(None, (*addresses, *(endpoint.base_url for endpoint in self.endpoints.values()))):
-            if password := urlsplit(address).password:
-                found |= {password, unquote(password)}
+            found |= {form for password in _passwords_in(address) for form in (password, unquote(password))}
         return frozenset(found)
 
     def with_(self, **changes: Any) -> Self:
@@ -296,3 +296,11 @@ class Settings(Keys):
         if unknown := changes.keys() - type(self).model_fields.keys():
             raise TypeError(f"no such setting: {', '.join(sorted(unknown))}")
         return self.model_copy(update=changes)
+
+
+def _passwords_in(address: str) -> Iterator[str]:
+    """The password before the host, and those among the options: of `redis+sentinel://` the Sentinels'."""
+    parts = urlsplit(address)
+    options = (option.partition("=") for option in parts.query.split("&"))
+    passwords = [parts.password, *(value for name, _, value in options if name.endswith("password"))]
+    yield from filter(None, passwords)

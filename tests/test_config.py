@@ -339,6 +339,9 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("REDIS_URL", "redis://x:port", "redis://"),
         ("REDIS_URL", "redis://x/first", "redis://"),
         ("REDIS_URL", "unix://", "unix://"),
+        ("REDIS_URL", "redis+sentinel://one:26379,two:26379", "redis+sentinel://"),
+        ("REDIS_URL", "redis+sentinel://one:26379/bots/first", "redis+sentinel://"),
+        ("REDIS_URL", "redis+sentinel://one:port/bots", "redis+sentinel://"),
         ("XAI_BASE_URL", "https://api x.ai", "https://"),
         ("AGENT_COOLDOWN_SECONDS", "1e300", "at most 86400"),
         ("COORDINATOR_SCHEDULE_MAX", "1000000000", "at most 1000"),
@@ -577,6 +580,23 @@ def test_local_mode_does_not_stumble_over_what_only_a_live_start_needs():
     assert (settings.guild_ids, settings.channels, settings.redis_url) == ((), {}, None)
     with pytest.raises(SettingsError):
         load_settings({**wrong, "COORDINATOR_MAX_ROUNDS": "x"}, None, local=True)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "redis+sentinel://one/bots",
+        "redis+sentinel://one:26379,two.lan:26380,[::1]:26379/bots/2",
+        "rediss+sentinel://me:p%40w@one:26379/bots/0?sentinel_password=s&ssl_ca_certs=/etc/ca.pem",
+    ],
+)
+def test_an_address_of_sentinels_names_several_hosts_and_the_master(address: str) -> None:
+    assert load(REDIS_URL=address).redis_url == address
+
+
+def test_the_passwords_of_servers_and_sentinels_are_secrets() -> None:
+    settings = load(REDIS_URL="redis+sentinel://me:canary1@one,two/bots?sentinel_password=canary%262")
+    assert settings.secrets() == {"canary1", "canary%262", "canary&2"}
 
 
 def test_every_secret_of_the_settings_is_known_as_one():

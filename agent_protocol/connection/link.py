@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -21,6 +21,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
+
+from agent_protocol.connection.sentinel import is_sentinel_address, sentinel_client
 
 if TYPE_CHECKING:
     from fakeredis import FakeServer
@@ -62,10 +64,11 @@ def _client(address: str | FakeServer) -> Redis:
         "retry": Retry(NoBackoff(), 0),
     }
     if isinstance(address, str):
-        off = MaintNotificationsConfig(enabled=False)
+        options["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
+        # Without driver_info=None every connection would read this package's metadata and tell it to the server.
+        options["driver_info"] = None
         try:
-            # Without driver_info=None every connection would read this package's metadata and tell it to the server.
-            client = Redis.from_url(address, maint_notifications_config=off, driver_info=None, **options)
+            client = _client_of(address, options)
             # so that options after the ? fail here and not at first use
             client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
         except (ValueError, TypeError, RedisError):
@@ -76,13 +79,18 @@ def _client(address: str | FakeServer) -> Redis:
     return cast(Redis, FakeAsyncRedis(server=address, **options))
 
 
+def _client_of(address: str, options: Mapping[str, Any]) -> Redis:
+    return sentinel_client(address, options) if is_sentinel_address(address) else Redis.from_url(address, **options)
+
+
 def _refusal(error: ResponseError) -> bool:
     text = f"{getattr(error, 'error_type', '')} {type(error).__name__} {error} "
     return any(code in text for code in REFUSALS) or type(error).__name__ in ("OutOfMemoryError", "ReadOnlyError")
 
 
 class RedisLink:
-    """Two clients made from one address (a `redis://`, `rediss://` or `unix://` URL, or a fakeredis server).
+    """Two clients made from one address (a `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://` or `unix://`
+    URL, or a fakeredis server).
 
     Use as `async with RedisLink(address) as link`. Nothing is sent before the first command.
     """

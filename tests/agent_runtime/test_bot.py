@@ -54,6 +54,7 @@ def all_four(**more):
         (discord.LoginFailure("no"), True, "Discord refuses its token: check BOT_TOKEN_CLAUDE"),
         (closed(4004), True, "Discord refuses its token: check BOT_TOKEN_CLAUDE"),
         (discord.PrivilegedIntentsRequired(None), True, "Message Content Intent is off"),
+        (closed(4011), True, "more servers than one connection may have (2,500)"),
         (closed(4012), False, "Discord closed the connection (code 4012)"),
         (side_task("lease", ValueError("their words")), False, "its lease failed (ValueError)"),
         (http_error(403), False, "it could not stay online (Forbidden)"),
