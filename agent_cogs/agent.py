@@ -29,6 +29,7 @@ from agent_llm.prefill_support import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_net.picture_scaling import Fit
 from agent_personas.prompt import PersonaPrompt
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.turns.costs import Costs
 from agent_tools.builtin.memory import NAME as MEMORY
 from agent_tools.call_log.records import ToolRecords
@@ -66,6 +67,12 @@ class ChannelInfo:
     theme: str
     guild_id: int | None = None
     parent_id: int | None = None
+
+
+class Rooms(Protocol):
+    """The rooms, to be read; agent_protocol.coordination.room_store has those in Redis. Raises RedisAway."""
+
+    async def read(self, thread_id: int) -> Room | None: ...
 
 
 class ReactionView(ChannelView, Protocol):
@@ -135,6 +142,7 @@ class Agent:
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
+    rooms: Rooms
     reset: Callable[[int], Awaitable[int]]  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
     bots_role: int | None = None  # whose mention calls all agents

@@ -79,6 +79,7 @@ def build_agent(
         clock=services.clock,
         rng=services.rng,
         barge_in=shared.barge_in,
+        rooms=services.ledger.rooms,
         reset=partial(services.resets.since, spec.name),
         user_id=services.directory.id_of,
         bots_role=shared.bots_role_id,

@@ -84,8 +84,8 @@ class TurnEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionEvent(TurnEvent):
-    """The coordinator gives a turn: in a conversation, with a trigger message in reaction to a person, or because an
-    owner asked for it. `on_behalf` is that person, where it is known."""
+    """The coordinator gives a turn: in a conversation or room, with a trigger message in reaction to a person, or
+    because an owner asked for it. `on_behalf` is the person on whose account it is, where that is known."""
 
     kind: ClassVar[str] = "instruction"
 
@@ -102,7 +102,7 @@ class InstructionEvent(TurnEvent):
 
     @property
     def forced(self) -> bool:
-        return self.instruction.requested
+        return self.instruction.requested or self.instruction.take_up is not None
 
     @property
     def cools_down(self) -> bool:
@@ -110,7 +110,14 @@ class InstructionEvent(TurnEvent):
 
     @property
     def for_people(self) -> bool:
-        return self.instruction.trigger_message_id is not None or self.instruction.requested
+        """A turn of a room is on its opener's account, but the daily turns reserved for people are for answers."""
+        given = self.instruction
+        return given.requested or given.trigger_message_id is not None or given.take_up is not None
+
+    @property
+    def room_number(self) -> int | None:
+        """The number of the turn in its room; None outside of one."""
+        return None if self.instruction.room is None else self.instruction.room.turn_number
 
     @classmethod
     def of(cls, instruction: Instruction, now: float) -> InstructionEvent:
@@ -344,16 +351,20 @@ REASONS: Mapping[str, str] = {
     "reaction_failed": "only a reaction was wanted, and Discord did not take it",
     "stopped": "a person stopped the bots in the channel, or everywhere",
     "overtaken": "a person spoke while the agent was thinking",
+    "out_of_turn": "in a room: its number is not the room's plus one, or the room is not active",
     "interrupted": "an earlier run of the program ended in the middle of this turn",
     "internal_error": "a fault of the program, see its log",
 }
 
 
 def asked_id(event: TurnEvent) -> int | None:
-    """The message that the turn answers."""
+    """The message of a person that the turn answers."""
     if isinstance(event, MentionEvent):
         return event.asked.id
-    return event.instruction.trigger_message_id if isinstance(event, InstructionEvent) else None
+    if not isinstance(event, InstructionEvent):
+        return None
+    given = event.instruction
+    return given.take_up if given.trigger_message_id is None else given.trigger_message_id
 
 
 def trigger_of(event: TurnEvent) -> Trigger:

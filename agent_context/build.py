@@ -25,6 +25,7 @@ from typing import Literal
 
 from agent_context.entries import Entry
 from agent_context.layout.automation_task import AutomationTask
+from agent_context.layout.room import RoomTurn, room_part
 from agent_context.selecting.depth import Depth
 from agent_context.selecting.history import ChannelSource, Resolved, resolve_history
 from agent_context.selecting.join_messages import joined
@@ -84,6 +85,10 @@ class TurnContext:
     can_draw: bool = False
     searches: bool = False
     closing: bool = False  # this is the conversation's last turn
+    room: RoomTurn | None = None
+    take_up: bool = False  # `target` is a person's message that the turn must take up
+    angle: str | None = None  # what to bring into a conversation that repeats itself
+    summary: str = ""  # of a room's messages before the window
     hints: tuple[str, ...] = ()  # openings for a starter without an idea of its own
     task: AutomationTask | None = None  # the task of a turn that nobody in the channel asked for
     persona: str = ""  # from the agent's files; "" if only its personality is known
@@ -95,6 +100,12 @@ class TurnContext:
         that agent's to answer."""
         upto = self.answered.message_id if self.answered is not None else 0
         return tuple(entry for entry in self._people_since_own() if entry.id > upto and not self._calls_one(entry))
+
+    @property
+    def answers(self) -> int | None:
+        """The newest message of a person that the turn answers in the conversation."""
+        taken_up = (self.target.id,) if self.take_up and self.target is not None else ()
+        return max((*(entry.id for entry in self.unanswered), *taken_up), default=None)
 
     @property
     def just_answered(self) -> Entry | None:
@@ -188,17 +199,18 @@ def _drawing(context: TurnContext) -> str:
 
 
 def build_persona(context: TurnContext) -> str:
-    """The agent's identity and channel, in both modes."""
+    """The agent's identity, channel and room, in both modes."""
     me, theme = context.me, context.theme
-    others = f" The other AI members are {_listed(me.others)}." if me.others else ""
-    return "\n\n".join(
-        (
-            f"You are {me.display_name}, an AI member of a Discord server of AIs and people.{others} Never write"
-            " lines for others.",
-            persona_part(context),
-            f"# The channel #{context.channel_name}\n\nIts theme is {theme.name}. {theme.rules.strip()}",
-        )
-    )
+    others = f" The other AI members are {_listed(me.others)}." if me.others and context.room is None else ""
+    parts = [
+        f"You are {me.display_name}, an AI member of a Discord server of AIs and people.{others} Never write"
+        " lines for others.",
+        persona_part(context),
+        f"# The channel #{context.channel_name}\n\nIts theme is {theme.name}. {theme.rules.strip()}",
+    ]
+    if context.room is not None:
+        parts.append(room_part(context.room, me.display_name))
+    return "\n\n".join(parts)
 
 
 def persona_part(context: TurnContext) -> str:

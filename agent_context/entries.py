@@ -13,12 +13,14 @@ Kind = Literal["agent", "person", "stranger"]  # a stranger is a foreign bot or 
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """The author of a message. `agent`: the key of one of our agents ("claude"), None for anyone else."""
+    """The author of a message. `agent`: the key of one of our agents ("claude"), None for anyone else. `audience`: a
+    person in a room of agents."""
 
     id: int
     name: str
     kind: Kind
     agent: str | None = None
+    audience: bool = False
 
 
 @dataclass(frozen=True, slots=True)

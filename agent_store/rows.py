@@ -92,7 +92,7 @@ FAILED = frozenset(
         "unreadable",
     )
 )
-QUIET = frozenset(("skipped", "withdrawn", "stopped", "overtaken", "not_ours"))
+QUIET = frozenset(("skipped", "withdrawn", "stopped", "overtaken", "out_of_turn", "not_ours"))
 
 DayOf = Callable[[float], str]
 

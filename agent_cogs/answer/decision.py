@@ -24,6 +24,8 @@ from agent_cogs.answer.model_artifacts import unfenced
 
 CUT_TEXT_MIN = 40  # characters
 
+LAST_WORD = "I leave this room here."  # of an agent that leaves without a word
+
 MAX_TOPIC = 200  # characters
 
 MAX_EXACT_FLOAT = 2**53  # beyond it neighbouring ids are the same float
@@ -44,7 +46,8 @@ _SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The actions of a turn. With `skip` no other field counts; a starter sets `topic`."""
+    """The actions of a turn. With `skip` no other field counts; a starter sets `topic`. `leave` and `next_speaker` are
+    a room's."""
 
     skip: bool = False
     text: str | None = None
@@ -54,6 +57,8 @@ class Decision:
     react_to_message_id: int | None = None
     end_conversation: bool = False
     topic: str | None = None
+    leave: bool = False
+    next_speaker: str | None = None  # a shown name
 
     @property
     def is_empty(self) -> bool:
@@ -225,14 +230,23 @@ _READERS = {
     "react_to_message_id": _read_id,
     "end_conversation": _read_bool,
     "topic": _read_topic,
+    "leave": _read_bool,
+    "next_speaker": _read_topic,
 }
 
 _NAMES = {_letters(name): name for name in _READERS}
+_OF_ROOMS = frozenset({"leave", "next_speaker"})
 
 
 def as_json(decision: Decision) -> str:
     """The form in which a decision is kept."""
-    return json.dumps(asdict(decision), ensure_ascii=False)
+    return json.dumps(fields_of(decision), ensure_ascii=False)
+
+
+def fields_of(decision: Decision) -> dict[str, Any]:
+    """The fields of the published form, and a room's where they are set."""
+    fields = asdict(decision)
+    return {name: value for name, value in fields.items() if name not in _OF_ROOMS or value}
 
 
 def decided(
@@ -243,17 +257,27 @@ def decided(
     can_draw: bool,
     names: Collection[str] = (),
     prompt: Collection[str] = (),
+    may_leave: bool = False,
+    names_next: bool = False,
 ) -> Decision:
     """The decision under the rules of the turn, ready to be acted on.
 
     `forced`: a person waits, so neither silence nor a reaction alone is an answer. `always_draw`: every post of the
     theme has a picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which
-    must not be posted. Raises UnreadableDecision("empty") when a forced turn has neither words nor a picture; any
-    other decision may be empty.
+    must not be posted. `may_leave`: in a room, of which who leaves takes leave with a word, even with `skip`.
+    `names_next`: it says who speaks next. Raises UnreadableDecision("empty") when a forced turn has neither words nor
+    a picture; any other decision may be empty.
     """
-    if decision.skip and not forced:
+    decision = replace(
+        decision,
+        leave=may_leave and decision.leave,
+        next_speaker=decision.next_speaker if names_next else None,
+    )
+    if decision.skip and not (forced or decision.leave):
         return Decision(skip=True)
     final = _cleaned(decision, names, prompt)
+    if final.leave:
+        final = replace(final, skip=False, text=final.text or LAST_WORD)
     final = _with_picture(final, wanted=can_draw and (final.generate_image or always_draw))
     if decision.skip:
         final = replace(final, skip=False, react_emoji=None, react_to_message_id=None, end_conversation=False)

@@ -39,7 +39,7 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 _CODE = re.compile(r"```(?!json)\w{0,20}\n(?!\s*[{\[])(?:(?!```).)*```", re.DOTALL | re.IGNORECASE)
 _OBJECT = re.compile(r"""\{\s*(?:["'“”‘’`}]|[\w-]*\s*(?::|\Z))|\A\s*\[\s*(?:["'“‘\[{\d]|\Z)|```json""", re.IGNORECASE)
 _FIELDS = re.compile(
-    r"""\b(?:generate_image|image_prompt|react_emoji|react_to_message_id|end_conversation)\b"""
+    r"""\b(?:generate_image|image_prompt|react_emoji|react_to_message_id|end_conversation|next_speaker)\b"""
     r"""|^[\s>*_-]*["'“‘`]?(?:skip|text|topic)["'”’`]?[*_]*\s*:|["'“‘`](?:skip|text)["'”’`]\s*:""",
     re.IGNORECASE | re.MULTILINE,
 )

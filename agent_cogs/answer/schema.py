@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 CONTRACT = """
@@ -19,6 +21,13 @@ One JSON object, nothing around it:
 - end_conversation: the topic is exhausted.
 - topic: only to open a conversation.
 """
+
+# What a room adds: to the fields of the form, and to the words on them.
+_LEAVE = (', "leave": false', "- leave: true to leave this room for good; text is then your last word.\n")
+_NEXT = (
+    ', "next_speaker": "name or null"',
+    "- next_speaker: the name of the member who speaks next.\n",
+)
 
 
 REPAIR = (
@@ -49,9 +58,37 @@ _PROPERTIES: dict[str, Any] = {
 
 
 # Strict as OpenAI's structured outputs ask for: everything required, nothing added. Other providers accept it too.
-DECISION_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": _PROPERTIES,
-    "required": list(_PROPERTIES),
-    "additionalProperties": False,
-}
+def _schema(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+DECISION_SCHEMA = _schema(_PROPERTIES)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionForm:
+    """The form of an answer: `contract` in words, `schema` as JSON schema."""
+
+    contract: str
+    schema: Mapping[str, Any]
+
+
+FORM = DecisionForm(CONTRACT, DECISION_SCHEMA)
+
+
+@cache
+def room_form(*, names_next: bool) -> DecisionForm:
+    """The form in a room, where an agent may leave, and name who speaks next where that is its part."""
+    more = {"leave": _flag("true to leave the room for good; text is then the last word")}
+    added = [_LEAVE]
+    if names_next:
+        more["next_speaker"] = _nullable("string", "the name of the member who speaks next, null for none")
+        added.append(_NEXT)
+    fields, lines = ("".join(parts) for parts in zip(*added, strict=True))
+    contract = CONTRACT.replace('"topic or null"}', f'"topic or null"{fields}}}')
+    return DecisionForm(contract + lines, _schema({**_PROPERTIES, **more}))

@@ -22,11 +22,12 @@ from agent_cogs.events import AutomationEvent, HookEvent, InstructionEvent, Turn
 from agent_cogs.services import AgentServices
 from agent_cogs.trace.trace import TurnTrace
 from agent_cogs.trace.words import TurnWords
-from agent_cogs.turn.admission import on_account, request_at_claim
+from agent_cogs.turn.admission import prepared, request_at_claim
 from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.progress import Progress
 from agent_cogs.turn.registry import TurnRegistry
 from agent_cogs.turn.result import notice_of, refused, settle
+from agent_cogs.turn.room_turns import room_now
 from agent_cogs.turn.turn import given_up, take_turn
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.records import TurnRecord
@@ -114,13 +115,16 @@ class TurnRunner:
         """Take the turn from its claim to its end, settled and reported in one step in Redis."""
         outlet = await self._outlet(event) if cancellation.reason is None else None
         agent = self._agent if outlet is None else self._agent.at(outlet)
+        room, ask = None, None
         if outlet is not None:
-            event = on_account(event, outlet.view.transcript)
-        ask = request_at_claim(agent, outlet, event) if outlet is not None and cancellation.reason is None else None
+            room = await room_now(agent, event)
+            event = prepared(event, outlet.view.transcript, room)
+            ask = request_at_claim(agent, outlet, event, room) if cancellation.reason is None else None
         progress = await self.registry.claim(event, self._services.transcripts.of(event.channel_id).newest, ask)
         if not isinstance(progress, Progress):
             await self._report_earlier(event, progress)
             return
+        progress.room = room
         progress.trace = TurnTrace(self._services.clock, earlier=progress.spending.total)
         progress.trace.waited(self._services.clock() - event.at if event.at else 0.0)
         if outlet is None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from agent_chat.incoming import IncomingMessage, Person, PersonReaction
 from agent_chat.transcript import Transcripts
 from agent_cogs.agent import Channels
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, asked_id
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.limits.reply_throttle import ReplyThrottle
@@ -36,7 +36,7 @@ def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: fl
     """Whether the turn answers what the person said before a time (unix seconds), or joins in on an answer to it."""
     if isinstance(event, MentionEvent):
         return event.person_id == user_id and event.asked.created_at <= before
-    trigger = event.instruction.trigger_message_id if isinstance(event, InstructionEvent) else None
+    trigger = asked_id(event) if isinstance(event, InstructionEvent) else None
     transcript = transcripts.known(event.channel_id)
     asked = transcript.get(trigger) if transcript is not None and trigger is not None else None
     return asked is not None and asked.speaker.id == user_id and asked.created_at <= before

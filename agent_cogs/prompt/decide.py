@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from agent_cogs.agent import Turn
-from agent_cogs.answer.decision import Decision, UnreadableDecision, decided, parse_decision, spoken
+from agent_cogs.answer.decision import Decision, UnreadableDecision, decided, fields_of, parse_decision, spoken
 from agent_cogs.prompt.chat_mode import ChatMode, ModelRequest
 from agent_cogs.prompt.model_call import affords, call_model, may_continue, seconds_left
 from agent_cogs.prompt.prefill_mode import PrefillMode
@@ -105,7 +105,7 @@ def _read(turn: Turn, mode: AnswerMode, reply: Reply) -> Answered:
             raise
         decision = words
     decision = _ruled(turn, mode, decision)
-    turn.trace.decided(decision)
+    turn.trace.decided(fields_of(decision))
     return decision, reply.sources
 
 
@@ -126,6 +126,8 @@ def _ruled(turn: Turn, mode: AnswerMode, decision: Decision) -> Decision:
         can_draw=context.can_draw,
         names=names_of(turn, mode.view),
         prompt=mode.prompt_lines,
+        may_leave=context.room is not None,
+        names_next=context.room is not None and context.room.names_next,
     )
 
 

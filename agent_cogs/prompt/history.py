@@ -16,6 +16,7 @@ from agent_chat.outlet import ChannelView
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.events import InstructionEvent
 from agent_cogs.prompt.conversation import after
+from agent_cogs.prompt.rooms import in_room, room_entries
 from agent_context.build import seen
 from agent_context.entries import Entry
 from agent_context.selecting.attachment_choice import Chosen
@@ -39,12 +40,15 @@ log = logging.getLogger(__name__)
 async def window_of(
     turn: Turn, options: Options, inner: Mapping[str, str], *, share: float, reset: int
 ) -> tuple[Window, Chosen]:
-    """Lay the window, and choose its pictures and files. A conversation is shown from before its start to now, anything
-    else by the channel's last messages, of which a theme shows its `share` where no option sets another depth."""
+    """Lay the window, and choose its pictures and files. A room is shown from its beginning to now, a conversation from
+    before its start, anything else by the channel's last messages, of which a theme shows its `share` where no option
+    sets another depth."""
     agent, event, channel_id = turn.agent, turn.event, turn.event.channel_id
     resolved = await _resolved(turn, options, inner, reset)
     kind, whole, entries = "recent", False, resolved.entries
-    if isinstance(event, InstructionEvent) and not event.cools_down:
+    if in_room(event):
+        kind, whole, share = "room", True, 1.0
+    elif isinstance(event, InstructionEvent) and not event.cools_down:
         entries = conversation_entries(entries, history_ids(event))
         kind, whole, share = "conversation", True, 1.0
     elif agent.options.of(agent.key, turn.outlet.view).own_depth:
@@ -86,22 +90,31 @@ async def _resolved(turn: Turn, options: Options, inner: Mapping[str, str], rese
         names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
         entries = merge_history(entries, history, names, transcript.deleted)
     entries = after(entries, reset)
+    if in_room(event):
+        entries = room_entries(entries)
     names_here = agent.options.of(agent.key, turn.outlet.view).names
-    source = await source_of(turn.outlet.view, entries, options, names_here, reset=reset)
+    source = await source_of(turn.outlet.view, entries, options, names_here, reset=reset, alone=in_room(event))
     ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
     called = {user_id: both for user_id, both in ids.items() if user_id is not None}
     return seen(renamed(source, called), options, names_here, inner)
 
 
 async def source_of(
-    channel: ChannelView, entries: Sequence[Entry], options: Options, names: Collection[str], *, reset: int = 0
+    channel: ChannelView,
+    entries: Sequence[Entry],
+    options: Options,
+    names: Collection[str],
+    *,
+    reset: int = 0,
+    alone: bool = False,
 ) -> ChannelSource:
-    """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own.
+    """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own. `alone`: of a
+    thread without its beginning in its parent, as a room's members read it.
 
     After a `reset`, `.history` brings nothing of the channel from before it, and a thread has no beginning in its
     parent. Nor has a thread whose first messages are older than the record: a `.history` may stand there.
     """
-    above = channel.parent if channel.transcript.begins and not reset else None
+    above = channel.parent if channel.transcript.begins and not (reset or alone) else None
     found: dict[Interval, Sequence[Entry] | None] = {}
 
     def lookup(interval: Interval) -> Sequence[Entry] | None:

@@ -6,7 +6,7 @@ Their calls are neither kept nor shown, and most of them end the completion. An 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from agent_cogs.prompt.view import TurnView
 from agent_context.build import TurnContext, memory_part
 from agent_context.layout.automation_task import automation_task
 from agent_context.layout.prefill import PrefillLayout, build_prefill, read_completion
+from agent_context.layout.room import RoomTurn, angle_line, turn_of
 from agent_context.untrusted import one_line
 from agent_llm.types import Tool
 from agent_llm.wire.stop_sequences import cut
@@ -52,9 +53,9 @@ class ActionTool:
 class Actions:
     """The actions besides words that a model has called in one turn. `forced`: a person waits for words."""
 
-    def __init__(self, *, forced: bool, can_draw: bool, in_conversation: bool) -> None:
+    def __init__(self, *, forced: bool, can_draw: bool, in_conversation: bool, room: RoomTurn | None = None) -> None:
         self._called: dict[str, Any] = {}
-        self._forced, self._can_draw, self._in_conversation = forced, can_draw, in_conversation
+        self._forced, self._can_draw, self._in_conversation, self._room = forced, can_draw, in_conversation, room
 
     @property
     def tools(self) -> tuple[ActionTool, ...]:
@@ -62,6 +63,8 @@ class Actions:
         if self._can_draw:
             shape = _text_field("prompt", "what the picture shows, in full")
             tools.append(self._tool("picture", "Post a picture with the message.", shape, generate_image=True))
+        if self._room is not None:
+            tools += self._of_rooms(self._room)
         shape = _text_field("emoji", "one emoji")
         tools.append(
             self._tool("reaction", "React to the message that was written last.", shape, ends=not self._forced)
@@ -70,10 +73,17 @@ class Actions:
             tools.append(self._tool("end", "The topic is exhausted: end here.", _NOTHING, end_conversation=True))
         return tuple(tools)
 
+    def _of_rooms(self, room: RoomTurn) -> list[ActionTool]:
+        tools = [self._tool("leave", "These are your last words: you leave this room for good.", _NOTHING, leave=True)]
+        if room.names_next:
+            shape = _text_field("name", "the member's name")
+            tools.append(self._tool("next", "Name the member who speaks next.", shape))
+        return tools
+
     def _tool(
         self, name: str, description: str, shape: Mapping[str, Any], *, ends: bool = True, **means: bool
     ) -> ActionTool:
-        fields = {"prompt": "image_prompt", "emoji": "react_emoji"}
+        fields = {"prompt": "image_prompt", "emoji": "react_emoji", "name": "next_speaker"}
 
         def note(arguments: Mapping[str, Any]) -> None:
             self._called |= means | {fields[key]: value for key, value in arguments.items() if key in fields}
@@ -83,7 +93,7 @@ class Actions:
     def decision(self, words: str) -> Decision:
         """The words and the actions called; a skip where there is neither."""
         decision = decision_of({"text": words, **self._called})
-        return decision if not decision.is_empty else Decision(skip=True)
+        return decision if not decision.is_empty or decision.leave else Decision(skip=True)
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,9 @@ class PrefillMode:
     def _actions(self) -> Actions:
         context = self.view.context
         in_conversation = context.trigger in ("starter", "round")
-        return Actions(forced=self.forced, can_draw=context.can_draw, in_conversation=in_conversation)
+        return Actions(
+            forced=self.forced, can_draw=context.can_draw, in_conversation=in_conversation, room=context.room
+        )
 
     @cached_property
     def tools(self) -> tuple[RunnableTool, ...]:
@@ -178,6 +190,18 @@ def ephemeral(context: TurnContext) -> str:
         asked = context.target
         if asked is not None:
             task.append(f"{me} answers {one_line(asked.speaker.name, 80)}: “{one_line(asked.text, 200)}”")
+    task += _steering(context)
     if context.closing:
         task.append(f"This is the last message of this conversation: {me} brings it to a close, briefly.")
     return " ".join(task)
+
+
+def _steering(context: TurnContext) -> Iterator[str]:
+    """The sentences in which the coordinator steers the turn."""
+    if context.room is not None:
+        yield f"This is {turn_of(context.room)} in this room."
+    if context.take_up and (asked := context.target) is not None:
+        name, said = one_line(asked.speaker.name, 80), one_line(asked.text, 200)
+        yield f"{context.me.display_name} takes up what {name} said: “{said}”"
+    if angle := angle_line(context.angle):
+        yield angle

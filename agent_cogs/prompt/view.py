@@ -11,11 +11,18 @@ from agent_chat.outlet import Outlet
 from agent_chat.text_files import TextFile
 from agent_chat.transcript import Transcript
 from agent_cogs.agent import Agent, Turn
-from agent_cogs.answer.schema import CONTRACT
-from agent_cogs.events import AutomationEvent, InstructionEvent, MentionEvent, looks_things_up, trigger_of
+from agent_cogs.events import (
+    AutomationEvent,
+    InstructionEvent,
+    MentionEvent,
+    asked_id,
+    looks_things_up,
+    trigger_of,
+)
 from agent_cogs.persona.options import reach_of
 from agent_cogs.prompt.history import history_ids, window_of
 from agent_cogs.prompt.question import question, wording
+from agent_cogs.prompt.rooms import form_in, in_room, room_entries, room_turn, with_members
 from agent_context.build import Answered, Identity, Trigger, TurnContext
 from agent_context.entries import Entry
 from agent_context.selecting.attachment_choice import Chosen
@@ -64,15 +71,17 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
     window, chosen = await window_of(turn, options, inner, share=theme.window_share, reset=reset)
     trigger = trigger_of(event)
     given = event.instruction if isinstance(event, InstructionEvent) else None
+    room = room_turn(given, inner, agent.names)
+    closing = closing or (given is not None and given.room is not None and given.room.closing)
     context = TurnContext(
-        me=_identity(agent, inner),
+        me=with_members(_identity(agent, inner), room),
         theme=theme,
         channel_name=channel.name,
         window=window,
         trigger=trigger,
         now=agent.clock(),
         timezone=agent.timezone,
-        contract=CONTRACT,
+        contract=form_in(room).contract,
         target=_target(turn, window),
         topic=given.topic if given else None,
         started_with=_started_with(turn),
@@ -82,6 +91,9 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         can_draw=turn.can_draw,
         searches=(theme.search or trigger == "starter" or looks_things_up(event)) and may_search and not closing,
         closing=closing,
+        room=room,
+        take_up=given is not None and given.take_up is not None,
+        angle=given.angle if given else None,
         task=event.task if isinstance(event, AutomationEvent) else None,
         persona=files.stable,
         memory=files.memory,
@@ -146,13 +158,18 @@ def _target(turn: Turn, window: Window) -> Entry | None:
         return None
     if isinstance(event, MentionEvent) and not event.continues:
         return _asked(event, transcript, turn.outlet.view.own_name)
-    if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:
-        return transcript.get(event.instruction.trigger_message_id)
+    if isinstance(event, InstructionEvent) and (asked := asked_id(event)) is not None:
+        return _asked_in(event, transcript.get(asked))
     heard = window.entries
     if isinstance(event, InstructionEvent) and turn.agent.barge_in == "ignore":
         heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
     others = (entry for entry in reversed(heard) if entry.speaker.agent != turn.agent.key)
     return next(others, None)
+
+
+def _asked_in(event: InstructionEvent, asked: Entry | None) -> Entry | None:
+    """A person's message that the coordinator names; in a room its author is the audience."""
+    return next(iter(room_entries([asked])), None) if asked is not None and in_room(event) else asked
 
 
 def _asked(event: MentionEvent, transcript: Transcript, own_name: str) -> Entry:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -47,7 +47,7 @@ class ModelCall:
     seconds: float = 0.0
     usage: Usage = NO_USAGE
     reply: Reply | None = None
-    decision: Any = None  # a dataclass: what the turn read in the reply
+    decision: Mapping[str, Any] | None = None  # what the turn read in the reply
     error: str | None = None
 
     def record(self, number: int) -> CallRecord:
@@ -147,8 +147,8 @@ class TurnTrace:
         finally:
             call.seconds = max(0.0, self.clock() - call.at)
 
-    def decided(self, decision: Any) -> None:
-        """The last reply was read as this decision, a dataclass."""
+    def decided(self, decision: Mapping[str, Any]) -> None:
+        """The last reply was read as this decision."""
         if self.calls:
             self.calls[-1].decision = decision
 

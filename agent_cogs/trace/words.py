@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from agent_cogs.trace.trace import ModelCall, Sources
@@ -97,7 +97,7 @@ def call_words(record: TurnRecord, number: int, call: ModelCall) -> CallWords:
         tool_calls=tuple(
             {"name": each.name, "arguments": dict(each.arguments)} for each in (reply.tool_calls if reply else ())
         ),
-        decision=asdict(call.decision) if call.decision is not None else None,
+        decision=dict(call.decision) if call.decision is not None else None,
         error=call.error,
         quoted=tuple(quoted_in(sources)) if sources is not None else (),
         asked_by=record.asked_by,

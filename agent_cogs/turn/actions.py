@@ -14,6 +14,7 @@ from agent_cogs.events import POST_SECONDS, MentionEvent
 from agent_cogs.limits.usage import day_total
 from agent_cogs.prompt.view import TurnView
 from agent_cogs.turn.progress import Done, Progress
+from agent_cogs.turn.room_turns import named_next
 from agent_context.entries import Entry
 from agent_discord.posting.splitting import FENCE
 from agent_llm.errors import ModelError
@@ -57,12 +58,13 @@ async def _post(
     if text is None and picture is None and (event.forced or decision.react_emoji is None):
         progress.note(Done(reason="picture_failed"))
         return
-    waiting = view.context.unanswered
     wanted = Done(
         text=text,
         end_conversation=decision.end_conversation,
         topic=decision.topic,
-        answers=waiting[-1].id if waiting else None,
+        answers=view.context.answers,
+        leaves=decision.leave,
+        next_agent=named_next(progress.room, decision.next_speaker, agent.key),
     )
 
     def noted(posted: Posted) -> None:

@@ -15,7 +15,9 @@ from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, TurnOve
 from agent_cogs.limits.cost_estimate import budget_request
 from agent_cogs.prompt.question import called_off, gone, taken_back
 from agent_cogs.turn.progress import Progress
+from agent_cogs.turn.room_turns import admit_to_room, wants
 from agent_context.selecting.depth import Depth
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.turns.limits import TurnRequest
 
 
@@ -27,12 +29,28 @@ def withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
     return gone(asked_id(event) or 0, transcript)
 
 
-def on_account(event: TurnEvent, transcript: Transcript) -> TurnEvent:
-    """The event with the person on whose account it is: of a reactive turn the one whose message bots answer."""
-    asked = transcript.get(event.instruction.trigger_message_id or 0) if isinstance(event, InstructionEvent) else None
-    if not isinstance(event, InstructionEvent) or asked is None or asked.speaker.kind != "person":
+def prepared(event: TurnEvent, transcript: Transcript, room: Room | None) -> TurnEvent:
+    """The event right before its turn is claimed."""
+    return on_account(without_gone(event, transcript), transcript, room)
+
+
+def on_account(event: TurnEvent, transcript: Transcript, room: Room | None = None) -> TurnEvent:
+    """The event with the person on whose account it is: in a room the one who opened it, otherwise the one whose
+    message the turn answers."""
+    if not isinstance(event, InstructionEvent):
         return event
-    return replace(event, on_behalf=asked.speaker.id)
+    if room is not None:
+        return replace(event, on_behalf=room.opened_by)
+    asked = transcript.get(asked_id(event) or 0)
+    return event if asked is None or asked.speaker.kind != "person" else replace(event, on_behalf=asked.speaker.id)
+
+
+def without_gone(event: TurnEvent, transcript: Transcript) -> TurnEvent:
+    """The event without the person's message to take up, where that was deleted or hidden before the turn began: it is
+    a turn as any other then."""
+    if not isinstance(event, InstructionEvent) or not gone(event.instruction.take_up or 0, transcript):
+        return event
+    return replace(event, instruction=event.instruction.model_copy(update={"take_up": None}))
 
 
 def obstacle(agent: Agent, outlet: Outlet) -> str | None:
@@ -63,9 +81,11 @@ def request_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
     )
 
 
-def request_at_claim(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest | None:
+def request_at_claim(agent: Agent, outlet: Outlet, event: TurnEvent, room: Room | None = None) -> TurnRequest | None:
     """The request that goes along with the claim; None where the turn will not come that far."""
     if event.deadline <= agent.clock() or withdrawn(event, outlet) or obstacle(agent, outlet):
+        return None
+    if not wants(room, event):
         return None
     return request_of(agent, outlet, event)
 
@@ -76,6 +96,7 @@ async def admit(turn: Turn, progress: Progress) -> None:
     Raises TurnOver with the reason that forbids the turn, and CannotPost for one that another process has taken over.
     """
     agent, outlet, spending = turn.agent, turn.outlet, turn.spending
+    progress.room = await admit_to_room(turn, progress.room)
     request, verdict = progress.request, progress.verdict
     if progress.continued:  # it was admitted when it began
         if (refusal := outlet.sink.refusal()) is not None:

@@ -22,6 +22,7 @@ from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.trace.trace import TurnTrace
 from agent_cogs.turn.event_codec import read_begun
 from agent_llm.types import Picture, Source, Usage
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.turns.limits import TurnRequest, Verdict
 from agent_protocol.turns.turns import Checkpoint, Claim
 
@@ -57,6 +58,8 @@ class Done:
     end_conversation: bool = False
     topic: str | None = None
     answers: int | None = None  # in a conversation: the newest message of a person that it answers
+    leaves: bool = False  # in a room: for good
+    next_agent: str | None = None  # the key of the agent that it names as the next
     reason: str | None = None
 
     @property
@@ -108,6 +111,7 @@ class Progress:
         self.after: int | None = None
         self.answer: KeptAnswer | None = None
         self.done = Done()  # what can be seen of the turn so far
+        self.room: Room | None = None  # as it stood when the turn was admitted
         self.facts = Facts()  # complete when it has ended
         self.trace = TurnTrace()  # of this process's part of the turn
 

@@ -10,15 +10,17 @@ from agent_cogs.events import AutomationEvent, InstructionEvent, MentionEvent, T
 from agent_cogs.limits.usage import cost_fields
 from agent_cogs.trace.trace import TurnTrace
 from agent_cogs.turn.progress import Done, Facts, Progress
+from agent_cogs.turn.room_turns import number_in_room
 from agent_llm.types import Usage
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.records import MAX_ID_CHARACTERS, Reacted, TurnRecord
 from agent_protocol.wire.messages import MentionNotice, Result, TurnNotice, TurnUsage, WireMessage
 
 NO_USAGE = Usage()
+MAX_WHY = 300  # characters of the reason why an agent was chosen, which comes over the wire
 
 OUTCOMES: Mapping[str, str] = {
-    **dict.fromkeys(("skipped", "withdrawn", "overtaken", "stopped"), "skipped"),
+    **dict.fromkeys(("skipped", "withdrawn", "overtaken", "out_of_turn", "stopped"), "skipped"),
     "deadline": "timed_out",
     **dict.fromkeys(
         (
@@ -50,6 +52,8 @@ def result_of(agent: str, turn_id: str, done: Done, usage: Usage = NO_USAGE) -> 
         end_conversation=done.end_conversation and not done.nothing,
         topic=done.topic,
         answers_message_id=done.answers if done.message_id is not None else None,
+        leaves=done.leaves and done.message_id is not None,
+        next_agent=done.next_agent if done.message_id is not None else None,
         usage=_on_the_wire(usage) if usage.calls else None,
     )
 
@@ -173,6 +177,8 @@ def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts, trace:
         posted=facts.posted,
         reacted=Reacted(emoji=emoji, message_id=target) if emoji and target is not None else None,
         image=result.image_url is not None,
+        chosen_because=(given.chosen_because or "")[:MAX_WHY] or None if given else None,
+        room_turn=number_in_room(event) if result.message_id is not None else None,
         outcome=outcome_of(result),
         phases=trace.phases,
         calls=trace.call_records,

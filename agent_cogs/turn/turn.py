@@ -31,6 +31,7 @@ from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.failure_replies import error_line, reply_to_failure
 from agent_cogs.turn.progress import Done, Facts, Progress
 from agent_cogs.turn.result import log_turn, result_of
+from agent_cogs.turn.room_turns import check_room
 from agent_llm.errors import ModelError, Refused, SessionLost
 from agent_protocol.wire.messages import Result
 
@@ -148,6 +149,7 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
             if progress.answer is None:
                 await progress.keep_answer(decision, sources)
             _check_overtaken(turn, view)
+            await check_room(turn)
             _check_clock(turn)
             done = await act(turn, progress, view, decision, sources)
         note_post(turn, done.message_id)
@@ -190,8 +192,11 @@ def _check_clock(turn: Turn) -> None:
 
 def _check_overtaken(turn: Turn, view: TurnView) -> None:
     """In a round, do not post words that ignore what a person has just said; the next turn reads it. An answer to
-    people is posted all the same, or a lively channel would silence the bots."""
-    yields = turn.agent.barge_in == "yield" and view.context.trigger == "round" and not view.context.unanswered
+    people is posted all the same, or a lively channel would silence the bots, and so is a turn in a room, or its
+    audience would."""
+    context = view.context
+    round_turn = context.trigger == "round" and context.room is None
+    yields = turn.agent.barge_in == "yield" and round_turn and context.answers is None
     if yields and turn.outlet.view.transcript.person_spoke_after(view.newest):
         raise TurnOver("overtaken")
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from agent_context.build import Identity, TurnContext
 from agent_context.entries import Entry
 from agent_context.layout.render import NO_FILES, render_lines
+from agent_context.layout.room import summary_text
 from agent_context.selecting.blocks import Block, quoted_in
 from agent_context.selecting.window import Window
 from agent_llm.types import Message, Picture
@@ -32,7 +33,7 @@ def build_history(
             history[index] = replace(history[index], pictures=found)
     for index in marked(blocks, context.window.marker):
         history[index] = replace(history[index], cache=True)
-    return history
+    return [Message("user", summary_text(context.summary)), *history] if context.summary else history
 
 
 def pictures_of(block: Block, pictures: Mapping[int, tuple[Picture, ...]]) -> tuple[Picture, ...]:

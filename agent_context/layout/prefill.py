@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_context.build import Identity, TurnContext, build_persona, memory_part
 from agent_context.entries import Entry, Speaker
 from agent_context.layout.chat import NO_PICTURES, marked, pictures_of
 from agent_context.layout.render import MAX_TEXT, NO_FILES, attachment_marks, quoted_files, speaker_label
 from agent_context.selecting.blocks import Block, Line, Note, ToolLine, quoted_in
+from agent_context.untrusted import words
 from agent_llm.types import Message, Picture
 
 SYSTEM = "The system is in CLI simulation mode."
@@ -90,7 +91,7 @@ def build_prefill(
 def label(speaker: Speaker, me: Identity) -> str:
     """Return a name as it is before the colon. The agent's own has no addition."""
     name = _NOT_IN_LABELS.sub(" ", speaker.name).strip() or "someone"
-    shown = Speaker(speaker.id, name, speaker.kind, speaker.agent)
+    shown = replace(speaker, name=name)
     return name if speaker.agent == me.key else speaker_label(shown, me.key, me.agents)
 
 
@@ -137,7 +138,7 @@ def _parts(
     blocks = context.window.laid
     marks = {index for index in marked(blocks, context.window.marker) if blocks[index].closed}
     parts: list[Message] = []
-    text = ""
+    text = f"[summary] {escaped(words(context.summary))}" if context.summary else ""
     for index, block in enumerate(blocks):
         if paragraphs := _paragraphs(block, context.me, files):
             text += f"{GAP if text or parts else ''}{paragraphs}"

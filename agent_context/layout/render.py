@@ -81,6 +81,8 @@ def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
         return f"{speaker.name} (you)"
     if speaker.kind == "stranger":
         return f"{speaker.name} (another bot)"
+    if speaker.audience:
+        return f"{speaker.name} (audience)"
     if speaker.kind == "person" and poses(speaker.name, agents):
         return f"{speaker.name} (a person)"
     return speaker.name

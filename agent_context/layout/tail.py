@@ -12,6 +12,7 @@ from agent_context.build import Identity, Trigger, TurnContext
 from agent_context.entries import Entry
 from agent_context.layout.automation_task import automation_task
 from agent_context.layout.render import INDENT, after, indented, speaker_label
+from agent_context.layout.room import angle_line, naming_line, turn_of
 from agent_context.untrusted import one_line, words
 
 NOW_SECONDS = 60.0
@@ -22,6 +23,7 @@ BEGINNING = 24  # characters of a message that stands in full above
 def build_tail(context: TurnContext) -> str:
     """The present time, and the task."""
     parts = [f"{_present(context)}{_TASKS[context.trigger](context)}"]
+    parts += filter(None, (angle_line(context.angle), naming_line(context.room, context.me.display_name)))
     if context.closing:
         picture = ", without a picture" if context.theme.always_draw and context.can_draw else ""
         parts.append(
@@ -41,6 +43,12 @@ def _present(context: TurnContext) -> str:
 
 
 def _start(context: TurnContext) -> str:
+    if context.room is not None:
+        return (
+            f", {turn_of(context.room)} in this room.\nYou open it: say where you stand on its topic, so that the other"
+            " members want to answer. Do not greet everybody and do not announce that a conversation begins."
+            f"{_taking_up(context)}"
+        )
     if context.topic:
         subject = f"Its topic is {_topic(context.topic)}: open with something about it"
     else:
@@ -60,8 +68,9 @@ def _topic(topic: str) -> str:
 
 
 def _go_on(context: TurnContext) -> str:
-    about = f" about {_topic(context.topic)}" if context.topic else ""
-    lines = [f", round {context.round_number}{about or ' of the conversation'}."]
+    lines = [f", {_place(context)}."]
+    if context.take_up:
+        return f"{lines[0]}{_taking_up(context)}"
     waiting = context.unanswered
     if waiting:
         lines.append("A person has joined in. Turn to what they say, by name:")
@@ -75,6 +84,22 @@ def _go_on(context: TurnContext) -> str:
     elif context.target is not None and not _stands_above(context.target, context):
         lines[0] += f" Newest: {_beginning(context.target, context.me)}"
     return "\n".join(lines)
+
+
+def _place(context: TurnContext) -> str:
+    """The turn's place in its conversation."""
+    if context.room is not None:
+        return f"{turn_of(context.room)} in this room"
+    about = f" about {_topic(context.topic)}" if context.topic else ""
+    return f"round {context.round_number}{about or ' of the conversation'}"
+
+
+def _taking_up(context: TurnContext) -> str:
+    """The person's message that the turn must take up, on lines of its own; "" for none."""
+    if not context.take_up:
+        return ""
+    quoted = f":\n{_quote(context.target, context.me)}\n" if context.target is not None else ". "
+    return f"\nA person has spoken. Take up what they say, by name, before anything else{quoted}You may not skip."
 
 
 def _join_in(context: TurnContext) -> str:

@@ -19,6 +19,7 @@ import discord
 from agent_net.addresses import FetchRefused
 from agent_net.picture_fetcher import FetchedPicture
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.turns.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
 from agent_protocol.turns.limits import MemoryLimits, TurnRequest, Verdict
 from agent_protocol.turns.records import TurnRecord
@@ -646,6 +647,17 @@ class MemoryNotices:
         return told
 
 
+class MemoryRooms(_Away):
+    """The rooms, by thread."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Room] = {}
+
+    async def read(self, thread_id: int) -> Room | None:
+        self._here()
+        return self.kept.get(thread_id)
+
+
 class MemoryLedger(_Away):
     """`bus` hears what is said with the end of a turn."""
 
@@ -654,7 +666,7 @@ class MemoryLedger(_Away):
         self.budgets = MemoryNotices()
         self.pictures, self.last_runs = MemoryPictures(), MemoryTicks()
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
-        self.windows, self.instructed_posts = MemoryWindows(), MemoryInstructed()
+        self.windows, self.instructed_posts, self.rooms = MemoryWindows(), MemoryInstructed(), MemoryRooms()
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []
 

@@ -1,0 +1,94 @@
+"""The agent's side of a turn in a room: whose account it is on, whether its number is still wanted, who speaks next.
+
+Only the coordinator that leads writes a room; here it is read. A turn is taken where its number is the room's plus one
+and the room is active. What cannot be known is not guessed: while Redis is away a turn waits to be admitted, at most
+until its deadline. So none is posted twice, and none is lost by it, since the coordinator asks for a number until it is
+posted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from agent_cogs.agent import Agent, Turn
+from agent_cogs.events import InstructionEvent, TurnEvent, TurnOver
+from agent_context.untrusted import skeleton
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.rooms import Room
+
+RETRY_SECONDS = 0.5  # while Redis is away
+
+log = logging.getLogger(__name__)
+
+
+def number_in_room(event: TurnEvent) -> int | None:
+    """The number of a turn in its room; None outside of rooms."""
+    return event.room_number if isinstance(event, InstructionEvent) else None
+
+
+async def room_now(agent: Agent, event: TurnEvent) -> Room | None:
+    """The room of a turn, as it stands; None outside of rooms, and while Redis is away."""
+    if number_in_room(event) is None:
+        return None
+    try:
+        return await agent.rooms.read(event.channel_id)
+    except RedisAway:
+        log.info("%s: turn %s waits for Redis, which has its room", agent.key, event.id)
+        return None
+
+
+def wants(room: Room | None, event: TurnEvent) -> bool:
+    """Whether the room waits for this turn; True outside of rooms."""
+    number = number_in_room(event)
+    if number is None:
+        return True
+    return room is not None and room.status == "active" and number == room.turn_number + 1
+
+
+async def admit_to_room(turn: Turn, room: Room | None) -> Room | None:
+    """Return the room: as it was read when the turn was claimed, or, where it could not be, as soon as Redis is back.
+
+    Raises TurnOver("out_of_turn").
+    """
+    if number_in_room(turn.event) is None:
+        return None
+    if room is None:
+        room = await _read_patiently(turn)
+    if not wants(room, turn.event):
+        raise TurnOver("out_of_turn")
+    return room
+
+
+async def _read_patiently(turn: Turn) -> Room | None:
+    """The room, read until Redis answers; the turn's deadline ends it."""
+    while True:
+        try:
+            return await turn.agent.rooms.read(turn.event.channel_id)
+        except RedisAway:
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+async def check_room(turn: Turn) -> None:
+    """Look at the room once more before the post: it may have been paused while the model thought. While Redis is away
+    the turn is posted, since its deadline has not come and nobody else was asked yet.
+
+    Raises TurnOver("out_of_turn").
+    """
+    if number_in_room(turn.event) is None:
+        return
+    try:
+        room = await turn.agent.rooms.read(turn.event.channel_id)
+    except RedisAway:
+        return
+    if not wants(room, turn.event):
+        raise TurnOver("out_of_turn")
+
+
+def named_next(room: Room | None, name: str | None, own: str) -> str | None:
+    """The key of the member that is named, by its shown name or its key; None for the agent itself and for nobody."""
+    said = skeleton(name or "")
+    if room is None or not said:
+        return None
+    named = [each.name for each in room.members if said in (skeleton(each.shown), skeleton(each.name))]
+    return next((key for key in named if key != own), None)
