@@ -17,6 +17,7 @@ from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.command_owner import CommandOwner
 from agent_protocol.coordination.conversations import ConversationStore
 from agent_protocol.coordination.presence import Presence
+from agent_protocol.coordination.room_marks import RoomMarks
 from agent_protocol.coordination.room_openings import RoomOpenings
 from agent_protocol.coordination.room_store import RoomStore
 from agent_protocol.coordination.schedule import ScheduleStore, Slot
@@ -71,6 +72,7 @@ class Ledger:
         self.presence = Presence(link, clock)
         self.schedule = ScheduleStore(link)
         self.conversations = ConversationStore(link)
+        self.room_marks = RoomMarks(link)
         self.room_openings = RoomOpenings(link)
         self.rooms = RoomStore(link)
         self.records = Records(link, clock)

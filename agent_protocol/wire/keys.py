@@ -165,6 +165,11 @@ def room(thread_id: int) -> str:
     return f"coordinator:room:{thread_id}"
 
 
+def room_marks(thread_id: int) -> str:
+    """Marks of what was said and done in a room's thread."""
+    return f"coordinator:room_marks:{thread_id}"
+
+
 def room_opening(request: str) -> str:
     """A room that a person asked for, whose members are still to be chosen."""
     return f"coordinator:room_opening:{request}"
