@@ -15,7 +15,7 @@ from agent_check.findings import Findings
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
-from agent_coordinator.policies.rounds import continuation_probability
+from agent_coordinator.policies.round_rules import continuation_probability
 from agent_themes import DEFAULT_THEME, Theme, theme_named
 
 INPUT_TOKENS, OUTPUT_TOKENS = 4_000, 300  # of an average turn

@@ -38,6 +38,7 @@ BACKOFF_FIRST_SECONDS = 15.0  # after too many timeouts in a row; doubles with e
 BACKOFF_MAX_SECONDS = 600.0
 REDIS_RETRY_SECONDS = 1.0  # between two attempts while Redis is away
 RESUME_SECONDS = 600.0  # a conversation that was interrupted for longer is ended instead of resumed
+WAIT_STEP_SECONDS = 30.0  # a conversation that waits for a person keeps its channel by steps of this length
 HOLD_ROOM_SECONDS = 30.0  # a channel's hold outlives a turn by this
 STARTUP_WAIT_SECONDS = 30.0  # for two agents to be online before the conversation at start
 
@@ -63,6 +64,10 @@ class CoordinatorConfig:
     fire_on_startup: bool = False
     timeout_threshold: int = 8
     talkativeness: Mapping[str, float] = field(default_factory=dict)  # agent → 0 to 1
+    interests: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # agent → its subjects
+    shown: Mapping[str, str] = field(default_factory=dict)  # agent → its shown name
+    policy: str = "rounds"
+    policies: Mapping[str, str] = field(default_factory=dict)  # theme, or a channel's id → policy
     turn_seconds: float = AGENT_RESPONSE_TIMEOUT
     resumes: bool = True  # whether to continue conversations of an earlier leader
 
@@ -71,7 +76,9 @@ class CoordinatorConfig:
 
 
 def from_settings(settings: Settings, agents: Sequence[str]) -> CoordinatorConfig:
-    """The coordinator's part of the settings, for these agents."""
+    """The coordinator's part of the settings, for these agents. Only agents whose persona says so have a talkativeness
+    and interests."""
+    fronts = {agent: settings.agents[agent].front for agent in agents if agent in settings.agents}
     return CoordinatorConfig(
         agents=tuple(agents),
         channels=dict(settings.channels),
@@ -87,11 +94,9 @@ def from_settings(settings: Settings, agents: Sequence[str]) -> CoordinatorConfi
         turn_delay_max=settings.turn_delay_max,
         fire_on_startup=settings.fire_on_startup,
         timeout_threshold=settings.timeout_threshold,
-        talkativeness=_talkativeness(settings, agents),
+        talkativeness={name: front.talkativeness for name, front in fronts.items() if front.talkativeness is not None},
+        interests={agent: front.interests for agent, front in fronts.items() if front.interests},
+        shown={agent: settings.agents[agent].display_name for agent in fronts},
+        policy=settings.policy,
+        policies=dict(settings.policies),
     )
-
-
-def _talkativeness(settings: Settings, agents: Sequence[str]) -> dict[str, float]:
-    """Only of agents whose persona sets it."""
-    found = {agent: settings.agents[agent].front.talkativeness for agent in agents if agent in settings.agents}
-    return {agent: share for agent, share in found.items() if share is not None}

@@ -20,7 +20,7 @@ from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.events import ConversationReport
 from agent_coordinator.leadership import Leadership
-from agent_coordinator.policies.rounds import Rounds
+from agent_coordinator.policies.choosing import Policies
 from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.schedule.days import plan_date
@@ -61,9 +61,9 @@ class Coordinator:
     ) -> None:
         rng = rng or random.Random()
         self._leadership = Leadership(lease, sleep)
-        policy, leadership = Rounds.from_config(config), self._leadership
+        policies, leadership = Policies(config), self._leadership
         self.engine = Engine(
-            config, policy, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, leadership=leadership
+            config, policies, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, leadership=leadership
         )
         if record is not None:
             self.engine.observers.append(ConversationNotes(record))

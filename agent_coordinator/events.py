@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent_coordinator.conversations.state import ConversationState, Missed, Tally
 from agent_protocol.coordination.endings import EndReason
+from agent_protocol.coordination.pulls import Pull
 from agent_protocol.wire.messages import Result
 
 
@@ -111,5 +112,17 @@ class ConversationEnded:
     report: ConversationReport
 
 
-Event = ConversationStarted | ConversationResumed | TurnTaken | TurnMissed | ConversationEnded
+@dataclass(frozen=True, slots=True)
+class SpeakerChosen:
+    """A policy that compares the agents chose one of them."""
+
+    conversation_id: str
+    channel_id: int
+    at: float  # unix seconds
+    agent: str
+    because: str | None
+    pulls: tuple[Pull, ...]
+
+
+Event = ConversationStarted | ConversationResumed | SpeakerChosen | TurnTaken | TurnMissed | ConversationEnded
 Observer = Callable[[Event], None]

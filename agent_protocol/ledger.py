@@ -17,6 +17,7 @@ from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.command_owner import CommandOwner
 from agent_protocol.coordination.conversations import ConversationStore
 from agent_protocol.coordination.presence import Presence
+from agent_protocol.coordination.pulls import PullStore
 from agent_protocol.coordination.room_marks import RoomMarks
 from agent_protocol.coordination.room_openings import RoomOpenings
 from agent_protocol.coordination.room_store import RoomStore
@@ -70,6 +71,7 @@ class Ledger:
         self.command_owner = CommandOwner(link)
         self.costs = Costs(link)
         self.presence = Presence(link, clock)
+        self.pulls = PullStore(link)
         self.schedule = ScheduleStore(link)
         self.conversations = ConversationStore(link)
         self.room_marks = RoomMarks(link)

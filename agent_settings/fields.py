@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
@@ -45,6 +45,29 @@ def _theme_map(value: object) -> object:
         if themes.setdefault(channel, theme) != theme:
             raise ValueError(f"channel {channel} has two themes")
     return themes
+
+
+def _policy_map(value: object) -> object:
+    """ "debate:pull, 123:round-robin" → {"debate": "pull", "123": "round-robin"}. ValueError: neither a theme nor an
+    id, an unknown policy, a place twice."""
+    if not isinstance(value, str):
+        return value
+    policies: dict[str, str] = {}
+    for pair in (part.strip() for part in value.split(",") if part.strip()):
+        place, colon, policy = (part.strip() for part in pair.partition(":"))
+        place = (place.lstrip("0") or "0") if place.isdecimal() else place.lower().replace("_", "-").replace(" ", "-")
+        if not colon or not (place.isdecimal() or place in THEMES):
+            raise ValueError(f"expected {POLICY_MAP}")
+        policy = policy.lower().replace("_", "-").replace(" ", "-")
+        if policy not in POLICIES:
+            raise ValueError(f"unknown policy for {place}; expected one of {', '.join(POLICIES)}")
+        if policies.setdefault(place, policy) != policy:
+            raise ValueError(f"{place} has two policies")
+    return policies
+
+
+def _as_policy(value: object) -> object:
+    return value.strip().lower().replace("_", "-") if isinstance(value, str) else value
 
 
 def zero_is_none(value: object) -> object:
@@ -110,6 +133,9 @@ def address_with(schemes: Iterable[str]) -> AfterValidator:
 Id = Annotated[int, Field(gt=0, lt=2**63)]
 Ids = Annotated[tuple[Id, ...], BeforeValidator(_comma_list)]
 ThemeMap = Annotated[dict[Id, str], BeforeValidator(_theme_map)]
+Policy = Annotated[Literal["rounds", "round-robin", "moderated", "pull"], BeforeValidator(_as_policy)]
+POLICIES: tuple[str, ...] = get_args(get_args(Policy)[0])
+PolicyMap = Annotated[dict[str, str], BeforeValidator(_policy_map)]
 # Bounded above too: one digit too many must not become a list of a billion entries or a number that Redis refuses.
 NO_LIMIT = 1_000_000  # what `none` means for a Count: more than anybody reaches
 Count = Annotated[int, Field(ge=0, le=NO_LIMIT), BeforeValidator(_unlimited)]
@@ -146,6 +172,8 @@ BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
 THEME_MAP = "channel_id:theme pairs, separated by commas (an id alone is casual)"
+POLICY = "rounds, round-robin, moderated or pull"
+POLICY_MAP = "theme:policy or channel_id:policy pairs, separated by commas"
 DAYS = "a number of days, or none"
 IDS = "whole numbers (Discord ids), separated by commas"
 ID = "a whole number (a Discord id)"

@@ -30,6 +30,8 @@ from agent_settings.fields import (
     LIMIT,
     MODES,
     PER_DAY,
+    POLICY,
+    POLICY_MAP,
     REDIS,
     RETRIES,
     SECONDS,
@@ -53,6 +55,8 @@ from agent_settings.fields import (
     LogLevel,
     PerDay,
     PermissionMode,
+    Policy,
+    PolicyMap,
     Port,
     Retries,
     Seconds,
@@ -135,6 +139,8 @@ class Settings(Keys):
     active_start: int = setting("COORDINATOR_ACTIVE_START", "an hour from 0 to 23", 7, ge=0, le=23)
     active_end: int = setting("COORDINATOR_ACTIVE_END", "an hour from 0 to 24", 23, ge=0, le=24)
     max_rounds: Some = setting("COORDINATOR_MAX_ROUNDS", SOME, 30)
+    policy: Policy = setting("COORDINATOR_POLICY", POLICY, "rounds")
+    policies: PolicyMap = setting("COORDINATOR_POLICIES", POLICY_MAP, {})
     reactive_probability: float = setting(
         "COORDINATOR_REACTIVE_PROBABILITY", "a number from 0 to 1", 0.15, ge=0, le=1, allow_inf_nan=False
     )

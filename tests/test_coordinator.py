@@ -21,7 +21,7 @@ from agent_coordinator.events import (
     TurnMissed,
     TurnTaken,
 )
-from agent_coordinator.policies.rounds import Rounds
+from agent_coordinator.policies.choosing import Policies
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_coordinator.schedule.rotation import pick_channel, pick_starter
@@ -60,9 +60,9 @@ class Stage:
         self.time = Time()
         self.ledger = MemoryLedger()
         self.config = config(**changes)
-        policy = Rounds.from_config(self.config)
+        policies = Policies(self.config)
         self.engine = Engine(
-            self.config, policy, bus, self.ledger, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
+            self.config, policies, bus, self.ledger, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
         )
         self.events: list[Event] = []
         self.engine.observers.append(self.events.append)

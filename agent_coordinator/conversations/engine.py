@@ -17,10 +17,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, CoordinatorConfig
+from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, WAIT_STEP_SECONDS, CoordinatorConfig
 from agent_coordinator.conversations.asking import Asker
 from agent_coordinator.conversations.backoff import TimeoutWatch
-from agent_coordinator.conversations.state import ConversationState, Missed
+from agent_coordinator.conversations.state import ConversationState, Heard, Missed
 from agent_coordinator.conversations.unfinished import Unfinished
 from agent_coordinator.events import (
     ConversationEnded,
@@ -29,12 +29,13 @@ from agent_coordinator.events import (
     ConversationStarted,
     Event,
     Observer,
+    SpeakerChosen,
     TurnMissed,
     TurnTaken,
     report_of,
 )
 from agent_coordinator.leadership import Leadership
-from agent_coordinator.policies.policy import ConversationPolicy
+from agent_coordinator.policies.policy import Choice, PolicyBook, Wait
 from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, sleep_unless, until_back
 from agent_coordinator.schedule.holds import ChannelHolds
 from agent_coordinator.schedule.rotation import pick_starter
@@ -55,10 +56,13 @@ class _Running:
     storing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def become(self, state: ConversationState) -> ConversationState:
-        """Take the state that a step led to; what was requested during the step stays."""
-        requested = self.state.requested if state.ended_because is None else None
-        self.state = replace(state, requested=requested)
-        return self.state
+        """Take the state that a step led to; what people asked for and wrote during the step stays."""
+        if state.ended_because is None:
+            state = replace(state, requested=self.state.requested)
+            for heard in self.state.heard:  # those that it has are no news to it
+                state = state.hearing(heard)
+        self.state = state
+        return state
 
 
 class Engine:
@@ -68,7 +72,7 @@ class Engine:
     def __init__(
         self,
         config: CoordinatorConfig,
-        policy: ConversationPolicy,
+        policies: PolicyBook,
         bus: Bus,
         ledger: Ledger,
         *,
@@ -84,7 +88,7 @@ class Engine:
         self.unfinished = Unfinished(ledger.conversations, leadership=self._leadership, clock=clock, sleep=sleep)
         self._stops = stops
         self._running: dict[int, _Running] = {}  # by channel
-        self._config, self._policy = config, policy
+        self._config, self._policies = config, policies
         self._schedule, self._backoffs = ledger.schedule, ledger.backoffs
         watch = TimeoutWatch(config.timeout_threshold)
         self._asker = Asker(bus, watch, turn_seconds=config.turn_seconds, clock=clock, sleep=sleep)
@@ -104,9 +108,11 @@ class Engine:
         conversation_id = str(uuid.uuid4())
         async with self.holds.hold(channel_id, conversation_id):
             starter = starter or await self._next_starter(channel_id)
-            state = ConversationState(conversation_id, channel_id, theme, started_at=self._clock(), topic=topic)
-            self._notify(ConversationStarted(conversation_id, channel_id, theme, starter, state.started_at, topic))
-            state = await self._run(state.begin_round(self._policy.opening(starter, self._rng)))
+            policy, now = self._policies.name_for(channel_id, theme), self._clock()
+            state = ConversationState(conversation_id, channel_id, theme, started_at=now, topic=topic, policy=policy)
+            self._notify(ConversationStarted(conversation_id, channel_id, theme, starter, now, topic))
+            opening = self._policies.of(state).opening(starter, self._rng)
+            state = await self._run(self._chosen(state, opening))
         return self._report(state)
 
     async def join(self, state: ConversationState) -> ConversationState:
@@ -133,13 +139,29 @@ class Engine:
         await self._keep(running)
         return True
 
+    async def heard(self, channel_id: int, heard: Heard) -> bool:
+        """A person wrote in the channel: its conversation's next turn takes that up, without a pause; False where none
+        runs whose policy hears people."""
+        running = self._running.get(channel_id)
+        if running is None or running.state.ended_because is not None or running.state.brief:
+            return False
+        state, policy = running.state.hearing(heard), self._policies.of(running.state)
+        if not policy.hears_people:
+            return False
+        if policy.chooses_each_turn and not (state.asking or state.granted):
+            state = replace(state, pending=())
+        running.state = state
+        running.woken.set()
+        await self._keep(running)
+        return True
+
     async def resume(self, state: ConversationState) -> ConversationReport | None:
         """Continue a conversation of an earlier leader at its round and speaker; end one that is too old.
 
         None for a reactive round or a single turn. Raises ChannelBusy.
         """
         async with self.holds.hold(state.channel_id, state.conversation_id):
-            if self._clock() - state.touched_at > RESUME_SECONDS:
+            if state.waits_until is None and self._clock() - state.touched_at > RESUME_SECONDS:
                 state = state.ended("too_old")
             elif not state.brief:
                 log.info("conversation in channel %d resumed in round %d", state.channel_id, state.round_number)
@@ -171,15 +193,15 @@ class Engine:
         return True
 
     async def _give_turn(self, running: _Running, agent: str) -> ConversationState:
-        """Wait for the pause, ask the agent, record the outcome. Nobody is asked where, in the pause, another agent was
-        requested.
+        """Wait for the pause, ask the agent, record the outcome. Nobody is asked where a person wants something else
+        in the pause.
 
         An agent in back-off is skipped, but a turn that was under way is asked for again: its result may exist.
         """
         state = running.state
         if not state.asking and await until_back(lambda: self._backoffs.until(agent), self._sleep) is not None:
             return self._recorded(state, agent, "absent")
-        if not (state.asking or state.granted) and not await self._paused(running):
+        if not (state.asking or state.granted) and not await self._paused(running, state):
             return running.state
         state = running.become(running.state.begin_turn(str(uuid.uuid4())))
         if not await self._stored(running):
@@ -188,13 +210,26 @@ class Engine:
         await self._keep(running)
         return state
 
-    async def _paused(self, running: _Running) -> bool:
-        """Wait before the turn; False where an agent was requested meanwhile."""
-        pause = self._policy.pause(running.state, self._rng) + self._asker.pause
-        if pause and running.state.requested is None:
+    async def _paused(self, running: _Running, before: ConversationState) -> bool:
+        """Wait before the turn; False where a person wants something else meanwhile."""
+        pause = self._policies.of(before).pause(before, self._rng) + self._asker.pause
+        if pause and running.state is before:
             running.woken.clear()
             await sleep_unless(running.woken, pause, self._sleep)
-        return running.state.requested is None
+        return running.state is before
+
+    async def _wait_for_a_person(self, running: _Running, wait: Wait) -> ConversationState:
+        """Wait for a while, or until a person asks for an agent or writes. The end of the wait is stored."""
+        state = running.state
+        until = state.waits_until or self._clock() + wait.seconds
+        if self._clock() >= until:
+            return state.ended(wait.otherwise)
+        running.woken.clear()
+        running.become(replace(state, waits_until=until))
+        if not await self._stored(running):
+            return state.ended("channel_taken")
+        await sleep_unless(running.woken, min(until - self._clock(), WAIT_STEP_SECONDS), self._sleep)
+        return running.state
 
     async def _keep(self, running: _Running) -> bool:
         """Store the newest state; False where the channel is no longer held."""
@@ -256,11 +291,21 @@ class Engine:
             return await self._give_turn(running, state.pending[0])
         if state.brief and not state.pending:
             return state.ended("joined")
-        if (reason := self._policy.ending(state, self._rng)) is not None:
+        policy = self._policies.of(state)
+        if (reason := policy.ending(state, self._rng)) is not None:
             return state.ended(reason)
         if state.pending:
             return await self._give_turn(running, state.pending[0])
-        return state.begin_round(self._policy.next_speakers(state, self._rng))
+        choice = policy.choose(state, self._rng)
+        if isinstance(choice, Wait):
+            return await self._wait_for_a_person(running, choice)
+        return self._chosen(state, choice)
+
+    def _chosen(self, state: ConversationState, choice: Choice) -> ConversationState:
+        if choice.pulls:
+            place = (state.conversation_id, state.channel_id)
+            self._notify(SpeakerChosen(*place, self._clock(), choice.speakers[0], choice.because, choice.pulls))
+        return state.choosing(choice.speakers, choice.because, new_round=choice.new_round)
 
     def _report(self, state: ConversationState) -> ConversationReport:
         report = report_of(state, self._clock())

@@ -18,6 +18,8 @@ from agent_protocol.wire.messages import HistoryEntry, Result
 
 Missed = Literal["absent", "timed_out"]
 OVERTAKEN = "overtaken"  # the reason of a turn that was dropped for a person's newer message
+ON_REQUEST = "a person asked for it"
+MOST_HEARD = 5
 MAX_ENTRY_CHARACTERS = 8_000
 MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt
 MAX_TOPIC_CHARACTERS = 200
@@ -47,6 +49,19 @@ class Said:
         marks = " ".join(f"{reaction.emoji} ({reaction.agent})" for reaction in self.reactions)
         text = f"{self.text}  [reactions: {marks}]" if marks else self.text
         return HistoryEntry(agent=self.agent, text=text, message_id=self.message_id, answers_message_id=self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A person's message during the conversation. `after`: how many messages the conversation had by then. `names`: the
+    agents named in it; `calls`: it calls an agent, which answers it outside the conversation."""
+
+    message_id: int
+    text: str = ""
+    names: tuple[str, ...] = ()
+    replied_to: str | None = None
+    calls: bool = False
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +115,19 @@ class ConversationState:
     single: bool = False  # no conversation: one turn, which an owner asked for
     requested: str | None = None  # the agent that an owner wants to speak next
     granted: bool = False  # the first of `pending` has its turn because an owner asked for it
-    policy: str = ""  # by name, where the configuration does not say which
+    policy: str = "rounds"  # by name, agent_coordinator/policies/choosing.py
     room: Room | None = None  # the room that this is the conversation of
     idle_turns: int = 0  # in a row, that posted nothing
+    last_in_order: str | None = None  # the last one that had its turn without being asked for by a person
+    silent: tuple[str, ...] = ()  # had a turn since the newest message and left none, in order
+    heard: tuple[Heard, ...] = ()  # people's newest messages, where the policy hears them
+    taken_up: int = 0  # the newest message of a person that a turn has taken up
+    named: str | None = None  # by the last turn, to speak next
+    named_by: str | None = None
+    chosen_because: str | None = None  # the first of `pending`
+    angle: str | None = None  # what the next speaker is to bring in, since the talk repeats itself
+    angles: int = 0  # turns that had one, since the last message that was new
+    waits_until: float | None = None  # unix seconds: for a person to name somebody
 
     @property
     def opened(self) -> bool:
@@ -120,6 +145,22 @@ class ConversationState:
         return len({*self.spoke, *self.skipped, *self.unheard, *self.pending})
 
     @property
+    def turns_had(self) -> int:
+        """In this round, by agents that are not absent."""
+        return len(self.spoke) + len(self.skipped) + len(self.unheard)
+
+    @property
+    def messages(self) -> int:
+        """All of the conversation; `history` has the last ones."""
+        return sum(tally.messages for tally in self.tallies.values())
+
+    @property
+    def take_up(self) -> int | None:
+        """The person's message that the next turn takes up."""
+        newest = self.heard[-1] if self.heard else None
+        return newest.message_id if newest and not newest.calls and newest.message_id > self.taken_up else None
+
+    @property
     def total(self) -> Tally:
         return sum(self.tallies.values(), Tally())
 
@@ -135,7 +176,20 @@ class ConversationState:
             skipped=(),
             unheard=(),
             missing=(),
+            silent=(),
         )
+
+    def choosing(self, speakers: tuple[str, ...], because: str | None, *, new_round: bool) -> ConversationState:
+        """The state with the next speakers, in a round of their own or in this one."""
+        state = self.begin_round(speakers) if new_round else replace(self, pending=speakers)
+        return replace(state, chosen_because=because, waits_until=None)
+
+    def hearing(self, heard: Heard) -> ConversationState:
+        """A person wrote: agents that were silent may speak again, nothing is stale. An older message is ignored."""
+        if self.heard and heard.message_id <= self.heard[-1].message_id:
+            return self
+        newest = (*self.heard, replace(heard, after=self.messages))[-MOST_HEARD:]
+        return replace(self, heard=newest, silent=(), end_streak=0, angle=None, angles=0)
 
     def granting(self) -> ConversationState:
         """The state with the requested agent first in the round. One that has had its turn in this round has another
@@ -155,6 +209,7 @@ class ConversationState:
             missing=others(self.missing),
             requested=None,
             granted=True,
+            chosen_because=ON_REQUEST,
         )
 
     def begin_turn(self, instruction_id: str) -> ConversationState:
@@ -169,6 +224,8 @@ class ConversationState:
         state = self._no_longer_pending(agent)
         if result.skipped and result.reason == OVERTAKEN:  # not a skip: it wanted to speak
             return replace(state, unheard=(*state.unheard, agent))._tallied(agent, _tally_of(result))
+        if result.next_agent:
+            state = replace(state, named=result.next_agent, named_by=agent)
         if is_skip(result):
             return replace(state, skipped=(*state.skipped, agent))._tallied(agent, _tally_of(result))
         streak = state.end_streak + 1 if result.end_conversation else 0
@@ -182,6 +239,8 @@ class ConversationState:
                 state,
                 history=(*state.history, said)[-MAX_ROOM_HISTORY if state.room else 0 :],
                 spoke=(*state.spoke, agent),
+                silent=(),
+                taken_up=max(state.taken_up, self.take_up or 0, result.answers_message_id or 0),
                 last_speaker=agent,
                 topic=state.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
             )
@@ -226,8 +285,18 @@ class ConversationState:
     # pieces of the transitions
 
     def _no_longer_pending(self, agent: str) -> ConversationState:
-        pending = tuple(other for other in self.pending if other != agent)
-        return replace(self, pending=pending, asking=None, granted=False, last_turn_showed=False)
+        return replace(
+            self,
+            pending=tuple(other for other in self.pending if other != agent),
+            asking=None,
+            granted=False,
+            last_turn_showed=False,
+            last_in_order=self.last_in_order if self.granted else agent,
+            silent=(*self.silent, agent),
+            named=None,
+            named_by=None,
+            chosen_because=None,
+        )
 
     def _tallied(self, agent: str, tally: Tally) -> ConversationState:
         return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, Tally()) + tally})
@@ -296,6 +365,7 @@ def _from_plain(data: dict[str, Any]) -> dict[str, Any]:
         Said(**{**said, "reactions": tuple(AgentReaction(**reaction) for reaction in said["reactions"])})
         for said in data["history"]
     )
+    data["heard"] = tuple(Heard(**{**heard, "names": tuple(heard["names"])}) for heard in data.get("heard", ()))
     data["tallies"] = {agent: Tally(**tally) for agent, tally in data["tallies"].items()}
     if data.get("room") is not None:
         data["room"] = Room.model_validate(data["room"])

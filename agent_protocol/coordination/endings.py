@@ -17,6 +17,8 @@ EndReason = Literal[
     "stopped",  # by a person
     "joined",  # a reactive round, or a single turn: those who were brought in have had their turns
     "too_old",  # to be resumed after a restart
+    "repeating",  # in spite of new angles
+    "nobody_named",  # by the person who moderates
     # of rooms
     "turn_limit",
     "too_few_left",
@@ -40,6 +42,8 @@ ENDINGS: Mapping[EndReason, str] = {
     "stopped": "a person stopped it",
     "joined": "the bots that joined in have spoken",
     "too_old": "it was too old to be resumed",
+    "repeating": "the bots repeated themselves",
+    "nobody_named": "nobody said who speaks next",
     "turn_limit": "it had as many turns as it was opened for",
     "too_few_left": "fewer than two take part",
     "goodbye": "one of them said goodbye",
@@ -50,5 +54,5 @@ ENDINGS: Mapping[EndReason, str] = {
     "deleted": "its thread was deleted",
     "no_access": "the bots may no longer write in its thread",
 }
-PAUSES: frozenset[EndReason] = frozenset({"paused", "stopped", "archived", "locked", "deleted", "no_access"})
+PAUSES: frozenset[EndReason] = frozenset({"paused", "stopped", "nobody_named", "archived", "locked", "deleted", "no_access"})
 """The reasons that pause a room; every other one closes it."""

@@ -20,6 +20,8 @@ def test_what_the_owner_set_reaches_the_coordinator() -> None:
         "COORDINATOR_TIMEOUT_THRESHOLD": "5",
         "COORDINATOR_REACTIVE_PROBABILITY": "0.5",
         "COORDINATOR_FIRE_ON_STARTUP": "true",
+        "COORDINATOR_POLICY": "Pull",
+        "COORDINATOR_POLICIES": "debate:round_robin, 0012: moderated",
         "TIMEZONE": "Europe/Berlin",
     }
     settings = load_settings(environ, None)
@@ -39,6 +41,9 @@ def test_what_the_owner_set_reaches_the_coordinator() -> None:
         turn_delay_max=1.0,
         fire_on_startup=True,
         timeout_threshold=5,
+        shown={"claude": "Claude", "grok": "Grok"},
+        policy="pull",
+        policies={"debate": "round-robin", "12": "moderated"},
     )
     assert made.theme_of(11) == "debate"
     assert made.theme_of(99) == "casual"

@@ -116,7 +116,7 @@ IN_COORDINATOR = (
         ),
     ),
     *of(
-        "agent_coordinator/policies/rounds.py",
+        "agent_coordinator/policies/round_rules.py",
         POLICY,
         (
             "len(state.skipped) * 2 > state.present",
@@ -149,6 +149,10 @@ IN_COORDINATOR = (
             "rng.uniform(self.delay_max, self.delay_max)",
             "the pause between turns is drawn from its range",
         ),
+    ),
+    *of(
+        "agent_coordinator/policies/rounds.py",
+        POLICY,
         (
             "if len(order) > 1 and order[0] == state.last_speaker",
             "if len(order) > 1 and order[-1] == state.last_speaker",
@@ -161,8 +165,8 @@ IN_COORDINATOR = (
             "agent_coordinator/policies/test_talkativeness.py",
         ),
         (
-            "return (starter, *rng.sample(others, len(others)))",
-            "return (*rng.sample(others, len(others)), starter)",
+            "Choice((starter, *rng.sample(others, len(others))))",
+            "Choice((*rng.sample(others, len(others)), starter))",
             "the starter begins",
             f"{POLICY} {COORDINATOR}",
         ),

@@ -12,6 +12,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from agent_coordinator.config import CoordinatorConfig
+from agent_coordinator.conversations.state import ConversationState
+from agent_coordinator.policies.policy import ConversationPolicy
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.rooms import Room, RoomStatus
 from agent_protocol.coordination.schedule import Slot, hold_of
@@ -39,6 +41,19 @@ def config(**changes: Any) -> CoordinatorConfig:
         max_rounds=3,
     )
     return replace(plain, **changes)
+
+
+class OnePolicy:
+    """The policy of every conversation."""
+
+    def __init__(self, policy: ConversationPolicy) -> None:
+        self._policy = policy
+
+    def name_for(self, channel_id: int, theme: str) -> str:
+        return "rounds"
+
+    def of(self, state: ConversationState) -> ConversationPolicy:
+        return self._policy
 
 
 class Luck(random.Random):

@@ -13,7 +13,7 @@ from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, ConversationResumed
-from agent_coordinator.policies.rounds import Rounds
+from agent_coordinator.policies.choosing import Policies
 from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result
 from tests.support.agent_scene import KeptNotes
 from tests.support.coordinator_doubles import (
@@ -54,7 +54,7 @@ class Stage:
         return {"clock": self.time.clock, "rng": self.luck, "sleep": sleep, "stops": self.stops}
 
     def engine(self) -> Engine:
-        engine = Engine(self.config, Rounds.from_config(self.config), self.bus, self.ledger, **self._common())
+        engine = Engine(self.config, Policies(self.config), self.bus, self.ledger, **self._common())
         self.stops.on_stop(engine.stop)
         engine.observers.append(self.events.append)
         return engine

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.state import ConversationState
+from agent_coordinator.policies.policy import Choice
 from agent_protocol.coordination.endings import EndReason
-from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryLedger, Time, config, room
+from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryLedger, OnePolicy, Time, config, room
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,15 @@ class Alternation:
     pair: tuple[str, str]
     turns: int
 
-    def opening(self, starter: str, rng: random.Random) -> tuple[str, ...]:
-        return (starter,)
+    hears_people = False
+    chooses_each_turn = False
 
-    def next_speakers(self, state: ConversationState, rng: random.Random) -> tuple[str, ...]:
+    def opening(self, starter: str, rng: random.Random) -> Choice:
+        return Choice((starter,))
+
+    def choose(self, state: ConversationState, rng: random.Random) -> Choice:
         first, second = self.pair
-        return (second if state.last_speaker == first else first,)
+        return Choice((second if state.last_speaker == first else first,))
 
     def pause(self, state: ConversationState, rng: random.Random) -> float:
         return 1.0 if state.opened else 0.0
@@ -35,7 +39,7 @@ class Alternation:
 async def test_the_engine_runs_a_policy_without_rounds() -> None:
     bus, time = room("claude", "grok"), Time()
     policy = Alternation(("claude", "grok"), turns=5)
-    engine = Engine(config(), policy, bus, MemoryLedger(), clock=time.clock, rng=Luck(), sleep=time.sleep)
+    engine = Engine(config(), OnePolicy(policy), bus, MemoryLedger(), clock=time.clock, rng=Luck(), sleep=time.sleep)
     report = await engine.converse(CHANNEL, "debate", starter="grok")
     assert bus.speakers() == ["grok", "claude", "grok", "claude", "grok"]
     assert (report.messages, report.ended_because) == (5, "round_limit")

@@ -9,7 +9,8 @@ import pytest
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
 from agent_coordinator.conversations.state import ConversationState, Said
-from agent_coordinator.policies.rounds import Rounds, continuation_probability
+from agent_coordinator.policies.round_rules import continuation_probability
+from agent_coordinator.policies.rounds import Rounds
 from agent_protocol.coordination.endings import EndReason
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
@@ -59,7 +60,7 @@ def test_two_agents_take_turns() -> None:
 
 def test_the_starter_opens_whatever_the_rest_of_the_order() -> None:
     for seed in range(20):
-        order = ROUNDS.opening("gemini", random.Random(seed))
+        order = ROUNDS.opening("gemini", random.Random(seed)).speakers
         assert order[0] == "gemini"
         assert sorted(order) == sorted(AGENTS)
 

@@ -1,0 +1,83 @@
+"""After each message the agent is asked for which the conversation calls most strongly (pulls.py).
+
+Nobody speaks twice in a row. A round has as many turns as there are agents; two in a row that leave no message end it,
+as does one, where nothing calls for anybody else. A person's message takes all of that back, and is taken up.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from agent_coordinator.conversations.state import ConversationState
+from agent_protocol.coordination.endings import EndReason
+from agent_coordinator.policies.policy import Choice
+from agent_coordinator.policies.pulls import pulls_of, reason_for
+from agent_coordinator.policies.round_rules import END_REQUESTS_NEEDED, RoundRules
+from agent_coordinator.policies.scene import scene_of
+from agent_coordinator.policies.speakers import Speaker
+
+MOST_SILENCES = 2  # turns in a row
+LEAST_PULL = 0.4  # after a turn without a message
+
+
+@dataclass(frozen=True, slots=True)
+class PullPolicy(RoundRules):
+    """`speakers`: the agents, in the same order."""
+
+    speakers: tuple[Speaker, ...] = ()
+
+    @property
+    def chooses_each_turn(self) -> bool:
+        return True
+
+    def opening(self, starter: str, rng: random.Random) -> Choice:
+        return Choice((starter,), because="begins the conversation")
+
+    def choose(self, state: ConversationState, rng: random.Random) -> Choice:
+        begins, scene = self._round_is_over(state), scene_of(state, self.speakers)
+        silences = 0 if begins else _silences(state)
+        pulls = pulls_of(self._candidates(state, begins=begins), self.speakers, scene, silences, rng)
+        return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls)
+
+    def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
+        """As conversations in rounds end, but not in the middle of a round, and not while a person waits."""
+        if state.end_streak < END_REQUESTS_NEEDED and not self._round_is_over(state):
+            return None
+        return RoundRules.ending(self, state, rng)
+
+    def _round_is_over(self, state: ConversationState) -> bool:
+        candidates = self._available(state)
+        if not candidates:
+            return True
+        if state.take_up is not None:
+            return False
+        if state.turns_had >= len(self.speakers) or _silences(state) >= MOST_SILENCES:
+            return True
+        return bool(state.opened and _silences(state)) and self._strongest(state, candidates) < LEAST_PULL
+
+    def _strongest(self, state: ConversationState, candidates: tuple[Speaker, ...]) -> float:
+        scene = scene_of(state, self.speakers)
+        return pulls_of(candidates, self.speakers, scene, _silences(state))[0].strength
+
+    def _candidates(self, state: ConversationState, *, begins: bool) -> tuple[Speaker, ...]:
+        """Those who can be asked; at least one."""
+        if not begins:
+            return self._available(state)
+        return tuple(each for each in self.speakers if each.name != state.last_speaker) or self.speakers
+
+    def _available(self, state: ConversationState) -> tuple[Speaker, ...]:
+        """Not those who have had a turn since the newest message, nor who called a person's message its own. One that
+        answered too late in this round is asked again only for a person."""
+        newest = state.heard[-1] if state.heard else None
+        out = {*state.silent, *state.missing}
+        if newest is None or newest.after < state.messages:
+            out |= {state.last_speaker or "", *state.unheard}
+        elif newest.calls:
+            out |= {*newest.names}
+        return tuple(each for each in self.speakers if each.name not in out)
+
+
+def _silences(state: ConversationState) -> int:
+    """Turns since the newest message that left none, of those who were there."""
+    return sum(agent not in state.missing for agent in state.silent)

@@ -1,0 +1,65 @@
+"""Words of a text, as they are compared: casefolded, without marks; in scripts without spaces pairs of characters.
+
+Words of any language are alike when they begin alike (ship, ships; Schiff, Schiffe; philosophy, philosophical), so no
+list of endings is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from agent_protocol.coordination.names import folded
+
+SHORTEST_WORD = 4  # letters; shorter words are mostly articles and particles
+SHORTEST_BEGINNING = 4  # letters that two words share
+SHARED_PART = 0.6  # of the longer one of the two
+
+_SPACELESS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # Thai, Burmese, Khmer, Japanese, Chinese
+)
+_RUN = re.compile(rf"[{_SPACELESS}]+|[^\W_{_SPACELESS}]+")
+_IS_SPACELESS = re.compile(rf"[{_SPACELESS}]")
+_MARKS = re.compile(r"https?://\S+|<[@#:a][^>\s]*>")  # addresses; mentions and emoji as Discord writes them
+
+
+def tokens(text: str) -> list[str]:
+    """All words in order; a character of a script without spaces is one by itself."""
+    found: list[str] = []
+    for run in _RUN.findall(folded(_MARKS.sub(" ", text))):
+        found.extend(run if _IS_SPACELESS.match(run) else (run,))
+    return found
+
+
+def content_words(text: str) -> frozenset[str]:
+    """The words that may carry a subject."""
+    return frozenset(_content(text))
+
+
+def _content(text: str) -> Iterator[str]:
+    for run in _RUN.findall(folded(_MARKS.sub(" ", text))):
+        if _IS_SPACELESS.match(run):
+            yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+        elif len(run) >= SHORTEST_WORD or run.isdigit():
+            yield run
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two words are the same, or forms of one."""
+    if one == other:
+        return True
+    shared = _shared_beginning(one, other)
+    return shared >= SHORTEST_BEGINNING and shared >= SHARED_PART * max(len(one), len(other))
+
+
+def in_common(words: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Those of `words` that are alike one of the others."""
+    known = list(others)
+    return [word for word in words if any(alike(word, other) for other in known)]
+
+
+def _shared_beginning(one: str, other: str) -> int:
+    for at, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return at
+    return min(len(one), len(other))
