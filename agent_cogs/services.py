@@ -17,6 +17,7 @@ from agent_cogs.persona.persona import Personas
 from agent_cogs.persona.roster import Roster
 from agent_cogs.slash.forget import Forgetting
 from agent_cogs.trace.gateway_notes import GatewayNotes
+from agent_cogs.trace.person_notices import PersonNotices
 from agent_cogs.trace.watchers import Nobody, TurnWatcher
 from agent_config import Settings
 from agent_context.entries import Entry
@@ -92,6 +93,11 @@ class AgentServices:
     def gateway_notes(self) -> GatewayNotes:
         """The notes of what Discord reports."""
         return GatewayNotes(self.record, self.transcripts, self.clock)
+
+    @cached_property
+    def person_notices(self) -> PersonNotices:
+        """The notices to the coordinator of what people write."""
+        return PersonNotices(self.bus, self.directory, self.names)
 
     def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
         """The event of a message that calls an agent, with TURN_TIMEOUT_SECONDS; `more` are further fields of it."""

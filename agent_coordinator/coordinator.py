@@ -17,8 +17,8 @@ from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
 from agent_coordinator.conversation_notes import ConversationNotes
 from agent_coordinator.conversations.engine import Engine
-from agent_coordinator.conversations.state import ConversationState
-from agent_coordinator.events import ConversationReport
+from agent_coordinator.conversations.state import ConversationState, Heard
+from agent_coordinator.events import ConversationReport, Event, SpeakerChosen
 from agent_coordinator.leadership import Leadership
 from agent_coordinator.policies.choosing import Policies
 from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
@@ -28,10 +28,12 @@ from agent_coordinator.schedule.holds import ChannelBusy
 from agent_coordinator.schedule.rotation import pick_channel
 from agent_coordinator.schedule.scheduler import Scheduler
 from agent_process.tasks import BackgroundTasks
+from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS
+from agent_protocol.coordination.pulls import Pulls
 from agent_protocol.record.writer import Notes
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Command, MentionNotice
+from agent_protocol.wire.messages import Command, MentionNotice, PersonNotice
 from agent_protocol.wire.reading import read
 from agent_themes import theme_named
 
@@ -65,6 +67,7 @@ class Coordinator:
         self.engine = Engine(
             config, policies, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, leadership=leadership
         )
+        self.engine.observers.append(self._on_chosen)
         if record is not None:
             self.engine.observers.append(ConversationNotes(record))
         self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep, leadership=self._leadership)
@@ -186,6 +189,7 @@ class Coordinator:
         self._acting = True
         # Not before: a sender counts who hears it, and sends again to nobody.
         self._bus.subscribe(keys.COORDINATOR_COMMANDS, self._on_command)
+        self._bus.subscribe(keys.COORDINATOR_ACTIVITY, self._on_activity)
         try:
             for state in left_over:
                 if self._config.resumes:
@@ -199,6 +203,7 @@ class Coordinator:
         finally:
             self._acting = False
             self._bus.unsubscribe(keys.COORDINATOR_COMMANDS)
+            self._bus.unsubscribe(keys.COORDINATOR_ACTIVITY)
             await self._tasks.cancel()
 
     async def _resume(self, state: ConversationState) -> None:
@@ -223,6 +228,30 @@ class Coordinator:
         command = read(Command, raw)
         if command is not None:  # `fire` waits where another coordinator may lead
             self._tasks.start(self._commands.execute(command), "a command")
+
+    def _on_activity(self, raw: str) -> None:
+        notice = read(PersonNotice, raw)
+        if notice is not None and self.acting and not self._stopped(notice.channel_id):
+            heard = Heard(notice.message_id, notice.text, notice.names, notice.replied_to, notice.calls)
+            self._tasks.start(self.engine.heard(notice.channel_id, heard), "a person's message")
+
+    def _on_chosen(self, event: Event) -> None:
+        if isinstance(event, SpeakerChosen):
+            self._tasks.start(self._keep_pulls(event), "the pulls of a choice")
+
+    async def _keep_pulls(self, event: SpeakerChosen) -> None:
+        pulls = Pulls(
+            channel_id=event.channel_id,
+            conversation_id=event.conversation_id,
+            at=event.at,
+            chosen=event.agent,
+            because=event.because,
+            pulls=event.pulls,
+        )
+        try:
+            await self._ledger.pulls.keep(pulls)
+        except RedisAway:
+            log.debug("channel %d: the pulls of a choice were not kept, Redis is away", event.channel_id)
 
     def _on_notice(self, notice: MentionNotice) -> None:
         if self.acting and not self._stopped(notice.channel_id):

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from agent_coordinator.config import REDIS_RETRY_SECONDS
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.pulls import Pulls
 from agent_protocol.coordination.rooms import Room, RoomStatus
 from agent_protocol.coordination.schedule import Slot
 from agent_protocol.wire.messages import Instruction, MentionNotice, Result, WireMessage
@@ -81,6 +82,12 @@ class RoomStore(Protocol):
     async def list(self, status: RoomStatus | None, limit: int | None) -> Sequence[Room]: ...
 
 
+class PullStore(Protocol):
+    """The pulls of a channel's last choice, for people who ask."""
+
+    async def keep(self, pulls: Pulls, /) -> None: ...
+
+
 class Presence(Protocol):
     async def online(self, agents: Collection[str]) -> set[str]: ...
 
@@ -103,6 +110,9 @@ class Ledger(Protocol):
 
     @property
     def presence(self) -> Presence: ...
+
+    @property
+    def pulls(self) -> PullStore: ...
 
     @property
     def backoffs(self) -> BackoffStore: ...

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, WAIT_STEP_SECONDS, CoordinatorConfig
 from agent_coordinator.conversations.asking import Asker
 from agent_coordinator.conversations.backoff import TimeoutWatch
+from agent_coordinator.conversations.staleness import judged
 from agent_coordinator.conversations.state import ConversationState, Heard, Missed
 from agent_coordinator.conversations.unfinished import Unfinished
 from agent_coordinator.events import (
@@ -146,8 +147,10 @@ class Engine:
         if running is None or running.state.ended_because is not None or running.state.brief:
             return False
         state, policy = running.state.hearing(heard), self._policies.of(running.state)
-        if not policy.hears_people:
+        if not (policy.hears_people or state.room is not None):
             return False
+        if state is running.state:  # another process has noticed the message too
+            return True
         if policy.chooses_each_turn and not (state.asking or state.granted):
             state = replace(state, pending=())
         running.state = state
@@ -253,9 +256,9 @@ class Engine:
         place = (state.conversation_id, state.channel_id, state.round_number, agent)
         if isinstance(outcome, str):
             self._notify(TurnMissed(*place, outcome))
-            return state.missed(agent, outcome)
+            return judged(state, state.missed(agent, outcome))
         self._notify(TurnTaken(*place, outcome))
-        state = state.took_turn(agent, outcome)
+        state = judged(state, state.took_turn(agent, outcome))
         # "budget" comes with the last turn that could be paid, or with none; an agent may know of a stop before us.
         if outcome.reason == "budget":
             return state.ended("budget")

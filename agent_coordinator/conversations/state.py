@@ -187,7 +187,7 @@ class ConversationState:
     def hearing(self, heard: Heard) -> ConversationState:
         """A person wrote: agents that were silent may speak again, nothing is stale. An older message is ignored."""
         if self.heard and heard.message_id <= self.heard[-1].message_id:
-            return self
+            return self._known_to_call(heard)
         newest = (*self.heard, replace(heard, after=self.messages))[-MOST_HEARD:]
         return replace(self, heard=newest, silent=(), end_streak=0, angle=None, angles=0)
 
@@ -297,6 +297,13 @@ class ConversationState:
             named_by=None,
             chosen_because=None,
         )
+
+    def _known_to_call(self, heard: Heard) -> ConversationState:
+        """Another process reports the newest message as a call of its agent."""
+        last = self.heard[-1]
+        if heard.message_id != last.message_id or last.calls or not heard.calls:
+            return self
+        return replace(self, heard=(*self.heard[:-1], replace(heard, after=last.after)))
 
     def _tallied(self, agent: str, tally: Tally) -> ConversationState:
         return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, Tally()) + tally})

@@ -27,9 +27,12 @@ class Policies:
         return chosen.get(str(channel_id)) or chosen.get(theme) or self._config.policy
 
     def of(self, state: ConversationState) -> ConversationPolicy:
-        return self._named(state.policy, self._speakers, None)
+        if state.room is None:
+            return self._named(state.policy, self._speakers)
+        members = (Speaker(each.name, each.shown, each.talkativeness, each.interests) for each in state.room.members)
+        return self._named(state.policy, tuple(members), state.room.moderator)
 
-    def _named(self, name: str, speakers: tuple[Speaker, ...], moderator: str | None) -> ConversationPolicy:
+    def _named(self, name: str, speakers: tuple[Speaker, ...], moderator: str | None = None) -> ConversationPolicy:
         """A name that this version does not know is that of `rounds`."""
         agents = tuple(speaker.name for speaker in speakers)
         rules = (agents, self._config.max_rounds, self._config.turn_delay_min, self._config.turn_delay_max)

@@ -10,9 +10,9 @@ import random
 from dataclasses import dataclass
 
 from agent_coordinator.conversations.state import ConversationState
-from agent_protocol.coordination.endings import EndReason
 from agent_coordinator.policies.policy import Choice, Wait
 from agent_coordinator.policies.round_rules import END_REQUESTS_NEEDED, RoundRules
+from agent_protocol.coordination.endings import EndReason
 
 MODERATOR_WAIT_SECONDS = 1800.0  # for a person to name somebody
 

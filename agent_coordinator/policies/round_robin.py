@@ -17,7 +17,7 @@ class RoundRobin(RoundRules):
 
     def choose(self, state: ConversationState, rng: random.Random) -> Choice:
         """After a turn that a person asked for the order continues where it was."""
-        return Choice(self._after(state.last_in_order))
+        return Choice(self._after(state.last_in_order or state.last_speaker))
 
     def _after(self, agent: str | None) -> tuple[str, ...]:
         """One that is no longer here leaves its place to the first."""

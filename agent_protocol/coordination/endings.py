@@ -54,5 +54,7 @@ ENDINGS: Mapping[EndReason, str] = {
     "deleted": "its thread was deleted",
     "no_access": "the bots may no longer write in its thread",
 }
-PAUSES: frozenset[EndReason] = frozenset({"paused", "stopped", "nobody_named", "archived", "locked", "deleted", "no_access"})
+PAUSES: frozenset[EndReason] = frozenset(
+    {"paused", "stopped", "nobody_named", "archived", "locked", "deleted", "no_access"}
+)
 """The reasons that pause a room; every other one closes it."""

@@ -15,6 +15,7 @@ from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import ConversationPolicy
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.pulls import Pulls
 from agent_protocol.coordination.rooms import Room, RoomStatus
 from agent_protocol.coordination.schedule import Slot, hold_of
 from agent_protocol.wire import keys
@@ -237,8 +238,17 @@ class MemoryRests:
         return self.ends.get(agent)
 
 
+class MemoryPulls:
+    def __init__(self) -> None:
+        self.kept: list[Pulls] = []
+
+    async def keep(self, pulls: Pulls) -> None:
+        self.kept.append(pulls)
+
+
 class MemoryLedger:
     def __init__(self) -> None:
+        self.pulls = MemoryPulls()
         self.backoffs = MemoryRests()
         self.schedule = MemorySchedule()
         self.rooms = MemoryRooms()

@@ -25,7 +25,7 @@ from agent_protocol.turns.limits import MemoryLimits, TurnRequest, Verdict
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.turns.turns import Claim
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import WireMessage
+from agent_protocol.wire.messages import PersonNotice, WireMessage
 from agent_protocol.wire.reading import read_result
 
 GUILD = 7
@@ -340,13 +340,19 @@ class _Away:
 
 
 class MemoryBus(_Away):
+    """`noticed`: what people wrote; all other messages are in `published`."""
+
     def __init__(self) -> None:
         self.published: list[tuple[str, WireMessage]] = []
+        self.noticed: list[PersonNotice] = []
         self.handlers: dict[str, Callable[[str], Awaitable[None]]] = {}
 
     async def publish(self, channel: str, message: WireMessage) -> int:
         self._here()
-        self.published.append((channel, message))
+        if isinstance(message, PersonNotice):
+            self.noticed.append(message)
+        else:
+            self.published.append((channel, message))
         return 1
 
     def subscribe(self, channel: str, handler: Callable[[str], Awaitable[None]]) -> None:

@@ -224,7 +224,7 @@ def test_json_brings_a_room_back_and_a_state_of_an_earlier_version_has_none() ->
     for name in ("room", "policy", "idle_turns"):
         del plain[name]
     old = ConversationState.from_json(json.dumps(plain))
-    assert (old.room, old.policy, old.history) == (None, "", state.history)
+    assert (old.room, old.policy, old.history) == (None, "rounds", state.history)
 
 
 def test_a_state_keeps_the_newest_messages_of_a_room_only() -> None:

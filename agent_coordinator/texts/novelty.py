@@ -1,0 +1,84 @@
+"""A judge of whether a conversation still brings anything new: pure, by code, for all policies.
+
+Looked for, in the newest messages of the agents since a person last wrote: one that says nearly what an earlier one
+said, the same first words again and again, mutual agreement, farewells, thanks. What repeats gets a new angle, which
+the next speaker is given in words of ours; nothing of the messages is in them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from agent_coordinator.texts.phrases import AGREEMENT, FAREWELL, THANKS, says
+from agent_coordinator.texts.words import tokens
+
+Repetition = Literal["duplicate", "openings", "agreement", "farewells", "thanks"]
+
+SHINGLE = 3  # words
+SAID_BEFORE = 0.5  # of the message's shingles, in one earlier message
+FEWEST_SHINGLES = 4  # a shorter message repeats nothing
+COMPARED = 12  # earlier messages
+OPENING_WORDS = 3
+SAME_OPENINGS = 3  # of the last LOOKED_AT messages
+LOOKED_AT = 4
+AGREEMENTS = 3  # in a row
+FIRST_WORDS = 15  # where a message says that it agrees
+COURTESIES = 2  # farewells or thanks in a row
+SHORT = 30  # words; a longer message has more in it than a courtesy
+
+ANGLES: Mapping[Repetition, str] = {
+    "duplicate": "The last message said nearly what was said before. Do not say it again: bring in something that "
+    "nobody has mentioned yet, such as a case, a number, a cost, or somebody whom it concerns.",
+    "openings": "The last messages began with the same words. Begin in another way, and with something new: an "
+    "example, a doubt, a consequence that nobody has drawn.",
+    "agreement": "Everybody has agreed for a while. Find what is wrong or missing in it, defend the other side, or "
+    "turn to a question that it leaves open.",
+    "farewells": "The last messages said goodbye. Bring up something new that is worth staying for, or be silent.",
+    "thanks": "The last messages were thanks. Bring up something new, or be silent.",
+}
+
+
+def repetition_in(texts: Sequence[str]) -> Repetition | None:
+    """How the newest of these messages, oldest first, repeats the others; None where it is new."""
+    return next((kind for kind, repeats in _CHECKS.items() if repeats(texts)), None)
+
+
+def _is_duplicate(texts: Sequence[str]) -> bool:
+    newest, *earlier = (_shingles(text) for text in reversed(texts[-COMPARED - 1 :]))
+    if len(newest) < FEWEST_SHINGLES:
+        return False
+    return any(len(newest & other) >= SAID_BEFORE * len(newest) for other in earlier)
+
+
+def _begins_alike(texts: Sequence[str]) -> bool:
+    openings = [tuple(tokens(text)[:OPENING_WORDS]) for text in texts[-LOOKED_AT:]]
+    return len(openings[-1]) == OPENING_WORDS and Counter(openings)[openings[-1]] >= SAME_OPENINGS
+
+
+def _all_agree(texts: Sequence[str]) -> bool:
+    last = texts[-AGREEMENTS:]
+    return len(last) == AGREEMENTS and all(says(" ".join(text.split()[:FIRST_WORDS]), AGREEMENT) for text in last)
+
+
+def _all_are(phrases: tuple[str, ...]) -> Callable[[Sequence[str]], bool]:
+    def courtesies(texts: Sequence[str]) -> bool:
+        last = texts[-COURTESIES:]
+        return len(last) == COURTESIES and all(len(tokens(text)) <= SHORT and says(text, phrases) for text in last)
+
+    return courtesies
+
+
+_CHECKS: Mapping[Repetition, Callable[[Sequence[str]], bool]] = {
+    "duplicate": lambda texts: bool(texts) and _is_duplicate(texts),
+    "openings": lambda texts: bool(texts) and _begins_alike(texts),
+    "agreement": _all_agree,
+    "farewells": _all_are(FAREWELL),
+    "thanks": _all_are(THANKS),
+}
+
+
+def _shingles(text: str) -> frozenset[tuple[str, ...]]:
+    words = tokens(text)
+    return frozenset(tuple(words[at : at + SHINGLE]) for at in range(len(words) - SHINGLE + 1))
