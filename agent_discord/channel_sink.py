@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import ClassVar
 
 import discord
 
-from agent_chat.outlet import SPLIT_AT, Post, Posted, TurnCost, ignored
+from agent_chat.outlet import SPLIT_AT, Post, Posted, ignored
 from agent_discord.channel_view import DiscordView
 from agent_discord.objects.channels import me_in, permissions_in, refusal_in
 from agent_discord.objects.mentions import clean_name
 from agent_discord.objects.messages import UNFINISHED, without_mark
 from agent_discord.posting.command_replies import DiscordCommandReplies
 from agent_discord.posting.message_writer import MessageWriter
-from agent_discord.posting.multipart import EarlierPosts, Extras, PostParts, put_all
-from agent_discord.posting.name_markup import NameMarkup
+from agent_discord.posting.multipart import EarlierPosts, PostParts, put_all
+from agent_discord.posting.name_markup import NameMarkup, user_ids
+from agent_discord.posting.post_extras import extras_of
 from agent_discord.posting.splitting import LIMIT, length, split_text
 from agent_discord.posting.streaming_post import DiscordStreamingPost
 from agent_discord.posting.typing import TypingSign
 from agent_discord.reading.history import PAGE, PAGE_TIMEOUT
 from agent_discord.rest.errors import REQUEST_ERRORS, kind
 from agent_discord.rest.gate import Gate
-from agent_llm.types import Picture
 from agent_process.tasks import BackgroundTasks
 
 STREAMING_LIMIT = LIMIT - length(UNFINISHED)
@@ -84,14 +82,6 @@ class DiscordSink:
         `noted` gets what is in the channel as soon as it is there, also when a later part takes too long. Raises
         CannotPost when nothing could be posted; when only a later part fails, what was posted counts.
         """
-        posted: list[Posted] = []
-
-        def note(first: discord.Message, newest: discord.Message) -> None:
-            url = newest.attachments[0].url if newest.attachments else None
-            ids = dict.fromkeys((*(posted[0].message_ids if posted else ()), first.id, newest.id))
-            posted[:] = [Posted(first.id, url, tuple(ids))]
-            noted(posted[0])
-
         streaming = self._streaming if self._streaming is not None and self._streaming.turn_id == turn_id else None
         if streaming is not None:
             await streaming.stop()
@@ -100,14 +90,8 @@ class DiscordSink:
         parts = parts or await self._open_parts(turn_id, post.ping, post.after)
         limit = min(post.split_at, STREAMING_LIMIT if streaming is not None else LIMIT)
         texts: list[str | None] = [*self._split(without_mark(post.text or ""), limit)] or [None]
-        last = Extras(
-            attach=partial(_file, post.picture) if post.picture else None,
-            embed=_cost_embed(post.cost) if post.cost and permissions_in(self._channel).embed_links else None,
-        )
-        await put_all(parts, texts, last, note)
-        if not posted and parts.first is not None:  # somebody deleted it while it was streamed
-            note(parts.first, parts.first)
-        return posted[0]
+        last = extras_of(post, embeds=permissions_in(self._channel).embed_links)
+        return await put_all(parts, texts, last, noted)
 
     def streaming(
         self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
@@ -154,9 +138,7 @@ class DiscordSink:
 
     def _name_markup(self) -> NameMarkup:
         directory = self._view.transcripts.directory
-        ids = {name: directory.id_of(agent) for agent, name in (*self._names.items(), *self._inner_names.items())}
-        agents = {name: user_id for name, user_id in ids.items() if user_id is not None}
-        return NameMarkup(self._channel, self._view.transcript, agents)
+        return NameMarkup(self._channel, self._view.transcript, user_ids(directory, self._names, self._inner_names))
 
     # -- signs --------------------------------------------------------------------------------------------------------
 
@@ -199,21 +181,3 @@ class DiscordSink:
     def _end_typing(self) -> None:
         for sign in self._typing:
             sign.stop()
-
-
-def _file(picture: Picture) -> discord.File:
-    suffix = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
-    return discord.File(io.BytesIO(picture.data), filename=f"picture.{suffix}")
-
-
-def _cost_embed(cost: TurnCost) -> discord.Embed:
-    """One line: model, cost, tokens in (of them cached) and out, the agent's total of the day."""
-    usage = cost.usage
-    tokens = f"{usage.input_tokens:,} in"
-    if usage.cached_tokens:
-        tokens += f" ({usage.cached_tokens:,} cached)"
-    tokens += f" / {usage.output_tokens:,} out"
-    extras = [f"{usage.searches} searches"] if usage.searches else []
-    extras += [f"{usage.pictures} pictures"] if usage.pictures else []
-    parts = [usage.model, f"${usage.cost_usd:.4f}", tokens, *extras, f"today ${cost.day_total_usd:.2f}"]
-    return discord.Embed(colour=cost.colour).set_footer(text=" · ".join(part for part in parts if part))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class DiscordView:
-    """A channel or thread as one bot reads it."""
+    """A channel or thread as one bot reads it, for itself or for a persona."""
 
     def __init__(
         self,
@@ -42,7 +43,14 @@ class DiscordView:
         history_cache: HistoryCache,
     ) -> None:
         self.channel, self.gate, self.transcripts = channel, gate, transcripts
+        self._reader: str | None = None
         self._fetcher, self._pictures, self._history_cache = fetcher, pictures, history_cache
+
+    def read_by(self, persona: str) -> DiscordView:
+        """The same view for a persona without an account, which goes by this name and which no id mentions."""
+        view = copy.copy(self)
+        view._reader = persona
+        return view
 
     @property
     def channel_id(self) -> int:
@@ -59,11 +67,13 @@ class DiscordView:
     @property
     def own_name(self) -> str:
         """The bot's name here: `@name` in a text mentions it."""
-        return clean_name(me_in(self.channel).display_name)
+        return clean_name(self._reader or me_in(self.channel).display_name)
 
     @property
     def own_ids(self) -> frozenset[int]:
         """The ids that mention the bot: its user's, and that of the role that it alone has."""
+        if self._reader is not None:
+            return frozenset()
         guild = guild_of(self.channel)
         role = guild.self_role if guild is not None else None
         return frozenset((me_in(self.channel).id, *((role.id,) if role is not None else ())))

@@ -19,6 +19,7 @@ from agent_cogs.automation.webhook_server import WebhookServer, serve_webhooks
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.forget import CompletedRequests
 from agent_discord.rest.outbound import OutboundShared
+from agent_discord.rest.retries import webhook_session
 from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel, warm_up
 from agent_llm.types import Model
@@ -85,11 +86,12 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
     log.info("Redis: %s", place.description)
     link = await stack.enter_async_context(RedisLink(place.address))
     session = await stack.enter_async_context(aiohttp.ClientSession())
+    webhooks = await stack.enter_async_context(webhook_session())
     outbound = OutboundShared(Redactor(settings.secrets(), own_folders(settings.data_dir)))
     done = CompletedRequests(settings.data_dir)  # before tool-call records are read
     tools = await stack.enter_async_context(tools_for(setup, session, outbound)) if setup.tools else None
     watching = Watching.of(settings, link, outbound.redact)
-    services = build_services(setup, link, session, outbound, tools, done, watching.record, watching.watcher)
+    services = build_services(setup, link, session, webhooks, outbound, tools, done, watching.record, watching.watcher)
     stack.push_async_callback(services.fetcher.aclose)
     return link, services, watching
 

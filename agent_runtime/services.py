@@ -80,13 +80,14 @@ def build_services(
     setup: Setup,
     link: RedisLink,
     session: aiohttp.ClientSession,
+    webhooks: aiohttp.ClientSession,
     outbound: OutboundShared,
     tools: Toolset | None,
     done: CompletedRequests,
     record: Notes,
     watcher: TurnWatcher,
 ) -> AgentServices:
-    """Build the services over open connections."""
+    """Build the services over open connections; `webhooks` is the session for webhooks."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
@@ -120,7 +121,7 @@ def build_services(
         outbound=outbound,
         record=record,
         watcher=watcher,
-        webhooks=Webhooks(session, directory, posts, outbound.refused),
+        webhooks=Webhooks(webhooks, directory, posts, outbound.refused),
         notices=Notices(link),
         tools=tools,
         options=options,

@@ -67,7 +67,7 @@ class MessageWriter:
                 reply_to=reply_to,
             )
         except REQUEST_ERRORS as error:
-            raise self._cannot(error, text) from error
+            raise cannot_post(error, self._channel.id, text) from error
         # Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event.
         for entry in to_entries((message,), self._transcripts.directory):
             self._transcript.add(entry)
@@ -84,7 +84,7 @@ class MessageWriter:
             self._transcript.delete(message.id)
             raise MessageGone from error
         except REQUEST_ERRORS as error:
-            raise self._cannot(error, text) from error
+            raise cannot_post(error, self._channel.id, text) from error
         for entry in to_entries((changed,), self._transcripts.directory):
             self._transcript.revise(entry)
         return changed
@@ -98,21 +98,22 @@ class MessageWriter:
         except discord.NotFound:
             log.debug("message %d was deleted already", message.id)
         except REQUEST_ERRORS as error:
-            raise self._cannot(error) from error
+            raise cannot_post(error, self._channel.id) from error
         self._transcript.delete(message.id)
 
     def _check(self) -> None:
         if not self._may_post():
             raise CannotPost("not_ours")
 
-    def _cannot(self, error: Exception, text: str | None = None) -> CannotPost:
-        """Logs a failed request, of its text the length alone."""
-        if isinstance(error, Silenced):
-            return CannotPost("not_ours")
-        length = f" ({len(text):,} characters)" if text else ""
-        log.warning("post to channel %d failed%s: %s", self._channel.id, length, kind(error))
-        if isinstance(error, discord.Forbidden):
-            return CannotPost("not_permitted")
-        if isinstance(error, discord.NotFound):
-            return CannotPost("unknown_channel")
-        return CannotPost("discord_failed")
+
+def cannot_post(error: Exception, channel_id: int, text: str | None = None) -> CannotPost:
+    """A failed request as the reason for a result; it is logged, of its text the length alone."""
+    if isinstance(error, Silenced):
+        return CannotPost("not_ours")
+    length = f" ({len(text):,} characters)" if text else ""
+    log.warning("post to channel %d failed%s: %s", channel_id, length, kind(error))
+    if isinstance(error, discord.Forbidden):
+        return CannotPost("not_permitted")
+    if isinstance(error, discord.NotFound):
+        return CannotPost("unknown_channel")
+    return CannotPost("discord_failed")

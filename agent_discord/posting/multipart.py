@@ -14,7 +14,7 @@ from typing import Protocol
 
 import discord
 
-from agent_chat.outlet import CannotPost
+from agent_chat.outlet import CannotPost, Posted, ignored
 from agent_discord.objects.mentions import clean_name, to_names
 from agent_discord.objects.messages import shown_text, unfinished
 from agent_discord.rest.outbound import Attach, nonce
@@ -121,30 +121,38 @@ class PostParts:
 
 
 async def put_all(
-    parts: PostParts,
-    texts: Sequence[str | None],
-    last: Extras,
-    noted: Callable[[discord.Message, discord.Message], None],
-) -> None:
+    parts: PostParts, texts: Sequence[str | None], last: Extras, noted: Callable[[Posted], None] = ignored
+) -> Posted:
     """Makes the post consist of these texts, with `last` in its last part.
 
-    `noted` gets the first message and the newest one as soon as that is there. Raises CannotPost when nothing could be
-    posted; when only a later part fails, what was posted counts.
+    `noted` gets what is in the channel as soon as it is there. Raises CannotPost when nothing could be posted; when
+    only a later part fails, what was posted counts.
     """
-    first: discord.Message | None = None
+    posted: Posted | None = None
     for number, text in enumerate(texts):
         if parts.abandoned:
             break
         try:
             message = await parts.put(number, text, last if number == len(texts) - 1 else NO_EXTRAS)
         except CannotPost as error:
-            if first is None:
+            if posted is None:
                 raise
             log.warning("only %d of %d messages of a post could be posted: %s", number, len(texts), error)
-            return
-        first = first or message
-        noted(first, message)
+            return posted
+        posted = _with(posted, message)
+        noted(posted)
     await parts.trim(len(texts))
+    if posted is None:  # somebody deleted it while it was streamed
+        assert parts.first is not None, "a part is abandoned only once it was there"
+        posted = _with(None, parts.first)
+        noted(posted)
+    return posted
+
+
+def _with(before: Posted | None, newest: discord.Message) -> Posted:
+    """The post with one more message; its picture is in the newest."""
+    ids = (*(before.message_ids if before else ()), newest.id)
+    return Posted(ids[0], newest.attachments[0].url if newest.attachments else None, ids)
 
 
 class EarlierPosts:

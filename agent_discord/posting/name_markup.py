@@ -9,9 +9,16 @@ from collections.abc import Iterator, Mapping
 
 import discord
 
+from agent_chat.directory import Directory
 from agent_chat.transcript import Transcript
 from agent_discord.objects.channels import Channel, guild_of
 from agent_discord.objects.mentions import emoji_from_names, from_names
+
+
+def user_ids(directory: Directory, *names: Mapping[str, str]) -> dict[str, int]:
+    """Agents' names → user ids, from names by key; those of agents without an account are left out."""
+    ids = {name: directory.id_of(agent) for given in names for agent, name in given.items()}
+    return {name: user_id for name, user_id in ids.items() if user_id is not None}
 
 
 class NameMarkup:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import aiohttp
@@ -18,6 +20,7 @@ import discord
 
 from agent_chat.directory import Directory, WebhookPostStore
 from agent_discord.objects.channels import Channel
+from agent_discord.posting.multipart import NO_EXTRAS, Extras
 from agent_discord.posting.splitting import LIMIT, length
 from agent_discord.rest.errors import REQUEST_ERRORS, kind
 from agent_discord.rest.gate import Gate, WebhookChannel
@@ -31,7 +34,13 @@ MAX_WEBHOOKS = 1000  # remembered
 _UNKNOWN_WEBHOOK, _INVALID_TOKEN = 10015, 50027  # discord.com/developers/docs/topics/opcodes-and-status-codes
 _MORE = "\n… (cut here: too long for Discord)"
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
+
+
+class NoWebhook(Exception):
+    """There is none, and the bot may make none: a direct message, or the permission is lacking, which is logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,69 +68,101 @@ class Webhooks:
         """Posts, pings nobody, and returns the post's id; None where it failed, which is logged."""
         try:
             async with asyncio.timeout(TIMEOUT):
-                return await self._send(gate, channel, text, face)
+                return (await self.post(gate, channel, fitting(gate.clean(text)), face)).id
+        except NoWebhook:
+            return None
         except (*REQUEST_ERRORS, TimeoutError) as error:
             log.warning("webhook post to channel %d failed (%d characters): %s", channel.id, len(text), kind(error))
             return None
 
     async def edit(self, gate: Gate, channel: Channel, message_id: int, text: str) -> bool:
         """Edits a post; False where it failed, for instance since the message or its webhook was deleted."""
-        place = _place(channel)
-        if place is None:
-            return False
         try:
             async with asyncio.timeout(TIMEOUT):
-                webhook = await self._webhook(gate, channel, place)
-                if webhook is None:
-                    return False
-                await gate.edit_by_webhook(webhook, message_id, fitting(gate.clean(text)), thread=_thread(channel))
+                await self.change(gate, channel, message_id, fitting(gate.clean(text)))
+        except NoWebhook:
+            return False
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            if _is_gone(error):
-                self._known.pop(place.id, None)
             log.info("webhook post %d could not be edited: %s", message_id, kind(error))
             return False
         return True
 
-    async def _send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None:
-        place = _place(channel)
-        webhook = await self._webhook(gate, channel, place) if place is not None else None
-        if webhook is None or place is None:
-            return None
+    # -- for those that need the reason: these raise NoWebhook and REQUEST_ERRORS -------------------------------------
+
+    async def post(
+        self, gate: Gate, channel: Channel, text: str | None, face: WebhookIdentity, extras: Extras = NO_EXTRAS
+    ) -> discord.WebhookMessage:
+        """Posts one message. Where the webhook was deleted it is recreated, once."""
+
+        async def send(webhook: discord.Webhook) -> discord.WebhookMessage:
+            return await gate.send_by_webhook(
+                webhook,
+                text,
+                name=allowed_name(face.name),
+                avatar=face.avatar,
+                thread=_thread(channel),
+                attach=extras.attach,
+                embed=extras.embed,
+            )
+
         try:
-            message_id = await self._post(gate, webhook, channel, text, face)
+            message = await self._by(gate, channel, send)
         except discord.HTTPException as error:
             if not _is_gone(error):
                 raise
-            log.info("channel %d: its webhook was deleted, recreating it", place.id)
-            self._known.pop(place.id, None)
-            webhook = await self._webhook(gate, channel, place)
-            if webhook is None:
-                return None
-            message_id = await self._post(gate, webhook, channel, text, face)
-        self._directory.learn_post(message_id, face.agent)
-        await self._posts.add(channel.id, message_id, face.agent)
-        return message_id
+            log.info("channel %d: its webhook was deleted, recreating it", channel.id)
+            message = await self._by(gate, channel, send)
+        await self.note(channel.id, message.id, face.agent)
+        return message
 
-    async def _post(
-        self, gate: Gate, webhook: discord.Webhook, channel: Channel, text: str, face: WebhookIdentity
-    ) -> int:
-        message = await gate.send_by_webhook(
-            webhook,
-            fitting(gate.clean(text)),
-            name=allowed_name(face.name),
-            avatar=face.avatar,
-            thread=_thread(channel),
+    async def change(
+        self, gate: Gate, channel: Channel, message_id: int, text: str | None, extras: Extras = NO_EXTRAS
+    ) -> discord.WebhookMessage:
+        """Edits a post."""
+        thread, attach, embed = _thread(channel), extras.attach, extras.embed
+        return await self._by(
+            gate,
+            channel,
+            lambda webhook: gate.edit_by_webhook(webhook, message_id, text, thread=thread, attach=attach, embed=embed),
         )
-        return message.id
 
-    async def _webhook(self, gate: Gate, channel: Channel, place: WebhookChannel) -> discord.Webhook | None:
+    async def delete(self, gate: Gate, channel: Channel, message_id: int) -> None:
+        """Deletes a post."""
+        thread = _thread(channel)
+        await self._by(gate, channel, lambda webhook: gate.delete_by_webhook(webhook, message_id, thread=thread))
+
+    async def note(self, channel_id: int, message_id: int, agent: str) -> None:
+        """Remembers whose post a message is, in all processes."""
+        self._directory.learn_post(message_id, agent)
+        await self._posts.add(channel_id, message_id, agent)
+
+    async def ours(self, gate: Gate, channel: Channel) -> frozenset[int]:
+        """The ids of the webhooks there that our bots made."""
+        place = _place(channel)
+        found = self._made_by_us(await gate.webhooks(place)) if place is not None else ()
+        return frozenset(webhook.id for webhook in found)
+
+    async def _by(self, gate: Gate, channel: Channel, request: Callable[[discord.Webhook], Awaitable[T]]) -> T:
+        """Makes a request by the channel's webhook; one that turns out to be gone is forgotten."""
+        place = _place(channel)
+        if place is None:
+            raise NoWebhook
+        webhook = await self._webhook(gate, place)
+        try:
+            return await request(webhook)
+        except discord.HTTPException as error:
+            if _is_gone(error) and self._known.get(place.id) is webhook:
+                del self._known[place.id]
+            raise
+
+    async def _webhook(self, gate: Gate, place: WebhookChannel) -> discord.Webhook:
         async with self._locks.setdefault(place.id, asyncio.Lock()):
             known = self._known.get(place.id)
             if known is not None:
                 return known
             if not place.permissions_for(place.guild.me).manage_webhooks:
                 self._warn(place.id)
-                return None
+                raise NoWebhook
             found = await self._find(gate, place) or await gate.make_webhook(place, NAME)
             assert found.token is not None, "a bot's own webhook comes with its token"
             webhook = discord.Webhook.partial(found.id, found.token, session=self._session)
@@ -131,13 +172,13 @@ class Webhooks:
             return webhook
 
     async def _find(self, gate: Gate, place: WebhookChannel) -> discord.Webhook | None:
-        """The oldest webhook that one of our bots made. Another application's comes without its token."""
-        ours = (
-            webhook
-            for webhook in await gate.webhooks(place)
-            if webhook.token and webhook.user is not None and self._directory.agent_of(webhook.user.id) is not None
-        )
+        """The oldest webhook of ours. Another application's comes without its token."""
+        ours = (webhook for webhook in self._made_by_us(await gate.webhooks(place)) if webhook.token)
         return min(ours, key=lambda webhook: webhook.id, default=None)
+
+    def _made_by_us(self, webhooks: Iterable[discord.Webhook]) -> Iterator[discord.Webhook]:
+        makers = ((webhook, webhook.user) for webhook in webhooks)
+        return (one for one, by in makers if by is not None and self._directory.agent_of(by.id) is not None)
 
     def _warn(self, channel_id: int) -> None:
         if channel_id not in self._warned:
@@ -164,6 +205,12 @@ def fitting(text: str) -> str:
     while length(cut) > room:
         cut = cut[: len(cut) - (length(cut) - room + 1) // 2]
     return cut + _MORE
+
+
+def may_use_webhooks(channel: Channel) -> bool:
+    """Whether the bot may make and use a webhook for posts there."""
+    place = _place(channel)
+    return place is not None and place.permissions_for(place.guild.me).manage_webhooks
 
 
 def _place(channel: Channel) -> WebhookChannel | None:

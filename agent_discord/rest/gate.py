@@ -294,26 +294,50 @@ class Gate:
     async def send_by_webhook(
         self,
         webhook: discord.Webhook,
-        text: str,
+        text: str | None,
         *,
         name: str,
         avatar: str | None,
         thread: discord.abc.Snowflake | None,
+        attach: Attach | None = None,
+        embed: discord.Embed | None = None,
     ) -> discord.WebhookMessage:
         """Posts under that name. It is never repeated: a webhook's post has no nonce."""
-        extras: dict[str, Any] = {"avatar_url": avatar} if avatar else {}
-        if thread is not None:
-            extras["thread"] = thread
+        extras = {**self._by_webhook(thread, attach, embed), **({"avatar_url": avatar} if avatar else {})}
+        said = self.clean(text) if text is not None else discord.utils.MISSING
         await self._enter()
         with answer_read():
-            return await webhook.send(
-                self.clean(text), username=self.clean(name), wait=True, allowed_mentions=pings(None), **extras
-            )
+            return await webhook.send(said, username=self.clean(name), wait=True, **extras)
 
     async def edit_by_webhook(
-        self, webhook: discord.Webhook, message_id: int, text: str, *, thread: discord.abc.Snowflake | None
-    ) -> None:
-        extras: dict[str, Any] = {"thread": thread} if thread is not None else {}
+        self,
+        webhook: discord.Webhook,
+        message_id: int,
+        text: str | None,
+        *,
+        thread: discord.abc.Snowflake | None,
+        attach: Attach | None = None,
+        embed: discord.Embed | None = None,
+    ) -> discord.WebhookMessage:
+        extras = self._by_webhook(thread, attach, embed)
         await self._enter()
         with answer_read():
-            await webhook.edit_message(message_id, content=self.clean(text), allowed_mentions=pings(None), **extras)
+            return await webhook.edit_message(
+                message_id, content=self.clean(text) if text is not None else None, **extras
+            )
+
+    async def delete_by_webhook(
+        self, webhook: discord.Webhook, message_id: int, *, thread: discord.abc.Snowflake | None
+    ) -> None:
+        await self._enter()
+        await webhook.delete_message(message_id, thread_id=thread.id if thread is not None else None)
+
+    def _by_webhook(
+        self, thread: discord.abc.Snowflake | None, attach: Attach | None, embed: discord.Embed | None
+    ) -> dict[str, Any]:
+        extras: dict[str, Any] = {"allowed_mentions": pings(None), **self._files(attach)}
+        if thread is not None:
+            extras["thread"] = thread
+        if embed is not None:
+            extras["embed"] = self._shared.clean_embed(embed)
+        return extras

@@ -3,7 +3,8 @@
 py-cord retries by itself, four times, after 1, 3, 5 and 7 seconds in which nothing else passes on that route, and
 offers no choice. Here the first failure ends py-cord's own tries. The request is retried as often as the owner set,
 after pauses that double, half of each by chance; other requests pass meanwhile. A rate limit (429) stays with py-cord,
-which waits as long as Discord says, and so do webhooks and answers to commands, which it sends another way.
+which waits as long as Discord says, and so do answers to commands, which it sends another way. A webhook's post is not
+retried here: it has no nonce, so it might be posted twice.
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ def retry_requests(client: discord.Client, retries: int, rng: random.Random) -> 
         return await send(route, middlewares=(_fail_on_first,), **options)
 
     http.request = request  # type: ignore[method-assign]
+
+
+def webhook_session() -> aiohttp.ClientSession:
+    """A session for webhooks, over which py-cord does not repeat what Discord failed on."""
+    return aiohttp.ClientSession(middlewares=(_fail_on_first,))
 
 
 async def _fail_on_first(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:

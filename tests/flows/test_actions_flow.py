@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from agent_console.app import console_app
 from agent_console.record_file import RecordFile
 from agent_protocol.wire.messages import Command
-from agent_runtime.console import _parts
+from agent_runtime.console.serving import _parts
 from tests.support.console import csrf
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer

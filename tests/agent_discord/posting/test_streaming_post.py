@@ -93,8 +93,8 @@ class Stage:
         await self.post.stop()
         parts = self.post.parts or await self._open()
         noted = []
-        await put_all(parts, [*self.split(text)], extras, lambda first, newest: noted.append((first.id, newest.id)))
-        return noted
+        await put_all(parts, [*self.split(text)], extras, noted.append)
+        return [(posted.message_ids[0], posted.message_ids[-1]) for posted in noted]
 
 
 async def test_a_post_appears_is_edited_at_a_pace_and_ends_whole():
