@@ -39,9 +39,9 @@ class Counted:
 
     @property
     def taken_up_at_once(self) -> float:
-        """The share of people's messages that the next agent that was asked answered."""
+        """The share of people's messages that were answered by the next agent asked, or by the one that was thinking."""
         waited = len(self.turns_waited) + self.left_waiting
-        return sum(turns == 1 for turns in self.turns_waited) / waited if waited else 1.0
+        return sum(turns <= 1 for turns in self.turns_waited) / waited if waited else 1.0
 
 
 def deviation(posts: Mapping[str, int], talkativeness: Mapping[str, float]) -> float:
