@@ -16,7 +16,7 @@ from rich.table import Table
 
 from benchmarks.simulate.agents import AGENTS
 from benchmarks.simulate.counted import Counted, deviation, gini
-from benchmarks.simulate.week import POLICIES, Size, live_through
+from benchmarks.simulate.week import POLICIES, USUAL, Size, live_through
 from benchmarks.table import median, percentile
 
 WIDTH = 120  # characters, where there is no terminal
@@ -87,8 +87,10 @@ def _parser() -> argparse.ArgumentParser:
         "--conversations", type=float, default=usual.conversations, help=f"a channel and day ({usual.conversations:g})"
     )
     parser.add_argument("--seed", type=int, default=1, help="of every draw (1)")
-    known = ", ".join(POLICIES)
-    parser.add_argument("--policies", type=policies, default=POLICIES, metavar="name,...", help=f"some of {known}")
+    known, usual_ones = ", ".join(POLICIES), ", ".join(USUAL)
+    parser.add_argument(
+        "--policies", type=policies, default=USUAL, metavar="name,...", help=f"some of {known} ({usual_ones})"
+    )
     return parser
 
 

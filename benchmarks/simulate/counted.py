@@ -15,7 +15,7 @@ class Counted:
     calls: int = 0
     cost: float = 0.0
     posts: Counter[str] = field(default_factory=Counter)  # by agent, in turns of the coordinator
-    in_a_row: int = 0  # posts after one of the same agent, with nobody in between
+    in_a_row: int = 0  # posts after one of the same agent, that took up no person's message
     written: Counter[str] = field(default_factory=Counter)  # people's messages, by habit
     called: int = 0  # of these messages: such that called an agent
     waits: list[float] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Counted:
 
     @property
     def taken_up_at_once(self) -> float:
-        """The share of people's messages that were answered by the next agent asked, or by the one that was thinking."""
+        """The share of people's messages that the next agent asked answered, or the one that was thinking."""
         waited = len(self.turns_waited) + self.left_waiting
         return sum(turns <= 1 for turns in self.turns_waited) / waited if waited else 1.0
 

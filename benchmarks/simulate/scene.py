@@ -93,8 +93,9 @@ class Scene(MemoryBus):
         """The agent's message, which answers what people wrote before it."""
         channel, talk = instruction.channel_id, instruction.conversation_id
         before = self._newest(channel)
+        again = before is not None and (before.agent, before.talk) == (agent, talk)
         self.counted.posts[agent] += 1
-        self.counted.in_a_row += before is not None and (before.agent, before.talk) == (agent, talk)
+        self.counted.in_a_row += again and instruction.take_up is None
         line = self._said(channel, agent, self._addressed(agent), talk=talk)
         for waiting in self._waiting.get(channel, ()):
             self.counted.waits.append(self._clock() - waiting.at)

@@ -21,7 +21,8 @@ UTC = ZoneInfo("UTC")
 MONDAY = 1_780_272_000.0  # 2026-06-01, midnight UTC
 BEGIN = 12 * HOUR  # of the first day: at noon, so that a short run has something to see
 FIRST_CHANNEL = 1_001
-POLICIES = ("rounds",)
+USUAL = ("rounds", "round-robin", "pull")
+POLICIES = (*USUAL, "moderated")  # in which nobody speaks until a person names a bot
 
 
 @dataclass(frozen=True)
@@ -68,5 +69,7 @@ def _config(policy: str, size: Size) -> CoordinatorConfig:
         schedule_min=a_day,
         schedule_max=a_day,
         timezone=UTC,
+        policy=policy,
+        interests={agent.name: agent.subjects for agent in AGENTS},
         talkativeness={agent.name: agent.talkativeness for agent in AGENTS},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,14 @@ from benchmarks.simulate.__main__ import rows
 from benchmarks.simulate.counted import Counted, deviation, gini
 from benchmarks.simulate.people import DAY, HABITS, HOUR, visits
 from benchmarks.simulate.virtual_time import NothingToWaitFor, run_virtually
-from benchmarks.simulate.week import POLICIES, Size, live_through
+from benchmarks.simulate.week import USUAL, Size, live_through
 
-HOUR_OF_TEN_CHANNELS = Size(channels=10, people=400, days=1 / 24, conversations=24.0)
+HOUR_OF_TEN_CHANNELS = Size(channels=10, people=1_000, days=1 / 24, conversations=24.0)
+
+
+@cache
+def hour_with(policy: str) -> Counted:
+    return live_through(policy, HOUR_OF_TEN_CHANNELS, seed=1)
 
 
 def test_a_virtual_week_of_sleep_is_over_at_once_and_in_order() -> None:
@@ -63,9 +69,9 @@ def test_the_deviation_of_shares_is_that_of_the_agent_that_is_furthest_from_its_
     assert deviation({"a": 10}, {"a": 0.5, "b": 0.5}) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", USUAL)
 def test_an_hour_of_ten_channels_has_conversations_in_which_people_are_answered(policy: str) -> None:
-    hour = live_through(policy, HOUR_OF_TEN_CHANNELS, seed=1)
+    hour = hour_with(policy)
     assert hour.conversations.total() > 0
     assert hour.endings
     assert set(hour.posts) == {"chatgpt", "claude", "gemini", "grok"}
@@ -75,6 +81,19 @@ def test_an_hour_of_ten_channels_has_conversations_in_which_people_are_answered(
     assert len(hour.waits) > hour.left_waiting, "most people are answered while the conversation lasts"
     assert hour.called > 0
     assert all(rows(hour, HOUR_OF_TEN_CHANNELS.channels).values())
+
+
+def test_with_pulls_nobody_speaks_twice_in_a_row_and_people_are_taken_up_by_the_next_turn() -> None:
+    hour = hour_with("pull")
+    assert hour.in_a_row == 0
+    assert hour.taken_up_at_once >= 0.95
+    assert hour.posts_a_call > hour_with("rounds").posts_a_call
+
+
+def test_a_policy_in_which_people_name_the_speaker_waits_for_them() -> None:
+    hour = hour_with("moderated")
+    assert 0 < hour.posted < hour_with("rounds").posted
+    assert "nobody_named" in hour.endings
 
 
 def test_the_same_seed_lives_through_the_same_hour_and_another_one_through_another() -> None:
