@@ -7,6 +7,7 @@ list of endings is needed.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from agent_protocol.coordination.names import folded
@@ -54,8 +55,10 @@ def alike(one: str, other: str) -> bool:
 
 def in_common(words: Iterable[str], others: Iterable[str]) -> list[str]:
     """Those of `words` that are alike one of the others."""
-    known = list(others)
-    return [word for word in words if any(alike(word, other) for other in known)]
+    known = defaultdict[str, list[str]](list)  # by the beginning that words which are alike share
+    for other in others:
+        known[other[:SHORTEST_BEGINNING]].append(other)
+    return [word for word in words if any(alike(word, other) for other in known.get(word[:SHORTEST_BEGINNING], ()))]
 
 
 def _shared_beginning(one: str, other: str) -> int:
