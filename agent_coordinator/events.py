@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agent_coordinator.conversations.state import ConversationState, Missed, Tally
 from agent_protocol.coordination.endings import EndReason
 from agent_protocol.coordination.pulls import Pull
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.wire.messages import Result
 
 
@@ -124,5 +125,12 @@ class SpeakerChosen:
     pulls: tuple[Pull, ...]
 
 
-Event = ConversationStarted | ConversationResumed | SpeakerChosen | TurnTaken | TurnMissed | ConversationEnded
+@dataclass(frozen=True, slots=True)
+class RoomChanged:
+    """A room was opened, or is no longer as it was; it is stored so."""
+
+    room: Room
+
+
+Event = RoomChanged | ConversationStarted | ConversationResumed | SpeakerChosen | TurnTaken | TurnMissed | ConversationEnded
 Observer = Callable[[Event], None]

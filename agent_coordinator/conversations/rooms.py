@@ -11,9 +11,10 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from agent_coordinator.conversations.state import ConversationState, Missed, is_post, is_skip
-from agent_protocol.coordination.endings import EndReason
+from agent_protocol.coordination.endings import ENDINGS, EndReason
 from agent_protocol.coordination.rooms import FEWEST_MEMBERS, MOST_FAILURES, Room, RoomMember
 from agent_protocol.wire.messages import MAX_TOPIC, Result, RoomBrief
 
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 ROOM_TURN_SECONDS = 60.0
 END_REQUESTS_NEEDED = 2  # in a row, not counting skips
+RETRY_SECONDS = 5.0
 IDLE_ROUNDS = 2  # so many turns a member without a post, and the room closes
 
 FAILURES = frozenset(
@@ -82,6 +84,12 @@ def brief_for(room: Room, agent: str) -> RoomBrief:
 # turns
 
 
+def retry_pause(state: ConversationState) -> float:
+    """Seconds to wait before the next turn where the last one failed: an agent that starts again needs a moment."""
+    last = state.room and state.last_in_order and state.room.member(state.last_in_order)
+    return RETRY_SECONDS if last and last.failures else 0.0
+
+
 def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result | Missed) -> ConversationState:
     """The room's part of a turn that the conversation has recorded: its number, its cost, who leaves, the end."""
     if isinstance(outcome, str):
@@ -99,7 +107,7 @@ def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result
     if outcome.leaves:
         state = without_member(state, agent)
     reason = _end_by(outcome, room)
-    return state if reason is None else state.ended(reason)
+    return state if reason is None or room.status != "active" else state.ended(reason)
 
 
 def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, failed: bool) -> ConversationState:
@@ -118,6 +126,8 @@ def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, fa
 
 def ending(state: ConversationState, room: Room) -> EndReason | None:
     """Why the room ends before its next turn, None to continue."""
+    if room.status != "active":  # a person wanted it so during the last turn
+        return _known(room.why)
     if len(room.members) < FEWEST_MEMBERS:
         return "too_few_left"
     if room.turn_number >= room.turns:
@@ -127,9 +137,30 @@ def ending(state: ConversationState, room: Room) -> EndReason | None:
     return "most_skipped" if state.idle_turns >= IDLE_ROUNDS * len(room.members) else None
 
 
+def paused(state: ConversationState, because: EndReason) -> ConversationState:
+    """The room is paused or closed, by the reason, once the turn that is under way is over. That turn still counts."""
+    if state.room is None or state.room.status != "active":
+        return state
+    return replace(state, room=state.room.ended(because))
+
+
+def resumed(state: ConversationState, turns: int) -> ConversationState:
+    """The room is active, with that limit of turns, and all have a clean slate."""
+    if state.room is None:
+        return state
+    members = tuple(member.model_copy(update={"failures": 0}) for member in state.room.members)
+    room = _updated(state.room, status="active", why=None, turns=turns, members=members)
+    return replace(state, room=room, idle_turns=0, end_streak=0)
+
+
 def is_goodbye(text: str) -> bool:
     """Whether the text is a goodbye and nothing else, in any spelling."""
     return re.sub(r"[\W_]+", "", text.casefold()) == "goodbye"
+
+
+def _known(why: str | None) -> EndReason:
+    """The reason; one that another version wrote is a person's wish."""
+    return cast(EndReason, why) if why in ENDINGS else "paused"
 
 
 def _end_by(result: Result, room: Room) -> EndReason | None:
@@ -156,6 +187,13 @@ def without_member(state: ConversationState, agent: str) -> ConversationState:
     return replace(state, room=room, pending=pending, requested=None if state.requested == agent else state.requested)
 
 
+def without_strangers(state: ConversationState) -> ConversationState:
+    """A request for an agent that is no member, or no longer, is dropped."""
+    if state.room is None or state.requested is None or state.room.member(state.requested) is not None:
+        return state
+    return replace(state, requested=None)
+
+
 def with_member(state: ConversationState, member: RoomMember) -> ConversationState:
     """The member joins, as the last in the order."""
     if state.room is None or state.room.member(member.name) is not None:
@@ -168,16 +206,25 @@ def with_member(state: ConversationState, member: RoomMember) -> ConversationSta
 
 
 def slot_is_due(room: Room) -> bool:
-    """Whether as many posts as there are members came after the last slot."""
+    """Whether the thread is the audience's: as many posts as there are members came after the last slot."""
+    if room.slot_until is not None:
+        return True
     return room.audience_seconds > 0 and room.turn_number - room.slot_turn >= len(room.members)
 
 
-def with_slot(room: Room, now: float) -> Room:
-    return _updated(room, slot_until=now + room.audience_seconds)
+def with_slot(room: Room, until: float) -> Room:
+    return _updated(room, slot_until=until)
 
 
 def after_slot(room: Room) -> Room:
     return _updated(room, slot_until=None, slot_turn=room.turn_number)
+
+
+def speaking_next(state: ConversationState, agent: str | None) -> ConversationState:
+    """The agent speaks next, or the next one at once; a slot for the audience is over."""
+    if state.room is not None and state.room.slot_until is not None:
+        state = replace(state, room=after_slot(state.room))
+    return state if agent is None else replace(state, requested=agent)
 
 
 def _updated(room: Room, **changes: object) -> Room:

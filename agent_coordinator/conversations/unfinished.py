@@ -21,8 +21,10 @@ class Unfinished:
         self._sleep = sleep
 
     async def keep(self, state: ConversationState) -> bool:
-        """False, and not stored, where the channel is no longer held or another process leads."""
-        text = state.touched(self._clock()).to_json()
+        """False, and not stored, where the channel is no longer held or another process leads. Of a room's conversation
+        that has ended only the room is stored."""
+        over = state.room is not None and state.ended_because is not None
+        text = None if over else state.touched(self._clock()).to_json()
         record = (state.channel_id, state.conversation_id, text, self._leadership.epoch, state.room)
         if await until_back(lambda: self._conversations.keep(*record), self._sleep):
             return True
@@ -34,12 +36,20 @@ class Unfinished:
         place = (state.channel_id, state.conversation_id, self._leadership.epoch)
         await until_back(lambda: self._conversations.drop(*place), self._sleep)
 
+    async def of(self, channel_id: int) -> ConversationState | None:
+        """The channel's conversation that did not end; None for none, or one that cannot be read."""
+        text = await until_back(lambda: self._conversations.read(channel_id), self._sleep)
+        return None if text is None else self._read(text)
+
     async def all(self) -> list[ConversationState]:
         """All that did not end. One that cannot be read is logged, and expires by itself."""
-        states = []
-        for text in await until_back(self._conversations.kept, self._sleep):
-            try:
-                states.append(ConversationState.from_json(text))
-            except ValueError as error:
-                log.warning("a stored conversation cannot be resumed: %s", error)
-        return states
+        states = [self._read(text) for text in await until_back(self._conversations.kept, self._sleep)]
+        return [state for state in states if state is not None]
+
+    @staticmethod
+    def _read(text: str) -> ConversationState | None:
+        try:
+            return ConversationState.from_json(text)
+        except ValueError as error:
+            log.warning("a stored conversation cannot be resumed: %s", error)
+            return None

@@ -84,10 +84,15 @@ class ConversationStore:
         """Delete the conversation, unless another one is stored there, or another process has led since `epoch`."""
         await self._link.script(DROP, [keys.conversation_state(channel_id), _EPOCH], [conversation_id, epoch])
 
+    async def read(self, channel_id: int) -> str | None:
+        """The state of the channel's conversation; None for none."""
+        state = await self._link.call(lambda redis: redis.hget(keys.conversation_state(channel_id), "state"))
+        return None if state is None else str(state)
+
     async def running(self, channel_id: int) -> Running | None:
         """The channel's conversation, for people to read; None for none."""
-        state = await self._link.call(lambda redis: redis.hget(keys.conversation_state(channel_id), "state"))
-        return None if state is None else _running(str(state))
+        state = await self.read(channel_id)
+        return None if state is None else _running(state)
 
     async def running_in(self, channel_ids: Sequence[int]) -> dict[int, Running]:
         """The conversations of these channels, for people to read."""

@@ -191,6 +191,9 @@ class MemoryConversations:
         if not self.schedule.overtaken(epoch) and self.states.get(channel_id, ("",))[0] == conversation_id:
             del self.states[channel_id]
 
+    async def read(self, channel_id: int) -> str | None:
+        return self.states.get(channel_id, ("", None))[1]
+
     async def kept(self) -> list[str]:
         return [state for _, state in self.states.values()]
 
