@@ -2,6 +2,7 @@
 
 start       begin a conversation            next   let an agent speak next
 end         end a channel's conversation    move, skip, add   a scheduled time of today
+room-…      rooms/commands.py
 
 docs/protocol.md lists the outcomes.
 """
@@ -9,20 +10,20 @@ docs/protocol.md lists the outcomes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.events import ConversationStarted, Event
-from agent_coordinator.ports import Bus, Presence, Stops
+from agent_coordinator.ports import Bus, Presence, Start, Stops
+from agent_coordinator.rooms.commands import RoomCommands
+from agent_coordinator.rooms.keeping import Rooms
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_coordinator.schedule.scheduler import Scheduler
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, CommandOutcome
-
-Start = Callable[[Coroutine[Any, Any, None], str], object]
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Commands:
         bus: Bus,
         engine: Engine,
         scheduler: Scheduler,
+        rooms: Rooms,
         presence: Presence,
         *,
         fire: Fire,
@@ -59,6 +61,7 @@ class Commands:
             "move": self._move,
             "skip": self._skip,
             "add": self._add,
+            **RoomCommands(rooms, config.agents, presence, stops, self._report_soon).known,
         }
 
     async def execute(self, command: Command) -> None:

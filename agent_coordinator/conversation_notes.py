@@ -1,9 +1,15 @@
-"""Note conversations for the record: when they begin, when their starter names the topic, and when they end."""
+"""Note conversations for the record: when they begin, when their starter names the topic, and when they end; and rooms,
+after each change.
+
+A room's conversation has one id all its life: each pause notes its end, with the sums so far, which a later one
+replaces.
+"""
 
 from __future__ import annotations
 
-from agent_coordinator.events import ConversationEnded, ConversationStarted, Event, TurnTaken
-from agent_protocol.record.entries import ConversationNote
+from agent_coordinator.events import ConversationEnded, ConversationStarted, Event, RoomChanged, TurnTaken
+from agent_protocol.coordination.rooms import Room
+from agent_protocol.record.entries import ConversationNote, RoomNote
 from agent_protocol.record.writer import Notes
 
 
@@ -30,6 +36,8 @@ class ConversationNotes:
                     self._without_topic[note.id] = note
             case TurnTaken(conversation_id=running, result=result) if running in self._without_topic and result.topic:
                 self._record.note(self._without_topic.pop(running).model_copy(update={"topic": result.topic}))
+            case RoomChanged(room):
+                self._record.note(room_note(room))
             case ConversationEnded(report):
                 self._without_topic.pop(report.conversation_id, None)
                 note = ConversationNote(
@@ -47,3 +55,11 @@ class ConversationNotes:
                     cost_usd=report.cost_usd,
                 )
                 self._record.note(note)
+
+
+def room_note(room: Room) -> RoomNote:
+    return RoomNote(
+        members=room.names,
+        left=tuple(member.name for member in room.left),
+        **room.model_dump(include=set(RoomNote.model_fields) - {"members", "left"}),
+    )

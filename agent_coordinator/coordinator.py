@@ -23,6 +23,7 @@ from agent_coordinator.leadership import Leadership
 from agent_coordinator.policies.choosing import Policies
 from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.reactive import Reactive
+from agent_coordinator.rooms.keeping import Rooms
 from agent_coordinator.schedule.days import plan_date
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_coordinator.schedule.rotation import pick_channel
@@ -81,11 +82,13 @@ class Coordinator:
         self._rng = rng
         self._sleep = sleep
         self._tasks = BackgroundTasks()
+        self.rooms = Rooms(config, self.engine, ledger.rooms, start=self._tasks.start, sleep=sleep)
         self._commands = Commands(
             config,
             bus,
             self.engine,
             self.scheduler,
+            self.rooms,
             ledger.presence,
             fire=self.fire,
             start=self._tasks.start,
@@ -185,17 +188,14 @@ class Coordinator:
         # Only one acts, so a process that holds a channel now is dead; its hold would block the channel for minutes.
         await until_back(self._ledger.schedule.release_all_channels, self._sleep)
         left_over = await self.engine.unfinished.all()
+        rooms = await self.rooms.left_over(left_over)
         self._leadership.begin()  # not before: a conversation that `fire` begins now must not count as left over
         self._acting = True
         # Not before: a sender counts who hears it, and sends again to nobody.
         self._bus.subscribe(keys.COORDINATOR_COMMANDS, self._on_command)
         self._bus.subscribe(keys.COORDINATOR_ACTIVITY, self._on_activity)
         try:
-            for state in left_over:
-                if self._config.resumes:
-                    self._tasks.start(self._resume(state), "an interrupted conversation")
-                else:
-                    await self.engine.discard(state)
+            await self._continue([state for state in left_over if state.room is None], rooms)
             if self._fire_at_start:
                 self._fire_at_start = False
                 self._tasks.start(self._fire_when_two_are_online(), "the conversation at start")
@@ -205,6 +205,19 @@ class Coordinator:
             self._bus.unsubscribe(keys.COORDINATOR_COMMANDS)
             self._bus.unsubscribe(keys.COORDINATOR_ACTIVITY)
             await self._tasks.cancel()
+
+    async def _continue(self, left_over: list[ConversationState], rooms: list[ConversationState]) -> None:
+        """Continue conversations and rooms of an earlier leader, or end them without a further turn."""
+        for state in left_over:
+            if self._config.resumes:
+                self._tasks.start(self._resume(state), "an interrupted conversation")
+            else:
+                await self.engine.discard(state)
+        for state in rooms:
+            if self._config.resumes:
+                self._tasks.start(self.rooms.go_on(state), f"the room in thread {state.channel_id}")
+            else:
+                await self.rooms.close(state)
 
     async def _resume(self, state: ConversationState) -> None:
         try:

@@ -15,7 +15,8 @@ from agent_protocol.wire.messages import Result
 @dataclass(frozen=True, slots=True)
 class ConversationReport:
     """Totals of a conversation that ended. Times in unix seconds, money in US dollars; `per_agent` by agent name.
-    `opened_by`: the agent whose message is its first, "" where nobody opened it."""
+    `opened_by`: the agent whose message is its first, "" where nobody opened it. Messages, skips and cost of a room's
+    are those of its whole life, the others those since it was resumed."""
 
     conversation_id: str
     channel_id: int
@@ -43,15 +44,15 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
     """Raises ValueError for a conversation that has not ended."""
     if state.ended_because is None:
         raise ValueError(f"conversation {state.conversation_id} has not ended")
-    total = state.total
+    total, room = state.total, state.room
     return ConversationReport(
         conversation_id=state.conversation_id,
         channel_id=state.channel_id,
         theme=state.theme,
         topic=state.topic,
         rounds=state.round_number,
-        messages=total.messages,
-        skips=total.skips,
+        messages=room.turn_number if room else total.messages,
+        skips=room.skips if room else total.skips,
         timeouts=total.timeouts,
         absences=total.absences,
         reactions=total.reactions,
@@ -59,12 +60,12 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
         calls=total.calls,
         input_tokens=total.input_tokens,
         output_tokens=total.output_tokens,
-        cost_usd=total.cost_usd,
+        cost_usd=room.cost_usd if room else total.cost_usd,
         ended_because=state.ended_because,
         started_at=state.started_at,
         ended_at=ended_at,
         per_agent=dict(state.tallies),
-        opened_by=state.history[0].agent if state.history else "",
+        opened_by=(room and room.starter) or (state.history[0].agent if state.history else ""),
     )
 
 
@@ -132,5 +133,6 @@ class RoomChanged:
     room: Room
 
 
-Event = RoomChanged | ConversationStarted | ConversationResumed | SpeakerChosen | TurnTaken | TurnMissed | ConversationEnded
+Conversing = ConversationStarted | ConversationResumed | ConversationEnded
+Event = Conversing | SpeakerChosen | TurnTaken | TurnMissed | RoomChanged
 Observer = Callable[[Event], None]

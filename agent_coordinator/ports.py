@@ -6,8 +6,8 @@ Each call may raise `RedisAway` (agent_protocol/connection/link.py): `until_back
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 from agent_coordinator.config import REDIS_RETRY_SECONDS
 from agent_protocol.connection.link import RedisAway
@@ -16,6 +16,7 @@ from agent_protocol.coordination.rooms import Room, RoomStatus
 from agent_protocol.coordination.schedule import Slot
 from agent_protocol.wire.messages import Instruction, MentionNotice, Result, WireMessage
 
+Start = Callable[[Coroutine[Any, Any, None], str], object]  # runs a task of that name
 Clock = Callable[[], float]  # unix seconds
 Sleep = Callable[[float], Awaitable[object]]
 

@@ -1,9 +1,8 @@
-"""Runs conversations by any policy: ask, record, continue or end. Reaches agents only by name, over the bus.
+"""Begins, resumes, changes and ends conversations, by any policy. Reaches agents only by name, over the bus.
 
 A conversation holds its channel from the first turn to the last, so a channel has one at a time; those of different
-channels are independent calls of `converse`. All of it is in its ConversationState, which each turn replaces and which
-is stored before and after each turn, so that `resume` can continue what an earlier leader left. A person's stop
-(agent_protocol/moderation/stops.py) ends it at any moment. An owner may ask for an agent to speak next: whatever the
+channels are independent calls of `converse`, `run_room` and the like. running.py takes their steps. A person's stop
+(agent_protocol/moderation/stops.py) ends one at any moment. An owner may ask for an agent to speak next: whatever the
 policy wants, its turn comes after the one that is under way, and without a pause.
 """
 
@@ -15,13 +14,13 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, WAIT_STEP_SECONDS, CoordinatorConfig
+from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, CoordinatorConfig
 from agent_coordinator.conversations.asking import Asker
 from agent_coordinator.conversations.backoff import TimeoutWatch
-from agent_coordinator.conversations.staleness import judged
-from agent_coordinator.conversations.state import ConversationState, Heard, Missed
+from agent_coordinator.conversations.running import Change, Runner, Running, stopped
+from agent_coordinator.conversations.state import ConversationState, Heard
 from agent_coordinator.conversations.unfinished import Unfinished
 from agent_coordinator.events import (
     ConversationEnded,
@@ -30,40 +29,16 @@ from agent_coordinator.events import (
     ConversationStarted,
     Event,
     Observer,
-    SpeakerChosen,
-    TurnMissed,
-    TurnTaken,
     report_of,
 )
 from agent_coordinator.leadership import Leadership
-from agent_coordinator.policies.policy import Choice, PolicyBook, Wait
-from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, sleep_unless, until_back
-from agent_coordinator.schedule.holds import ChannelHolds
+from agent_coordinator.policies.policy import PolicyBook
+from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
+from agent_coordinator.schedule.holds import ChannelBusy, ChannelHolds
 from agent_coordinator.schedule.rotation import pick_starter
 from agent_protocol.moderation.stop_store import EVERYWHERE
-from agent_protocol.wire.messages import Result
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Running:
-    """A conversation's newest state, and the timeout that a stop triggers. `woken` ends the pause before a turn;
-    `storing` is held while the state is stored, so that an older one never replaces a newer one."""
-
-    state: ConversationState
-    scope: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
-    storing: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def become(self, state: ConversationState) -> ConversationState:
-        """Take the state that a step led to; what people asked for and wrote during the step stays."""
-        if state.ended_because is None:
-            state = replace(state, requested=self.state.requested)
-            for heard in self.state.heard:  # those that it has are no news to it
-                state = state.hearing(heard)
-        self.state = state
-        return state
 
 
 class Engine:
@@ -87,15 +62,22 @@ class Engine:
         self._leadership = leadership or Leadership(None, sleep)
         self.holds = ChannelHolds(ledger.schedule, _hold_seconds(config), sleep, self._leadership)
         self.unfinished = Unfinished(ledger.conversations, leadership=self._leadership, clock=clock, sleep=sleep)
-        self._stops = stops
-        self._running: dict[int, _Running] = {}  # by channel
-        self._config, self._policies = config, policies
-        self._schedule, self._backoffs = ledger.schedule, ledger.backoffs
+        self._config, self._policies, self._schedule = config, policies, ledger.schedule
+        self._clock, self._rng, self._sleep = clock, rng or random.Random(), sleep
         watch = TimeoutWatch(config.timeout_threshold)
-        self._asker = Asker(bus, watch, turn_seconds=config.turn_seconds, clock=clock, sleep=sleep)
-        self._clock = clock
-        self._rng = rng or random.Random()
-        self._sleep = sleep
+        self._runner = Runner(
+            policies,
+            Asker(bus, watch, turn_seconds=config.turn_seconds, clock=clock, sleep=sleep),
+            self.holds,
+            self.unfinished,
+            ledger.backoffs,
+            self._leadership,
+            stops,
+            notify=self._notify,
+            clock=clock,
+            rng=self._rng,
+            sleep=sleep,
+        )
 
     async def converse(
         self, channel_id: int, theme: str, *, starter: str | None = None, topic: str | None = None
@@ -113,8 +95,35 @@ class Engine:
             state = ConversationState(conversation_id, channel_id, theme, started_at=now, topic=topic, policy=policy)
             self._notify(ConversationStarted(conversation_id, channel_id, theme, starter, now, topic))
             opening = self._policies.of(state).opening(starter, self._rng)
-            state = await self._run(self._chosen(state, opening))
+            state = await self._run(self._runner.chosen(state, opening))
         return self._report(state)
+
+    async def run_room(self, state: ConversationState, began: Callable[[], object], *, changed: bool) -> None:
+        """Run a room's conversation until the room pauses or closes; `began` is called once it is stored. `changed`: as
+        a person's order made it, which observers do not know yet. Raises ChannelBusy."""
+        running = Running(state, noted=None if changed else state.room)
+        async with self.holds.hold(state.channel_id, state.conversation_id):
+            if not await self._runner.stored(running):
+                raise ChannelBusy(state.channel_id)
+            began()
+            running.state = self._opened(running.state)
+            state = await self._runner.run(running)
+        self._report(state)
+
+    async def write_room(self, state: ConversationState) -> None:
+        """Store a room in which nothing runs. Raises ChannelBusy."""
+        async with self.holds.hold(state.channel_id, state.conversation_id):
+            if not await self._runner.stored(Running(state)):
+                raise ChannelBusy(state.channel_id)
+
+    async def change(self, channel_id: int, change: Change) -> bool:
+        """Change the channel's conversation as a person wants it; False where none runs."""
+        running = self._runner.running.get(channel_id)
+        if running is None or running.state.ended_because is not None:
+            return False
+        running.change(change)
+        await self._runner.keep(running)
+        return True
 
     async def join(self, state: ConversationState) -> ConversationState:
         """Run a reactive round in a channel that the caller holds. Observers are notified of its turns only."""
@@ -132,18 +141,16 @@ class Engine:
     async def request_next(self, channel_id: int, agent: str) -> bool:
         """Let this agent speak next in the channel's conversation, instead of one requested before; False where none
         runs."""
-        running = self._running.get(channel_id)
+        running = self._runner.running.get(channel_id)
         if running is None or running.state.ended_because is not None:
             return False
-        running.state = replace(running.state, requested=agent)
-        running.woken.set()
-        await self._keep(running)
+        await self._turn_to(running, replace(running.state, requested=agent))
         return True
 
     async def heard(self, channel_id: int, heard: Heard) -> bool:
         """A person wrote in the channel: its conversation's next turn takes that up, without a pause; False where none
         runs whose policy hears people."""
-        running = self._running.get(channel_id)
+        running = self._runner.running.get(channel_id)
         if running is None or running.state.ended_because is not None or running.state.brief:
             return False
         state, policy = running.state.hearing(heard), self._policies.of(running.state)
@@ -153,10 +160,14 @@ class Engine:
             return True
         if policy.chooses_each_turn and not (state.asking or state.granted):
             state = replace(state, pending=())
+        await self._turn_to(running, state)
+        return True
+
+    async def _turn_to(self, running: Running, state: ConversationState) -> None:
+        """Take the state that a person's wish led to, and end the wait."""
         running.state = state
         running.woken.set()
-        await self._keep(running)
-        return True
+        await self._runner.keep(running)
 
     async def resume(self, state: ConversationState) -> ConversationReport | None:
         """Continue a conversation of an earlier leader at its round and speaker; end one that is too old.
@@ -180,135 +191,36 @@ class Engine:
             self._report(state.ended("too_old"))
 
     def stop(self, channel_id: int) -> None:
-        """End the channel's conversation now, since a person stopped it; with EVERYWHERE those of all channels."""
-        if channel_id == EVERYWHERE:
-            for each in tuple(self._running):
+        """End the channel's conversation now, since a person stopped it, and those of rooms below it; with EVERYWHERE
+        those of all channels."""
+        for each, running in tuple(self._runner.running.items()):
+            room = running.state.room
+            if channel_id in (EVERYWHERE, each) or (room is not None and room.channel_id == channel_id):
                 self.end(each)
-        else:
-            self.end(channel_id)
 
     def end(self, channel_id: int) -> bool:
-        """End the channel's conversation now; False where none runs."""
-        running = self._running.get(channel_id)
+        """End the channel's conversation now; False where none runs. A room pauses."""
+        running = self._runner.running.get(channel_id)
         if running is None or running.scope.expired():
             return False
-        running.scope.reschedule(asyncio.get_running_loop().time())
+        if running.state.room is not None:
+            running.change(stopped)
+        else:
+            running.scope.reschedule(asyncio.get_running_loop().time())
         return True
 
-    async def _give_turn(self, running: _Running, agent: str) -> ConversationState:
-        """Wait for the pause, ask the agent, record the outcome. Nobody is asked where a person wants something else
-        in the pause.
-
-        An agent in back-off is skipped, but a turn that was under way is asked for again: its result may exist.
-        """
-        state = running.state
-        if not state.asking and await until_back(lambda: self._backoffs.until(agent), self._sleep) is not None:
-            return self._recorded(state, agent, "absent")
-        if not (state.asking or state.granted) and not await self._paused(running, state):
-            return running.state
-        state = running.become(running.state.begin_turn(str(uuid.uuid4())))
-        if not await self._stored(running):
-            return state.ended("channel_taken")
-        state = running.become(self._recorded(state, agent, await self._asker.ask(state, agent)))
-        await self._keep(running)
-        return state
-
-    async def _paused(self, running: _Running, before: ConversationState) -> bool:
-        """Wait before the turn; False where a person wants something else meanwhile."""
-        pause = self._policies.of(before).pause(before, self._rng) + self._asker.pause
-        if pause and running.state is before:
-            running.woken.clear()
-            await sleep_unless(running.woken, pause, self._sleep)
-        return running.state is before
-
-    async def _wait_for_a_person(self, running: _Running, wait: Wait) -> ConversationState:
-        """Wait for a while, or until a person asks for an agent or writes. The end of the wait is stored."""
-        state = running.state
-        until = state.waits_until or self._clock() + wait.seconds
-        if self._clock() >= until:
-            return state.ended(wait.otherwise)
-        running.woken.clear()
-        running.become(replace(state, waits_until=until))
-        if not await self._stored(running):
-            return state.ended("channel_taken")
-        await sleep_unless(running.woken, min(until - self._clock(), WAIT_STEP_SECONDS), self._sleep)
-        return running.state
-
-    async def _keep(self, running: _Running) -> bool:
-        """Store the newest state; False where the channel is no longer held."""
-        async with running.storing:
-            return await self.unfinished.keep(running.state)
-
-    async def _stored(self, running: _Running) -> bool:
-        """Whether the turn may be asked for: the channel is held, and a next leader will find the turn. If Redis was
-        emptied in between, the channel is held again."""
-        state = running.state
-        while await self.holds.renew(state.channel_id, state.conversation_id):
-            if await self._keep(running):
-                await self._leadership.until_held()
-                return True
-        await self._leadership.until_held()  # without the lease it ends nothing: the conversation is the next leader's
-        return False
-
-    def _recorded(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
-        if not isinstance(outcome, str) and outcome.reason in ("benched", "muted"):
-            outcome = "absent"  # its provider or a person silences it for a while
-        place = (state.conversation_id, state.channel_id, state.round_number, agent)
-        if isinstance(outcome, str):
-            self._notify(TurnMissed(*place, outcome))
-            return judged(state, state.missed(agent, outcome))
-        self._notify(TurnTaken(*place, outcome))
-        state = judged(state, state.took_turn(agent, outcome))
-        # "budget" comes with the last turn that could be paid, or with none; an agent may know of a stop before us.
-        if outcome.reason == "budget":
-            return state.ended("budget")
-        return state.ended("stopped") if outcome.skipped and outcome.reason == "stopped" else state
-
     async def _run(self, state: ConversationState) -> ConversationState:
-        """Take steps until the conversation ends or a person ends it."""
-        running = _Running(state)
-        try:
-            async with running.scope:
-                self._running[state.channel_id] = running
-                if self._stops is not None and self._stops.holds(state.channel_id):
-                    running.state = state.ended("stopped")
-                while running.state.ended_because is None:
-                    running.become(await self._step(running))
-        except TimeoutError:
-            if not running.scope.expired():
-                raise
-            running.state = running.state.ended("stopped")
-        finally:
-            self._running.pop(state.channel_id, None)
-        await self.unfinished.drop(running.state)
-        return running.state
+        return await self._runner.run(Running(state))
 
-    async def _step(self, running: _Running) -> ConversationState:
-        """One turn, or the change to the next round. A reactive round has no next one, whatever the policy. A turn that
-        is under way, or that an owner asked for, is taken before anything may end."""
-        await self._leadership.until_held()
-        if not running.state.asking:
-            running.state = running.state.granting()
-        state = running.state
-        if state.asking or state.granted:
-            return await self._give_turn(running, state.pending[0])
-        if state.brief and not state.pending:
-            return state.ended("joined")
-        policy = self._policies.of(state)
-        if (reason := policy.ending(state, self._rng)) is not None:
-            return state.ended(reason)
-        if state.pending:
-            return await self._give_turn(running, state.pending[0])
-        choice = policy.choose(state, self._rng)
-        if isinstance(choice, Wait):
-            return await self._wait_for_a_person(running, choice)
-        return self._chosen(state, choice)
-
-    def _chosen(self, state: ConversationState, choice: Choice) -> ConversationState:
-        if choice.pulls:
-            place = (state.conversation_id, state.channel_id)
-            self._notify(SpeakerChosen(*place, self._clock(), choice.speakers[0], choice.because, choice.pulls))
-        return state.choosing(choice.speakers, choice.because, new_round=choice.new_round)
+    def _opened(self, state: ConversationState) -> ConversationState:
+        """A room's conversation that begins, with its first speakers, or that goes on. Observers are notified."""
+        place = (state.conversation_id, state.channel_id, state.theme)
+        if state.room is None or state.opened or state.round_number:
+            self._notify(ConversationResumed(*place, state.round_number))
+            return state
+        choice = self._policies.of(state).opening(state.room.names[0], self._rng)
+        self._notify(ConversationStarted(*place, choice.speakers[0], state.started_at, state.topic))
+        return self._runner.chosen(state, choice)
 
     def _report(self, state: ConversationState) -> ConversationReport:
         report = report_of(state, self._clock())

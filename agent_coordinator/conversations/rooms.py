@@ -63,6 +63,7 @@ def conversation_of(room: Room, theme: str) -> ConversationState:
         topic=room.topic[:MAX_TOPIC],
         round_number=room.rounds,
         last_speaker=room.last_speaker,
+        last_in_order=room.last_speaker,
         policy=room.policy,
         room=room,
     )
@@ -101,7 +102,7 @@ def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result
         cost_usd=room.cost_usd + (outcome.usage.cost_usd if outcome.usage else 0.0),
     )
     if is_post(outcome):
-        room = _updated(room, turn_number=room.turn_number + 1, last_speaker=agent)
+        room = _updated(room, turn_number=room.turn_number + 1, last_speaker=agent, starter=room.starter or agent)
     failed = outcome.skipped and outcome.reason in FAILURES
     state = _after(state, room, agent, posted=is_post(outcome), failed=failed)
     if outcome.leaves:
@@ -137,11 +138,14 @@ def ending(state: ConversationState, room: Room) -> EndReason | None:
     return "most_skipped" if state.idle_turns >= IDLE_ROUNDS * len(room.members) else None
 
 
+def ended(state: ConversationState, because: EndReason) -> ConversationState:
+    """The room is paused or closed, by the reason, whatever it was, once the turn that is under way is over."""
+    return state if state.room is None else replace(state, room=state.room.ended(because))
+
+
 def paused(state: ConversationState, because: EndReason) -> ConversationState:
-    """The room is paused or closed, by the reason, once the turn that is under way is over. That turn still counts."""
-    if state.room is None or state.room.status != "active":
-        return state
-    return replace(state, room=state.room.ended(because))
+    """An active room is paused, by the reason, once the turn that is under way is over."""
+    return ended(state, because) if state.room is not None and state.room.status == "active" else state
 
 
 def resumed(state: ConversationState, turns: int) -> ConversationState:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from agent_coordinator.config import WAIT_STEP_SECONDS
 from agent_coordinator.conversations import rooms
 from agent_coordinator.conversations.asking import Asker
+from agent_coordinator.conversations.staleness import judged
 from agent_coordinator.conversations.state import ConversationState, Missed
 from agent_coordinator.conversations.unfinished import Unfinished
 from agent_coordinator.events import Event, RoomChanged, SpeakerChosen, TurnMissed, TurnTaken
@@ -188,16 +189,17 @@ class Runner:
         if isinstance(outcome, str) or outcome.reason in ("benched", "muted"):
             missed: Missed = outcome if isinstance(outcome, str) else "absent"  # its provider or a person silences it
             self._notify(TurnMissed(*place, missed))
-            after = state.missed(agent, missed)
+            after = judged(state, state.missed(agent, missed))
         else:
             self._notify(TurnTaken(*place, outcome))
-            after = state.took_turn(agent, outcome)
+            after = judged(state, state.took_turn(agent, outcome))
         if after.room is not None:
             return rooms.after_turn(after, after.room, agent, outcome)
         # "budget" comes with the last turn that could be paid, or with none; an agent may know of a stop before us.
-        if isinstance(outcome, str) or (outcome.reason != "budget" and not outcome.skipped):
-            return after
-        return after.ended(outcome.reason) if outcome.reason in ("budget", "stopped") else after
+        if not isinstance(outcome, str) and outcome.reason == "budget":
+            return after.ended("budget")
+        heard_of_stop = not isinstance(outcome, str) and outcome.skipped and outcome.reason == "stopped"
+        return after.ended("stopped") if heard_of_stop else after
 
     # waits
 

@@ -21,9 +21,9 @@ class Unfinished:
         self._sleep = sleep
 
     async def keep(self, state: ConversationState) -> bool:
-        """False, and not stored, where the channel is no longer held or another process leads. Of a room's conversation
-        that has ended only the room is stored."""
-        over = state.room is not None and state.ended_because is not None
+        """False, and not stored, where the channel is no longer held or another process leads. Of a room in which
+        nothing runs only the room is stored."""
+        over = state.room is not None and state.room.status != "active" and state.asking is None
         text = None if over else state.touched(self._clock()).to_json()
         record = (state.channel_id, state.conversation_id, text, self._leadership.epoch, state.room)
         if await until_back(lambda: self._conversations.keep(*record), self._sleep):

@@ -10,7 +10,6 @@ ROOM_DONE: Mapping[str, str] = {
     "room_resumed": "The room {room} goes on.",
     "room_closed": "The room {room} is closed; a message that is being written may still appear.",
     "requested": "{agent} speaks next in {room}, after the turn that is under way.",
-    "turn_begins": "The next turn in {room} begins now.",
     "added_member": "{agent} takes part in {room} now.",
     "removed_member": "{agent} no longer takes part in {room}.",
 }

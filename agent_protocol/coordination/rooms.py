@@ -69,6 +69,7 @@ class Room(RoomValue):
     status: RoomStatus = "active"
     why: str | None = None
     turn_number: int = 0  # of the last turn that posted
+    starter: str | None = None  # whose post is the first
     last_speaker: str | None = None
     rounds: int = 0
     skips: int = 0

@@ -1,0 +1,363 @@
+"""Rooms as people open, pause, resume, change and close them, and what comes of each order."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import Any
+
+import pytest
+
+from agent_coordinator.coordinator import Coordinator
+from agent_protocol.coordination.room_outcomes import ROOM_DONE, ROOM_REFUSALS
+from agent_protocol.coordination.rooms import MOST_MEMBERS, Room, RoomMember
+from agent_protocol.record.entries import ConversationNote, RoomNote
+from agent_protocol.wire.messages import Command, CommandOutcome, Instruction, RoomOrder
+from tests.support.agent_scene import KeptNotes
+from tests.support.coordinator_doubles import (
+    CHANNEL,
+    Ids,
+    Luck,
+    MemoryBus,
+    MemoryLedger,
+    Time,
+    Voice,
+    config,
+    talker,
+    until,
+)
+from tests.support.doubles import MemoryStops
+
+THREAD = 5000
+NAMES = ("claude", "grok", "historian")
+
+
+def member(name: str) -> RoomMember:
+    return RoomMember(name=name, shown=name.title())
+
+
+def wanted(**changes: Any) -> Room:
+    fields = {"thread_id": THREAD, "channel_id": CHANNEL, "conversation_id": "c", "topic": "tea", "turns": 4}
+    return Room(**{**fields, "members": tuple(map(member, NAMES)), **changes})
+
+
+class Scene:
+    """A coordinator whose agents speak when the test lets them; all of a room's talk takes no time."""
+
+    def __init__(self, **voices: Voice) -> None:
+        ids = Ids()
+        plain = {name: talker(name, ids) for name in (*NAMES, "poet")}
+        self.bus, self.ledger, self.time = MemoryBus(**{**plain, **voices}), MemoryLedger(), Time()
+        self.stops, self.record, self._ids = MemoryStops(self.time.clock), KeptNotes(), count()
+        self._may_speak, self.free = asyncio.Semaphore(0), False
+        self.bus.voices = {name: self._held(voice) for name, voice in self.bus.voices.items()}
+        self._runs: list[asyncio.Task[None]] = []
+
+    def _held(self, voice: Voice) -> Voice:
+        async def hold(instruction: Instruction) -> Any:
+            if not self.free:
+                await self._may_speak.acquire()
+            outcome = voice(instruction)
+            return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+        return hold
+
+    async def __aenter__(self) -> Scene:
+        await self.lead()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.die()
+
+    async def lead(self) -> None:
+        self.coordinator = Coordinator(
+            config(schedule_min=0, schedule_max=0),
+            self.bus,
+            self.ledger,
+            clock=self.time.clock,
+            rng=Luck(),
+            sleep=self.time.sleep,
+            stops=self.stops,
+            record=self.record,
+        )
+        self._runs.append(asyncio.create_task(self.coordinator.run()))
+        await until(lambda: self.coordinator.acting)
+
+    async def die(self) -> None:
+        """As by SIGKILL: what is in Redis stays as it is."""
+        for run in self._runs:
+            run.cancel()
+        await asyncio.gather(*self._runs, return_exceptions=True)
+        self._runs.clear()
+        self.bus.handlers.clear()
+
+    async def give(self, command: str, *, agent: str | None = None, thread: int | None = THREAD, **order: Any) -> str:
+        number = f"{next(self._ids)}"
+        room = RoomOrder(**order) if order else None
+        self.bus.command(Command(command=command, command_id=number, channel_id=thread, agent_name=agent, room=room))
+        await until(lambda: self._outcome(number))
+        assert self._outcome(number) in {*ROOM_DONE, *ROOM_REFUSALS}, "there are words for it"
+        return self._outcome(number)
+
+    async def open(self, **changes: Any) -> str:
+        return await self.give("room-open", room=wanted(**changes).model_dump_json())
+
+    def _outcome(self, number: str) -> str:
+        told = [each for _, each in self.bus.published if isinstance(each, CommandOutcome)]
+        return next((each.outcome for each in told if each.command_id == number), "")
+
+    async def speak(self, turns: int = 1) -> None:
+        """So many more turns, and what follows from them is stored."""
+        asked = len(self.bus.asked)
+        for _ in range(turns):
+            self._may_speak.release()
+        await until(lambda: len(self.bus.asked) >= asked + turns or self.room.status != "active")
+
+    async def talk(self) -> None:
+        """Until the room pauses or closes."""
+        self.free = True
+        self._may_speak.release()
+        await until(lambda: self.room.status != "active" and THREAD not in self.coordinator.engine.holds.busy)
+        self.free = False
+
+    @property
+    def room(self) -> Room:
+        return self.ledger.rooms.kept[THREAD]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of the posts that were asked for, in order."""
+        return [asked.room.turn_number for _, asked in self.bus.asked if asked.room is not None]
+
+    def notes(self, kind: type[Any]) -> list[Any]:
+        return [note for note in self.record if isinstance(note, kind)]
+
+
+@pytest.fixture
+async def scene():
+    async with Scene() as running:
+        yield running
+
+
+async def test_a_room_speaks_in_its_order_to_its_limit_and_closes(scene: Scene) -> None:
+    assert await scene.open() == "opened"
+    await scene.talk()
+    assert scene.bus.speakers() == ["claude", "grok", "historian", "claude"]
+    assert scene.numbers == [1, 2, 3, 4]
+    assert (scene.room.status, scene.room.why, scene.room.turn_number) == ("closed", "turn_limit", 4)
+    assert [asked.room.closing for _, asked in scene.bus.asked] == [False, False, False, True]
+    assert scene.ledger.conversations.states == {}
+    assert scene.ledger.schedule.holders == {}
+
+
+async def test_the_hour_does_not_matter_and_the_thread_need_not_be_a_channel_of_the_coordinator(scene: Scene) -> None:
+    scene.time.now += 12 * 3600  # midnight
+    assert await scene.open() == "opened"
+
+
+async def test_a_turn_has_a_minute(scene: Scene) -> None:
+    await scene.open()
+    await until(lambda: scene.bus.asked)
+    assert scene.bus.asked[0][1].deadline == scene.time.now + 60
+
+
+async def test_the_same_order_twice_opens_one_room(scene: Scene) -> None:
+    outcomes = await asyncio.gather(scene.open(), scene.open())
+    assert [*outcomes, await scene.open(topic="coffee")] == ["opened"] * 3
+    await scene.talk()
+    assert scene.numbers == [1, 2, 3, 4]
+    assert scene.room.topic == "tea"
+
+
+async def test_an_opener_does_not_say_how_the_room_stands(scene: Scene) -> None:
+    await scene.open(status="closed", turn_number=7, left=(member("poet"),), turns=9_999)
+    assert (scene.room.status, scene.room.turn_number, scene.room.left, scene.room.turns) == ("active", 0, (), 200)
+
+
+@pytest.mark.parametrize(
+    ("order", "outcome"),
+    [
+        ({"room": "no JSON"}, "incomplete"),
+        ({}, "incomplete"),
+        ({"room": wanted(conversation_id="").model_dump_json()}, "incomplete"),
+        ({"room": wanted(thread_id=1).model_dump_json()}, "incomplete"),
+        ({"room": wanted(members=(member("grok"),)).model_dump_json()}, "too_few_members"),
+        ({"room": wanted(members=[member(str(n)) for n in range(MOST_MEMBERS + 1)]).model_dump_json()}, "full"),
+    ],
+)
+async def test_what_cannot_be_a_room_is_refused(scene: Scene, order: dict[str, str], outcome: str) -> None:
+    assert await scene.give("room-open", **order) == outcome
+    assert scene.ledger.rooms.kept == {}
+
+
+@pytest.mark.parametrize(("stopped", "outcome"), [(THREAD, "stopped"), (CHANNEL, "stopped"), (0, "paused")])
+async def test_a_stop_of_the_thread_its_channel_or_all_bots_is_obeyed(scene: Scene, stopped: int, outcome: str) -> None:
+    await scene.stops.stop(stopped, "m1")
+    assert await scene.open() == outcome
+    await scene.stops.lift(stopped)
+    assert await scene.open() == "opened"
+    await scene.stops.stop(stopped, "m2")
+    await scene.speak()
+    await until(lambda: scene.room.status == "paused" and not scene.coordinator.engine.holds.busy)
+    assert scene.room.why == "stopped"
+    assert await scene.give("room-resume") == outcome
+    await scene.stops.lift(stopped)
+    assert scene.room.status == "paused", "a resume of the channel is none of the room"
+    assert await scene.give("room-resume") == "room_resumed"
+
+
+async def test_a_pause_waits_for_the_turn_under_way_which_still_counts(scene: Scene) -> None:
+    await scene.open()
+    await scene.speak(1)
+    assert await scene.give("room-pause", reason="asked") == "room_paused"
+    assert (scene.room.status, scene.room.turn_number) == ("paused", 1), "an agent that has not begun drops its turn"
+    await scene.speak(1)
+    await until(lambda: not scene.coordinator.engine.holds.busy)
+    assert (scene.room.status, scene.room.why, scene.room.turn_number) == ("paused", "paused", 2)
+    assert await scene.give("room-pause", reason="asked") == "not_active"
+    assert await scene.give("room-resume") == "room_resumed"
+    await scene.talk()
+    assert scene.numbers == [1, 2, 3, 4]
+    assert scene.bus.speakers() == ["claude", "grok", "historian", "claude"], "it goes on in its order"
+
+
+async def test_a_room_that_is_resumed_before_its_last_turn_is_over_just_goes_on(scene: Scene) -> None:
+    await scene.open()
+    await until(lambda: scene.bus.asked)
+    await scene.give("room-pause")
+    assert await scene.give("room-resume", turns=1) == "room_resumed"
+    await scene.talk()
+    assert scene.numbers == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [("asked", "paused"), ("archived", "archived"), ("locked", "locked"), ("no_access", "no_access"), ("?", "paused")],
+)
+async def test_a_pause_has_its_cause(scene: Scene, reason: str, why: str) -> None:
+    await scene.open()
+    assert await scene.give("room-pause", reason=reason) == "room_paused"
+    assert (scene.room.status, scene.room.why) == ("paused", why)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_room_whose_thread_is_gone_is_never_resumed(scene: Scene, closed: bool) -> None:
+    await scene.open()
+    if closed:
+        await scene.talk()
+    assert await scene.give("room-pause", reason="deleted") == "room_paused"
+    await scene.talk()
+    assert (scene.room.status, scene.room.why) == ("paused", "deleted")
+    assert await scene.give("room-resume", turns=5) == "no_room"
+
+
+@pytest.mark.parametrize(("more", "limit"), [(None, 24), (3, 7), (9_999, 204)])
+async def test_a_closed_room_is_resumed_with_more_turns(scene: Scene, more: int | None, limit: int) -> None:
+    await scene.open()
+    await scene.talk()
+    assert await scene.give("room-resume", turns=more) == "room_resumed"
+    assert (scene.room.status, scene.room.why, scene.room.turns) == ("active", None, limit)
+    await scene.speak(2)
+    assert scene.numbers[:6] == [1, 2, 3, 4, 5, 6]
+    assert not scene.bus.asked[4][1].is_conversation_starter
+
+
+async def test_a_room_with_one_member_is_not_resumed_before_another_joins(scene: Scene) -> None:
+    await scene.open(members=(member("claude"), member("grok")))
+    assert await scene.give("room-remove", agent="grok") == "removed_member"
+    await scene.talk()
+    assert scene.room.why == "too_few_left"
+    assert await scene.give("room-resume") == "too_few_members"
+    assert await scene.give("room-add", member=member("poet").model_dump_json()) == "added_member"
+    assert await scene.give("room-resume") == "room_resumed"
+    await scene.talk()
+    assert scene.bus.speakers() == ["claude", "poet", "claude", "poet"]
+
+
+async def test_a_room_is_closed_by_a_person(scene: Scene) -> None:
+    await scene.open()
+    assert await scene.give("room-close") == "room_closed"
+    await scene.talk()
+    assert (scene.room.status, scene.room.why, scene.room.turn_number) == ("closed", "closed", 1)
+    assert await scene.give("room-close") == "not_active"
+    await scene.give("room-resume")
+    await scene.give("room-pause")
+    await scene.talk()
+    assert await scene.give("room-close") == "room_closed"
+    assert scene.room.status == "closed"
+
+
+async def test_members_join_and_leave_while_the_room_speaks(scene: Scene) -> None:
+    await scene.open(turns=6)
+    assert await scene.give("room-add", member=member("poet").model_dump_json()) == "added_member"
+    assert await scene.give("room-remove", agent="grok") == "removed_member"
+    await scene.talk()
+    assert scene.bus.speakers() == ["claude", "historian", "poet", "claude", "historian", "poet"]
+    assert [each.name for each in scene.room.left] == ["grok"]
+
+
+@pytest.mark.parametrize(
+    ("command", "fields", "outcome"),
+    [
+        ("room-add", {"member": member("grok").model_dump_json()}, "already_member"),
+        ("room-add", {"member": "{}"}, "incomplete"),
+        ("room-add", {}, "incomplete"),
+        ("room-remove", {"agent": "poet"}, "no_member"),
+        ("room-remove", {}, "incomplete"),
+        ("room-next", {"agent": "poet"}, "no_member"),
+        *[(f"room-{name}", {"thread": 1}, "no_room") for name in ("pause", "resume", "next", "close", "add", "remove")],
+        ("room-pause", {"thread": None}, "no_room"),
+    ],
+)
+async def test_an_order_that_cannot_be_carried_out_says_why(
+    scene: Scene, command: str, fields: dict[str, Any], outcome: str
+) -> None:
+    await scene.open()
+    before = scene.room
+    assert await scene.give(command, **fields) == outcome
+    assert scene.room == before
+
+
+async def test_a_full_room_takes_nobody(scene: Scene) -> None:
+    await scene.open(members=[member(str(number)) for number in range(MOST_MEMBERS)])
+    assert await scene.give("room-add", member=member("poet").model_dump_json()) == "full"
+
+
+async def test_a_person_says_who_speaks_next(scene: Scene) -> None:
+    await scene.open(turns=3)
+    assert await scene.give("room-next", agent="historian") == "requested"
+    await scene.talk()
+    assert scene.bus.speakers() == ["claude", "historian", "grok"]
+    assert scene.bus.asked[1][1].requested
+    assert await scene.give("room-next", agent="historian") == "not_active"
+
+
+async def test_a_bot_that_is_offline_does_not_speak_next_but_a_persona_has_no_heartbeat(scene: Scene) -> None:
+    await scene.open()
+    scene.ledger.presence.arriving.clear()
+    assert await scene.give("room-next", agent="grok") == "offline"
+    assert await scene.give("room-next", agent="historian") == "requested"
+
+
+async def test_a_request_for_a_member_that_leaves_is_dropped(scene: Scene) -> None:
+    await scene.open(turns=3)
+    await scene.give("room-next", agent="historian")
+    await scene.give("room-remove", agent="historian")
+    await scene.talk()
+    assert scene.bus.speakers() == ["claude", "grok", "claude"]
+
+
+async def test_the_record_has_each_change_and_one_conversation_for_the_rooms_whole_life(scene: Scene) -> None:
+    await scene.open()
+    await scene.speak(2)
+    await scene.give("room-pause")
+    await scene.talk()
+    await scene.give("room-resume")
+    await scene.talk()
+    rooms, talks = scene.notes(RoomNote), scene.notes(ConversationNote)
+    assert [note.turn_number for note in rooms if note.status == "active"] == [0, 1, 2, 3, 4]
+    assert [(note.status, note.why) for note in rooms if note.status != "active"][-1] == ("closed", "turn_limit")
+    assert rooms[0].members == NAMES
+    assert {note.id for note in talks} == {"c"}
+    assert [(note.ended_because, note.messages) for note in talks] == [(None, 0), ("paused", 3), ("turn_limit", 4)]
+    assert (talks[-1].starter, talks[-1].topic) == ("claude", "tea")
