@@ -60,7 +60,7 @@ class RoomThreads:
                 return there
             message = await self._gate.send(channel, text, nonce=nonce(f"room {request}", 0))
         except REQUEST_ERRORS as error:
-            raise _cannot(channel_id, "message of a room", error) from error
+            raise cannot(channel_id, "message of a room", error) from error
         return message.id
 
     async def _posted(self, channel: discord.TextChannel, text: str, request: int) -> int | None:
@@ -76,7 +76,7 @@ class RoomThreads:
             await self._gate.start_thread(channel, message_id, name, minutes)
         except REQUEST_ERRORS as error:
             if not (isinstance(error, discord.HTTPException) and error.code == THREAD_EXISTS):
-                raise _cannot(channel_id, "thread of a room", error) from error
+                raise cannot(channel_id, "thread of a room", error) from error
 
     async def revise(self, channel_id: int, message_id: int, text: str) -> None:
         """Change the message above the thread."""
@@ -84,7 +84,7 @@ class RoomThreads:
         try:
             await self._gate.edit_by_id(message, text)
         except REQUEST_ERRORS as error:
-            raise _cannot(channel_id, "message of a room", error) from error
+            raise cannot(channel_id, "message of a room", error) from error
 
     def _channel(self, channel_id: int) -> discord.TextChannel:
         channel = self._bot.get_channel(channel_id)
@@ -93,7 +93,7 @@ class RoomThreads:
         return channel
 
 
-def _cannot(channel_id: int, what: str, error: Exception) -> CannotPost:
+def cannot(channel_id: int, what: str, error: Exception) -> CannotPost:
     if isinstance(error, Silenced):
         return CannotPost("not_ours")
     log.warning("channel %d: %s failed: %s", channel_id, what, kind(error))

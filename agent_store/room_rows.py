@@ -29,8 +29,17 @@ OLD_ROOM_MESSAGES = (
     "DELETE FROM room_messages WHERE thread_id = ?1 AND message_id <= (SELECT message_id FROM room_messages"
     f" WHERE thread_id = ?1 ORDER BY message_id DESC LIMIT 1 OFFSET {MOST_MESSAGES})"
 )
-CONTEST = insert("contests", "id, kind, at, channel_id, question, asked_by")
-CONTENDER = insert("contenders", "contest_id, agent, model, votes")
+# A room that is resumed is voted on again: its contest has the votes at its last end.
+CONTEST = insert(
+    "contests",
+    "id, kind, at, channel_id, question, asked_by",
+    "(id) DO UPDATE SET at = excluded.at WHERE excluded.at > contests.at",
+)
+OLD_CONTENDERS = "DELETE FROM contenders WHERE contest_id = ? AND ? >= (SELECT at FROM contests WHERE id = contest_id)"
+CONTENDER = (
+    "INSERT INTO contenders (contest_id, agent, model, votes)"
+    " SELECT ?1, ?2, ?3, ?4 WHERE ?5 = (SELECT at FROM contests WHERE id = ?1) ON CONFLICT DO NOTHING"
+)
 
 
 def room_statements(note: RoomNote) -> list[Statement]:
@@ -49,8 +58,9 @@ def room_words_statements(words: RoomWords) -> list[Statement]:
 
 
 def contest_statements(note: ContestNote) -> list[Statement]:
-    rows = [(note.id, each.agent, each.model, each.votes) for each in note.contenders]
+    rows = [(note.id, each.agent, each.model, each.votes, note.at) for each in note.contenders]
     return [
         (CONTEST, [(note.id, note.kind, note.at, note.channel_id, note.question, note.asked_by)]),
+        (OLD_CONTENDERS, [(note.id, note.at)]),
         (CONTENDER, rows),
     ]

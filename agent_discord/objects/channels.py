@@ -58,7 +58,7 @@ def refusal_in(channel: Channel) -> str | None:
     """Why the bot may not write there; None when it may."""
     permissions, is_thread = permissions_in(channel), isinstance(channel, discord.Thread)
     may_send = permissions.send_messages_in_threads if is_thread else permissions.send_messages
-    locked = isinstance(channel, discord.Thread) and channel.locked
+    locked = isinstance(channel, discord.Thread) and channel.locked and not permissions.manage_threads
     return None if permissions.view_channel and may_send and not locked else "not_permitted"
 
 

@@ -182,6 +182,18 @@ class Gate:
                 auto_archive_duration=minutes,  # type: ignore[arg-type]
             )
 
+    async def lock_thread(self, thread: discord.Thread, *, locked: bool) -> None:
+        """Locks a thread, in which only those who manage threads may write then, or unlocks it."""
+        await self._enter()
+        with answer_read():
+            await thread.edit(locked=locked)
+
+    async def archive_thread(self, thread: discord.Thread, *, archived: bool) -> None:
+        """Archives a thread, or brings it back."""
+        await self._enter()
+        with answer_read():
+            await thread.edit(archived=archived)
+
     # -- interactions -------------------------------------------------------------------------------------------------
 
     async def defer(self, interaction: discord.Interaction) -> None:

@@ -1,7 +1,7 @@
 """Marks of what was done in a room's thread: a hash for each room, kept for 90 days after its last change.
 
 Only the process that acts for the personas writes them (agent_cogs/rooms/steward.py). `locked` is written before the
-thread is locked or unlocked, so a lock of ours is never mistaken for a moderator's.
+thread is locked, so a lock of ours is never mistaken for a moderator's.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ log = logging.getLogger(__name__)
 
 class Marks(BaseModel):
     """`standing`: the room's standing that was said, such as "paused stopped". `slot`: the audience's slot that was
-    announced, by its end (unix seconds). `locked`: we have locked the thread. `unlockable`: it was said that we may not
-    lock it. `archived`: we have archived it."""
+    announced, by its end (unix seconds). `locked`: the thread's lock is ours; `lock_done`: the thread is locked, not
+    only about to be. `unlockable`: it was said that we may not lock it. `archived`: we have archived it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     standing: str = ""
     slot: float = 0.0
     locked: bool = False
+    lock_done: bool = False
     unlockable: bool = False
     archived: bool = False
 
