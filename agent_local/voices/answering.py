@@ -23,6 +23,9 @@ MAX_TASK = 100  # characters of an instruction
 
 _ON_A_SUBJECT: frozenset[Kind] = frozenset({"about", "opinion"})
 _ON_A_TOPIC: frozenset[Kind] = _ON_A_SUBJECT | {"unknown", "reflect", "heard"}
+_SET_PIECES: frozenset[Kind] = frozenset(
+    {"crisis", "sad", "sum", "draw", "joke", "choice", "thanks", "bye", "language", "who", "help", "how", "greet"}
+)
 _LED: frozenset[Kind] = frozenset({"reflect", "heard"})  # the other kinds' lines turn to the person by themselves
 
 
@@ -39,7 +42,7 @@ class Answers:
     def to_asker(self, scene: Scene) -> Words:
         """Answer the person that called."""
         asked = self._understood(scene, scene.asked, scene.asked_files)
-        return self._noted(self._reply(scene, asked, scene.asker), scene.asker)
+        return self.noted(self._reply(scene, asked, scene.asker), scene.asker)
 
     def to_human(self, scene: Scene) -> Words:
         """Answer the person that wrote into the conversation."""
@@ -49,7 +52,11 @@ class Answers:
         if said.kind in _LED and not theme_lines(scene.theme).own_tone:
             lead = self._said.pick(self._persona["human"]).format_map(scene.fields)
             words = Words(f"{lead} {words.text.replace(f', {human}', '', 1)}")  # the lead has named them
-        return self._noted(words, human)
+        return self.noted(words, human)
+
+    def is_set_piece(self, text: str) -> bool:
+        """Whether a message is one that a script answers best in its own way: a greeting, a sum, a person in need."""
+        return understand(text).kind in _SET_PIECES
 
     def joining(self, scene: Scene) -> Words | None:
         """Add to another agent's answer where that is more than a second excuse."""
@@ -69,7 +76,7 @@ class Answers:
             return None
         subject = phrase(first_sentence(plain(scene.task)), MAX_TASK)
         line = self._pick("news" if scene.news else "task", subject)
-        return self._noted(Words(capital(line.format_map(scene.fields | {"x": subject}))), "")
+        return self.noted(Words(capital(line.format_map(scene.fields | {"x": subject}))), "")
 
     def _understood(self, scene: Scene, text: str, files: bool) -> Utterance:
         said = understand(text, (scene.me, *scene.others, "bots"), files=files)
@@ -103,7 +110,8 @@ class Answers:
         fitting = [line for line in lines if ("{x}" in line or "{pick}" in line) == bool(x)]
         return self._said.pick(fitting or lines)
 
-    def _noted(self, words: Words, asker: str) -> Words:
+    def noted(self, words: Words, asker: str) -> Words:
+        """Words to a person, with the note where it is due."""
         due = self._answered[asker] % NOTE_EVERY == 0
         self._answered[asker] += 1
         return Words(words.text + self._note, words.topic, words.picture) if due else words

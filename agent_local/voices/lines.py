@@ -1,9 +1,10 @@
 """The lines that voices speak from, read from the text files under lines/.
 
-A persona file has sections, `[lead]` and one line each below. A theme file has topics, `== silence`, with `open:` lines
-that any agent may start with and lines of each agent, `claude: …`. Its `== any` holds lines that fit every topic, and
-`claude lead: …`, `claude end: …`, `claude ask: …` or `claude emoji: …` where the personas' own would not fit (a story,
-a kind word). The fields in lines, such as {last}, are explained in composing.py.
+A persona file, or that of a debater (debating.py), has sections, `[lead]` and one line each below. A theme file has
+topics, `== silence`, with `open:` lines that any agent may start with and lines of each agent, `claude: …`. Its
+`== any` holds lines that fit every topic, and `claude lead: …`, `claude end: …`, `claude ask: …` or `claude emoji: …`
+where the personas' own would not fit (a story, a kind word). The fields in lines, such as {last}, are explained in
+composing.py and debating.py.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ Lines = Mapping[str, tuple[str, ...]]
 
 FOLDER = Path(__file__).parent / "lines"
 PERSONAS = ("chatgpt", "claude", "gemini", "grok")
+DEBATERS, GUEST = "debaters", "guest"
 ANY = "any"
 TELLING = 4  # letters of a word that tells a subject
 _COMMON = words_of(
@@ -66,9 +68,25 @@ def persona_key(agent: str) -> str:
 @cache
 def persona(agent: str) -> Lines:
     """The sections of an agent's persona file."""
+    return _sections(FOLDER / "personas" / f"{persona_key(agent)}.txt")
+
+
+@cache
+def debater(agent: str) -> Lines:
+    """The sections of the lines with which a persona without an account debates; GUEST's for one that has none."""
+    return _sections(FOLDER / DEBATERS / f"{agent if agent in debaters() else GUEST}.txt")
+
+
+@cache
+def debaters() -> frozenset[str]:
+    """The personas that have lines of their own to debate with."""
+    return frozenset(path.stem for path in (FOLDER / DEBATERS).glob("*.txt")) - {GUEST}
+
+
+def _sections(path: Path) -> Lines:
     sections: dict[str, list[str]] = {}
     current: list[str] = []
-    for line in _content(FOLDER / "personas" / f"{persona_key(agent)}.txt"):
+    for line in _content(path):
         if line.startswith("[") and line.endswith("]"):
             current = sections.setdefault(line[1:-1], [])
         else:

@@ -12,6 +12,41 @@ MAX_TOPIC = 60  # characters
 
 
 @dataclass(frozen=True, slots=True)
+class RoomScene:
+    """A turn in a room: the number of the post to make, and the limit. `members` in speaking order; `closing`: the room
+    ends after this turn; `angle`: what to bring in, because the talk repeats itself; `take_up`: what a person said."""
+
+    topic: str
+    turn: int
+    turns: int
+    members: tuple[str, ...]
+    names_next: bool
+    closing: bool
+    angle: str
+    take_up: str
+    taken_up_by: str
+
+    @classmethod
+    def of(cls, labels: Mapping[str, str]) -> RoomScene:
+        return cls(
+            topic=labels.get("topic", ""),
+            turn=_whole(labels.get("room", ""), 1),
+            turns=_whole(labels.get("room_turns", ""), 0),
+            members=_names(labels.get("members", "")),
+            names_next=bool(labels.get("names_next")),
+            closing=bool(labels.get("closing")),
+            angle=labels.get("angle", ""),
+            take_up=labels.get("take_up", ""),
+            taken_up_by=clean_name(labels.get("take_up_by") or labels.get("human_name") or "friend"),
+        )
+
+    @property
+    def left(self) -> int:
+        """Turns after this one; many where there is no limit."""
+        return self.turns - self.turn if self.turns else 1_000
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """`last`: the previous speaker, None for nobody or the voice itself. `aside`: a person has just spoken or was just
     answered, so the last message is no part of the bots' conversation. `human` wrote into it and waits for an answer,
@@ -37,6 +72,7 @@ class Scene:
     task: str
     news: bool
     unheard: bool
+    room: RoomScene | None = None
 
     @classmethod
     def of(cls, labels: Mapping[str, str], *, me: str) -> Scene:
@@ -50,11 +86,11 @@ class Scene:
         message_id = said("last_message_id")
         return cls(
             me=me,
-            others=tuple(clean_name(name) for name in said("others").split(",") if name.strip()),
+            others=_names(said("others")),
             theme=said("theme"),
             trigger=said("trigger") or "mention",
             topic=phrase(plain(said("topic")), MAX_TOPIC),
-            round=int(said("round")) if said("round").isdecimal() else 1,
+            round=_whole(said("round"), 1),
             asked=said("asked"),
             asked_files=bool(said("asked_files")),
             asker=clean_name(said("asker")) if said("asker") else "friend",
@@ -68,6 +104,7 @@ class Scene:
             task=said("task"),
             news=bool(said("task_from_outside")),
             unheard=bool(said("task_unheard")),
+            room=RoomScene.of(labels) if said("room") else None,
         )
 
     @property
@@ -94,3 +131,11 @@ class Words:
     text: str
     topic: str | None = None
     picture: str | None = None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(clean_name(name) for name in text.split(",") if name.strip())
+
+
+def _whole(text: str, default: int) -> int:
+    return int(text) if text.strip().isdecimal() else default

@@ -21,9 +21,12 @@ from typing import TYPE_CHECKING
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agent_llm.usage_estimate import tokens_of
 from agent_local.voices.composing import Composer, caption_picture
+from agent_local.voices.debating import END, Debater
 from agent_local.voices.drawing import draw_png
-from agent_local.voices.memory import SaidLines
-from agent_local.voices.scene import Scene, Words
+from agent_local.voices.lines import PERSONAS
+from agent_local.voices.memory import SaidInRooms, SaidLines
+from agent_local.voices.scene import RoomScene, Scene, Words
+from agent_local.voices.topics import read_topic
 from agent_themes import theme_named
 
 if TYPE_CHECKING:
@@ -50,9 +53,14 @@ class _Decision:
     react_to_message_id: str | None = None
     end_conversation: bool = False
     topic: str | None = None
+    leave: bool = False
+    next_speaker: str | None = None
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        """The fields of rooms are left out where they say nothing."""
+        fields = asdict(self)
+        in_rooms = {name: fields.pop(name) for name in ("leave", "next_speaker")}
+        return json.dumps(fields | {name: said for name, said in in_rooms.items() if said}, ensure_ascii=False)
 
 
 class ScriptedVoice:
@@ -72,14 +80,17 @@ class ScriptedVoice:
         remedy: str = "",
         marks: str = "",
         answered: Mapping[str, int] | None = None,
+        rooms: SaidInRooms | None = None,
     ) -> None:
-        """`marks` and `answered`: the lines that it has said, and the number of its answers by the name of who asked,
-        both as its label `voice` has them."""
+        """`rooms` is shared with the other voices. `marks` and `answered`: the lines that it has said, and the number
+        of its answers by the name of who asked, both as its label `voice` has them."""
         self._agent, self._seeds, self._delay = agent, rng, delay
         self.can_draw = can_draw
         self.free = True
         self._rng = random.Random()  # seeded for each answer
-        self._said, self._remedy = SaidLines(self._rng, marks), remedy
+        self._marks, self._remedy = marks, remedy
+        self._said = SaidLines(self._rng, marks)
+        self._rooms = SaidInRooms() if rooms is None else rooms
         self._composer = Composer(agent, self._rng, self._said)
         self._answered = Counter(answered or {})
 
@@ -110,8 +121,12 @@ class ScriptedVoice:
     def _state(self, scene: Scene) -> str:
         """Draw a seed and return the label of the next answer; it names no person whom the scene does not name."""
         answered = {name: self._answered[name] for name in (scene.asker, scene.human or "", "")}
-        state = {"seed": self._seeds.getrandbits(_SEED_BITS), "said": self._said.marks, "remedy": self._remedy}
+        said = self._said if scene.room is None else self._said_in(scene.room)
+        state = {"seed": self._seeds.getrandbits(_SEED_BITS), "said": said.marks, "remedy": self._remedy}
         return json.dumps(state | {"answered": {name: times for name, times in answered.items() if times}})
+
+    def _said_in(self, room: RoomScene) -> SaidLines:
+        return SaidLines(self._rng, self._marks, self._rooms.of(room.topic))
 
     def _as_recorded(self, state: str) -> ScriptedVoice:
         """A voice as it was before an answer."""
@@ -138,6 +153,8 @@ class ScriptedVoice:
             await asyncio.sleep(min(self._delay(), seconds))
 
     def _decide(self, scene: Scene) -> _Decision:
+        if scene.room is not None:
+            return self._in_room(scene, scene.room)
         match scene.trigger:
             case "starter":
                 return self._say(scene, self._composer.opening(scene))
@@ -161,6 +178,47 @@ class ScriptedVoice:
         ending = self._chance(wish_to_end(scene.round))
         return self._react(scene, self._say(scene, self._composer.turn(scene, ending=ending), ending=ending))
 
+    def _in_room(self, scene: Scene, room: RoomScene) -> _Decision:
+        """A turn in a room. A bot speaks as in any conversation, on the room's topic."""
+        if room.take_up and (words := self._to_audience(scene, room)) is not None:
+            return self._say(scene, words)
+        if self._agent in PERSONAS:
+            return self._round_in_room(scene, room)
+        debater = Debater(self._agent, self._rng, self._said_in(room))
+        speech = debater.speech(scene, room)
+        text = speech.text
+        if room.take_up:
+            text = self._answers.noted(Words(text), room.taken_up_by).text
+        decision = _Decision(
+            skip=not text,
+            text=text or None,
+            end_conversation=speech.ends,
+            leave=speech.leaves,
+            next_speaker=speech.next_speaker,
+        )
+        return self._react(scene, decision, debater.emoji)
+
+    def _to_audience(self, scene: Scene, room: RoomScene) -> Words | None:
+        """The answer to a person, None where the debate itself answers better."""
+        if not self._answers.is_set_piece(room.take_up) and self._agent not in PERSONAS:
+            return None
+        return self._answers.to_human(replace(scene, human=room.taken_up_by, human_said=room.take_up))
+
+    def _round_in_room(self, scene: Scene, room: RoomScene) -> _Decision:
+        composer = Composer(self._agent, self._rng, self._said_in(room))
+        about = replace(scene, topic=read_topic(room.topic).it)
+        if room.turn == 1:
+            return self._say(about, composer.opening(replace(scene, topic=read_topic(room.topic).name)))
+        last = room.closing or room.left == 0
+        ending = last or (room.left < len(room.members) and self._chance(END))
+        words = composer.turn(about, ending=ending) or Words(composer.farewell(about))
+        decision = self._say(about, words, ending=ending and not last)
+        return replace(self._react(about, decision), next_speaker=self._next(scene, room))
+
+    def _next(self, scene: Scene, room: RoomScene) -> str | None:
+        others = [name for name in room.members if name != scene.me]
+        return self._rng.choice(others) if room.names_next and others else None
+
     def _say(self, scene: Scene, words: Words | None, *, ending: bool = False) -> _Decision:
         if words is None:
             return _Decision(skip=True)
@@ -176,11 +234,12 @@ class ScriptedVoice:
             topic=words.topic,
         )
 
-    def _react(self, scene: Scene, decision: _Decision) -> _Decision:
+    def _react(self, scene: Scene, decision: _Decision, emoji: Callable[[], str] | None = None) -> _Decision:
         """Sometimes add a reaction to the last message."""
         if decision.skip or scene.last_message_id is None or not self._chance(REACT):
             return decision
-        return replace(decision, react_emoji=self._composer.emoji(scene), react_to_message_id=scene.last_message_id)
+        chosen = emoji() if emoji is not None else self._composer.emoji(scene)
+        return replace(decision, react_emoji=chosen, react_to_message_id=scene.last_message_id)
 
     def _chance(self, probability: float) -> bool:
         return self._rng.random() < probability
