@@ -153,7 +153,8 @@ class Engine:
         running = self._runner.running.get(channel_id)
         if running is None or running.state.ended_because is not None or running.state.brief:
             return False
-        state, policy = running.state.hearing(heard), self._policies.of(running.state)
+        state, policy = running.state, self._policies.of(running.state)
+        state = state.hearing(replace(heard, after=state.messages))
         if not (policy.hears_people or state.room is not None):
             return False
         if state is running.state:  # another process has noticed the message too

@@ -188,8 +188,7 @@ class ConversationState:
         """A person wrote: agents that were silent may speak again, nothing is stale. An older message is ignored."""
         if self.heard and heard.message_id <= self.heard[-1].message_id:
             return self._known_to_call(heard)
-        newest = (*self.heard, replace(heard, after=self.messages))[-MOST_HEARD:]
-        return replace(self, heard=newest, silent=(), end_streak=0, angle=None, angles=0)
+        return replace(self, heard=(*self.heard, heard)[-MOST_HEARD:], silent=(), end_streak=0, angle=None, angles=0)
 
     def granting(self) -> ConversationState:
         """The state with the requested agent first in the round. One that has had its turn in this round has another

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import Choice
 from agent_coordinator.policies.pulls import pulls_of, reason_for
-from agent_coordinator.policies.round_rules import END_REQUESTS_NEEDED, RoundRules
+from agent_coordinator.policies.round_rules import END_REQUESTS_NEEDED, SPEAKERS_NEEDED, RoundRules
 from agent_coordinator.policies.scene import scene_of
 from agent_coordinator.policies.speakers import Speaker
 from agent_protocol.coordination.endings import EndReason
@@ -41,10 +41,19 @@ class PullPolicy(RoundRules):
         return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls)
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
-        """As conversations in rounds end, but not in the middle of a round, and not while a person waits."""
-        if state.end_streak < END_REQUESTS_NEEDED and not self._round_is_over(state):
+        """Only at the end of a round, and not while a person waits: one without a message, or one of a single agent
+        that nobody has answered, ends it; else the rules of rounds do."""
+        if state.end_streak >= END_REQUESTS_NEEDED:
+            return "agreed"
+        if state.pending or not self._round_is_over(state):
             return None
-        return RoundRules.ending(self, state, rng)
+        if not state.opened:
+            return "nobody_opened"
+        if not state.spoke:
+            return "most_skipped"
+        if sum(tally.messages > 0 for tally in state.tallies.values()) < SPEAKERS_NEEDED:
+            return "too_few_spoke"
+        return self.by_length(state, rng)
 
     def _round_is_over(self, state: ConversationState) -> bool:
         candidates = self._available(state)

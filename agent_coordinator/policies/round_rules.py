@@ -46,8 +46,10 @@ class RoundRules:
             return "most_skipped"
         if len(state.spoke) < SPEAKERS_NEEDED:
             return "too_few_spoke"
-        if state.take_up is not None:
-            return None
+        return None if state.take_up is not None else self.by_length(state, rng)
+
+    def by_length(self, state: ConversationState, rng: random.Random) -> EndReason | None:
+        """Why a conversation that is alive ends after this round."""
         if state.round_number >= self.max_rounds:
             return "round_limit"
         return "chance" if rng.random() >= continuation_probability(state.round_number) else None

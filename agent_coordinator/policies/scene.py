@@ -58,8 +58,11 @@ class Scene:
         return tuple(found)
 
     def own_words(self, agent: str) -> frozenset[str]:
-        """The words of the agent's last messages."""
-        return frozenset().union(*(message.words for message in self.messages if message.agent == agent))
+        """The words of the agent's last messages that no other agent's have."""
+        own, others = set[str](), set[str]()
+        for message in self.messages:
+            (own if message.agent == agent else others).update(message.words if message.agent else ())
+        return frozenset(own - others)
 
 
 def scene_of(state: ConversationState, speakers: tuple[Speaker, ...]) -> Scene:

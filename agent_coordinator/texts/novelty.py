@@ -29,14 +29,11 @@ COURTESIES = 2  # farewells or thanks in a row
 SHORT = 30  # words; a longer message has more in it than a courtesy
 
 ANGLES: Mapping[Repetition, str] = {
-    "duplicate": "The last message said nearly what was said before. Do not say it again: bring in something that "
-    "nobody has mentioned yet, such as a case, a number, a cost, or somebody whom it concerns.",
-    "openings": "The last messages began with the same words. Begin in another way, and with something new: an "
-    "example, a doubt, a consequence that nobody has drawn.",
-    "agreement": "Everybody has agreed for a while. Find what is wrong or missing in it, defend the other side, or "
-    "turn to a question that it leaves open.",
-    "farewells": "The last messages said goodbye. Bring up something new that is worth staying for, or be silent.",
-    "thanks": "The last messages were thanks. Bring up something new, or be silent.",
+    "duplicate": "something that nobody has mentioned yet: a case, a number, a cost, or somebody whom it concerns",
+    "openings": "another beginning, and an example, a doubt or a consequence that nobody has drawn",
+    "agreement": "the other side, for all have agreed: a flaw, something missing, or a question that it leaves open",
+    "farewells": "something new that is worth staying for, instead of another goodbye",
+    "thanks": "something new, instead of more thanks",
 }
 
 

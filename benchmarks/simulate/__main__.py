@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.simulate.agents import AGENTS
+from benchmarks.scripted_agents import AGENTS
 from benchmarks.simulate.counted import Counted, deviation, gini
 from benchmarks.simulate.week import POLICIES, USUAL, Size, live_through
 from benchmarks.table import median, percentile

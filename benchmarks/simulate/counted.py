@@ -15,7 +15,7 @@ class Counted:
     calls: int = 0
     cost: float = 0.0
     posts: Counter[str] = field(default_factory=Counter)  # by agent, in turns of the coordinator
-    in_a_row: int = 0  # posts after one of the same agent, that took up no person's message
+    in_a_row: int = 0  # posts after one of the same agent, with nobody in between
     written: Counter[str] = field(default_factory=Counter)  # people's messages, by habit
     called: int = 0  # of these messages: such that called an agent
     waits: list[float] = field(default_factory=list)

@@ -18,17 +18,15 @@ from typing import Any
 from agent_coordinator.events import ConversationEnded, ConversationStarted, Event
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction, MentionNotice, PersonNotice, Result
-from benchmarks.simulate.agents import AGENTS, SUBJECTS, Line, model_seconds
+from benchmarks.scripted_agents import AGENTS, SUBJECTS, Line, Words, model_seconds, worded
 from benchmarks.simulate.counted import Counted
 from benchmarks.simulate.people import Habit, Visit
 from benchmarks.texts import Chat
 from tests.support.coordinator_doubles import MemoryBus, MemoryLedger, MemorySchedule
 
 WINDOW = 40  # messages that a model sees
-CHARACTERS = 110  # of a message
 TO_A_CONVERSATION = 0.6  # share of the visits to a channel where agents converse at the time, if there is one
 FAVOURITES = 5  # channels of a person
-NAMES_ANOTHER = 0.15  # share of the agents' messages that address another agent
 
 
 class Ledger(MemoryLedger):
@@ -80,9 +78,9 @@ class Scene(MemoryBus):
         for waiting in self._waiting.get(channel, ()):
             waiting.asked += 1
         self.counted.joined += instruction.trigger_message_id is not None
-        newest = self._newest(channel)
+        seen = tuple(self._lines[channel])
         await asyncio.sleep(model_seconds(self._rng))
-        speaks = scripted.speaks(instruction, newest, self._rng)
+        speaks = scripted.speaks(instruction, seen, self._rng)
         usage = scripted.usage(len(self._lines[channel]), speaks)
         self.counted.calls += 1
         self.counted.cost += usage.cost_usd
@@ -93,20 +91,23 @@ class Scene(MemoryBus):
         """The agent's message, which answers what people wrote before it."""
         channel, talk = instruction.channel_id, instruction.conversation_id
         before = self._newest(channel)
-        again = before is not None and (before.agent, before.talk) == (agent, talk)
         self.counted.posts[agent] += 1
-        self.counted.in_a_row += again and instruction.take_up is None
-        line = self._said(channel, agent, self._addressed(agent), talk=talk)
-        for waiting in self._waiting.get(channel, ()):
-            self.counted.waits.append(self._clock() - waiting.at)
-            self.counted.turns_waited.append(waiting.asked)
+        self.counted.in_a_row += before is not None and (before.agent, before.talk) == (agent, talk)
+        line = self._said(channel, agent, self._words(channel, agent), talk=talk)
         if channel in self._waiting:
-            self._waiting[channel] = []
+            self._settle(channel)
         return {"text": line.text, "message_id": line.number}
 
-    def _addressed(self, agent: str) -> tuple[str, ...]:
+    def _settle(self, channel: int) -> None:
+        """People's messages that the agent had read are answered; the others, which came while it thought, are not."""
+        for waiting in (each for each in self._waiting[channel] if each.asked):
+            self.counted.waits.append(self._clock() - waiting.at)
+            self.counted.turns_waited.append(waiting.asked)
+        self._waiting[channel] = [each for each in self._waiting[channel] if not each.asked]
+
+    def _words(self, channel: int, agent: str) -> Words:
         others = [name for name in self._agents if name != agent]
-        return (self._rng.choice(others),) if self._rng.random() < NAMES_ANOTHER else ()
+        return self._agents[agent].words(self._newest(channel), others, self._chat, self._rng)
 
     # the channels
 
@@ -114,13 +115,9 @@ class Scene(MemoryBus):
         lines = self._lines[channel]
         return lines[-1] if lines else None
 
-    def _said(
-        self, channel: int, agent: str | None, names: tuple[str, ...], asks: bool = False, talk: str = ""
-    ) -> Line:
-        own = self._agents[agent].subjects if agent and self._rng.random() < 0.5 else SUBJECTS
-        subject = self._rng.choice(own)
-        text = " ".join((*names, self._chat.text(CHARACTERS), subject)) + ("?" if asks else ".")
-        line = Line(next(self._numbers), self._clock(), text, subject, agent, names, asks, talk)
+    def _said(self, channel: int, agent: str | None, words: Words, talk: str = "") -> Line:
+        place = (next(self._numbers), self._clock())
+        line = Line(*place, words.text, words.subject, agent, words.names, words.asks, words.back_to, talk)
         self._lines[channel].append(line)
         return line
 
@@ -151,7 +148,9 @@ class Scene(MemoryBus):
         calls = self._rng.random() < habit.asks
         agent = self._rng.choice(tuple(self._agents))
         names = (agent,) if calls or self._rng.random() < habit.names else ()
-        line = self._said(channel, None, names, asks=self._rng.random() < habit.questions)
+        subject = self._rng.choice(tuple(SUBJECTS))
+        asks = self._rng.random() < habit.questions
+        line = self._said(channel, None, worded(subject, self._chat, self._rng, names=names, asks=asks))
         if calls:
             self.counted.called += 1
             self._visits.create_task(self._answer(channel, agent, line.number))
@@ -169,7 +168,7 @@ class Scene(MemoryBus):
     async def _answer(self, channel: int, agent: str, number: int) -> None:
         """The agent that was called answers by itself; no turn of the coordinator."""
         await asyncio.sleep(model_seconds(self._rng))
-        line = self._said(channel, agent, ())
+        line = self._said(channel, agent, self._words(channel, agent))
         self.notify(
             MentionNotice(agent_name=agent, channel_id=channel, message_id=line.number, trigger_message_id=number)
         )

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.coordinator import Coordinator
 from agent_themes import THEMES
-from benchmarks.simulate.agents import AGENTS
+from benchmarks.scripted_agents import AGENTS
 from benchmarks.simulate.counted import Counted
 from benchmarks.simulate.people import DAY, HOUR, visits
 from benchmarks.simulate.scene import Ledger, Scene
