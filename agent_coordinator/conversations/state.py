@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from agent_protocol.coordination.endings import EndReason
@@ -83,8 +83,7 @@ class Tally:
     cost_usd: float = 0.0
 
     def __add__(self, other: Tally) -> Tally:
-        mine, theirs = asdict(self), asdict(other)
-        return Tally(**{name: mine[name] + theirs[name] for name in mine})
+        return Tally(**{name: getattr(self, name) + getattr(other, name) for name in Tally.__slots__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +269,7 @@ class ConversationState:
         return tuple(reversed(entries))
 
     def to_json(self) -> str:
-        room = self.room and self.room.model_dump(mode="json")
-        return json.dumps(asdict(replace(self, room=None)) | {"room": room}, ensure_ascii=False)
+        return json.dumps(self, default=_plain, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, raw: str) -> ConversationState:
@@ -362,6 +360,13 @@ def _tally_of(result: Result) -> Tally:
         reasoning_tokens=usage.reasoning_tokens,
         cost_usd=usage.cost_usd,
     )
+
+
+def _plain(value: Any) -> Any:
+    """One of our values for JSON; asdict() would copy the whole history at each step."""
+    if isinstance(value, Room):
+        return value.model_dump(mode="json")
+    return {name: getattr(value, name) for name in value.__slots__}
 
 
 def _from_plain(data: dict[str, Any]) -> dict[str, Any]:
