@@ -32,6 +32,7 @@ from agent_llm.types import Usage
 from agent_local.discord.server import routed_to
 from agent_local.discord.world.worlds import small_world
 from agent_local.voices.voice import ScriptedVoice
+from agent_protocol.coordination.endings import ENDINGS, PAUSES
 from agent_protocol.wire import keys, messages, reading
 from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, WireMessage
 from agent_runtime.bot_run import cog_class
@@ -147,6 +148,16 @@ def test_the_page_of_themes_says_what_the_code_does() -> None:
         assert share == f"{theme.window_share:.0%}".replace("%", " %"), name
         assert search == ("yes" if theme.search else ""), name
         assert pictures == ("always" if theme.always_draw else "now and then" if theme.maybe_draw else ""), name
+
+
+def test_the_page_of_rooms_says_of_each_reason_whether_the_room_pauses_or_closes() -> None:
+    rows = {
+        name: status
+        for names, (status, _) in table((ROOT / "docs" / "rooms.md").read_text(encoding="utf-8"), "Why").items()
+        for name in re.findall(r"\w+", names)
+    }
+    of_conversations = {"round_limit", "too_few_spoke", "chance", "nobody_opened", "channel_taken", "joined"}
+    assert rows == {why: "paused" if why in PAUSES else "closed" for why in ENDINGS if why not in of_conversations}
 
 
 def test_the_pages_for_owners_name_every_permission_and_option() -> None:
