@@ -92,6 +92,7 @@ class AgentHost:
         """Take nothing more in and cancel what runs."""
         self.stop_listening()
         self._missed_orders.stop()
+        self._stop_orders.stop()
         await self.queue.keep_waiting()
         await self.queue.inbox.aclose()
         await self._busy.aclose()

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_cogs.automation.webhook_server import Receive
 from agent_cogs.services import AgentServices
+from agent_cogs.webhook_agents.hosts import PersonaHosts
 from agent_config import AgentSettings
 from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
@@ -39,6 +40,7 @@ class Runtime:
         self.setup, self.services = setup, services
         self.bots: dict[str, BotSupervisor] = {}
         self.coordinator: Coordinator | None = None
+        self.personas: PersonaHosts | None = None  # where personas without a bot are hosted
         self.metrics: Metrics | None = None  # where they are served
         self.stopping = Shutdown()
         self.stop = self.stopping.stop
@@ -77,17 +79,23 @@ class Runtime:
         self._stop_without_bots()
 
     async def _start_bot(self, agent: AgentSettings) -> None:
-        lease, make = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder), self.setup.make_model
+        lease, make = self.lease(keys.owner(agent.spec.name)), self.setup.make_model
         if not await self._may_start(agent.spec.name, lease):
             return
-        if not self.setup.resumes:
-            await self._drop_unfinished(agent.spec.name)
+        await self.prepare(agent.spec.name)
         bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make))
         self.bots[agent.spec.name] = bot
         self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
 
-    async def _drop_unfinished(self, agent: str) -> None:
-        """Drop the unfinished turns and coding sessions of an earlier run. Raises RedisAway."""
+    def lease(self, key: str) -> Lease:
+        """A lease for this process."""
+        return Lease(self._link, key, holder=self._holder)
+
+    async def prepare(self, agent: str) -> None:
+        """Where nothing is resumed, drop the unfinished turns and coding sessions of an earlier run. Raises
+        RedisAway."""
+        if self.setup.resumes:
+            return
         ledger = self.services.ledger
         for turn_id in await ledger.turns.open_ids(agent):
             await ledger.turns.drop(agent, turn_id)
@@ -200,7 +208,7 @@ class Runtime:
             config,
             self.services.bus,
             self.services.ledger,
-            lease=Lease(self._link, keys.COORDINATOR_OWNER, holder=self._holder),
+            lease=self.lease(keys.COORDINATOR_OWNER),
             clock=self.setup.clock,
             rng=self.setup.rng,
             stops=self.services.stops,
@@ -216,8 +224,11 @@ class Runtime:
         self.stop.set()
         for bot in self.bots.values():  # first: stopping the coordinator may take a moment
             bot.cog.host.stop_listening()
+        if self.personas is not None:
+            self.personas.stop_listening()
         await self._end_coordinator()
         turns = {name: bot.cog.host.drain() for name, bot in self.bots.items()}
+        turns |= self.personas.drains() if self.personas is not None else {}
         await last_turns(turns, self.setup.settings.shutdown_grace_seconds, self.stopping.hurry)
 
     async def _end_coordinator(self) -> None:

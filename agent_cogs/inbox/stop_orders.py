@@ -53,6 +53,10 @@ class StopOrders:
         services.stops.on_stop(self._on_stop)
         services.stops.on_hush(self._hush)
 
+    def stop(self) -> None:
+        """Its agent has ended; another run of it obeys for itself."""
+        self._stops.off(self._on_stop, self._hush)
+
     async def on_message(
         self,
         order: Order,

@@ -91,6 +91,11 @@ class Stops:
         """Call `callback` with a channel and a person who cancels their answers there; maybe twice."""
         self._on_hush.append(callback)
 
+    def off(self, on_stop: OnStop, on_hush: OnHush) -> None:
+        """Call these no more."""
+        self._callbacks = [callback for callback in self._callbacks if callback != on_stop]
+        self._on_hush = [callback for callback in self._on_hush if callback != on_hush]
+
     async def hush(self, channel_id: int, user_id: int) -> None:
         """Cancel the answers to this person there, in this process and, unless Redis is away, in all others."""
         await self._hush(channel_id, user_id)

@@ -379,6 +379,12 @@ class MemoryStops:
     def on_hush(self, callback: Callable[[int, int], Awaitable[None]]) -> None:
         self._on_hush.append(callback)
 
+    def off(
+        self, on_stop: Callable[[int], Awaitable[None] | None], on_hush: Callable[[int, int], Awaitable[None]]
+    ) -> None:
+        self._callbacks = [callback for callback in self._callbacks if callback != on_stop]
+        self._on_hush = [callback for callback in self._on_hush if callback != on_hush]
+
     async def hush(self, channel_id: int, user_id: int) -> None:
         for callback in self._on_hush:
             await callback(channel_id, user_id)

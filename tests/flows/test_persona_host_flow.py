@@ -1,0 +1,129 @@
+"""Personas without a bot over the whole program: an instruction becomes a post under the persona's name."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from agent_protocol.wire.messages import Instruction
+from tests.support.flow import decision, flow
+
+HISTORIAN = "---\ndisplay_name: Clio\nmodel: google/{}\n---\nYou are Clio.\n"
+
+
+def write(folder, key="historian", model="gemini-3.8-flash", text=HISTORIAN):
+    (folder / key).mkdir(parents=True, exist_ok=True)
+    (folder / key / "identity.md").write_text(text.format(model))
+    (folder / key / "soul.md").write_text("You remember the Congress of Vienna.")
+
+
+def order(thread, number=1):
+    return Instruction(
+        instruction_id=f"turn-{number}",
+        channel_id=thread,
+        channel_theme="debate",
+        deadline=time.time() + 40,
+        requested=True,
+    )
+
+
+@asynccontextmanager
+async def world(tmp_path):
+    """A server with a thread, and the folder of a historian."""
+    write(tmp_path / "who")
+    async with flow(tmp_path, PERSONAS_DIR=str(tmp_path / "who")) as f:
+        yield f, int((await f.discord.create_thread("Alice", "debate", "Was Metternich right?"))["id"])
+
+
+@asynccontextmanager
+async def debate(tmp_path):
+    """The program with that historian."""
+    async with world(tmp_path) as (f, thread), f.running(agents=("gemini",), personas=True) as runtime:
+        await hosted(f, runtime, "historian")
+        yield f, runtime, thread
+
+
+async def hosted(f, runtime, *names):
+    await f.discord.wait_for(lambda: set(names) <= set(runtime.personas.names))
+
+
+def posts(f, thread):
+    found = f.world.channel(thread).messages.values()
+    return [(message.author.username, message.content) for message in found if message.webhook_id]
+
+
+async def test_an_instruction_ends_as_a_post_under_the_personas_name_and_a_result(tmp_path):
+    async with debate(tmp_path) as (f, runtime, thread):
+        ask = runtime.services.bus.ask
+        f.models.answer = lambda r: decision("He feared everything that moved.")
+        await f.discord.say("Bob", thread, "Was he?")
+        result = await ask("historian", order(thread))
+        assert (result.agent_name, result.text, result.skipped) == ("historian", posts(f, thread)[0][1], False)
+        assert posts(f, thread) == [("Clio", "He feared everything that moved.")]
+        assert result.message_id in f.world.channel(thread).messages
+        (request,) = f.models.requests
+        assert "Congress of Vienna" in request.system
+        assert "Bob: Was he?" in "\n".join(request.texts)
+        await ask("historian", order(thread, 2))
+        assert "Clio (you): He feared" in "\n".join(f.models.requests[-1].texts)
+        await f.discord.say("Alice", thread, f"<@{f.user_id('gemini')}> do you agree?")
+        await f.discord.wait_for(lambda: len(f.models.requests) == 3)
+        assert "] Clio: He feared" in "\n".join(f.models.requests[-1].texts), "a bot knows it by its name"
+        outside = await ask("historian", order(f.channel("debate"), 3))
+        assert (outside.skipped, outside.reason) == (True, "unknown_channel"), "it speaks in threads alone"
+
+
+async def test_folders_are_followed_while_the_program_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr("agent_cogs.persona.roster.LOOK_EVERY", 0.05)
+    async with debate(tmp_path) as (f, runtime, thread):
+        personas, roster = tmp_path / "who", runtime.services.roster
+        write(personas, model="gemini-4-argon")
+        write(personas, "poet", text="You rhyme.")
+        write(personas, "shadow", text="---\ndisplay_name: Claude\n---\n")
+        await hosted(f, runtime, "poet", "historian")
+        await f.discord.wait_for(lambda: roster.of("historian").model == "google/gemini-4-argon")
+        await hosted(f, runtime, "historian")
+        for name in ("historian", "poet"):
+            await runtime.services.bus.ask(name, order(thread, name))
+        assert f.models.requests[0].model == "gemini-4-argon"
+        assert [name for name, _ in posts(f, thread)] == ["Clio", "Poet"]
+        assert "shadow" not in runtime.personas.names
+        shutil.rmtree(personas / "poet")
+        await f.discord.wait_for(lambda: "poet" not in runtime.personas.names)
+
+
+class Held:
+    """Requests to webhooks wait until `go_on`, and are then carried out, or not."""
+
+    def __init__(self, *, arrives):
+        self.waiting, self.go_on, self._arrives = asyncio.Event(), asyncio.Event(), arrives
+
+    async def __call__(self, request):
+        if request.method != "POST" or not request.path.startswith("/webhooks/") or self.go_on.is_set():
+            return None
+        self.waiting.set()
+        await self.go_on.wait()
+        return None if self._arrives else web.Response(status=500)
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_a_turn_whose_process_ends_at_the_post_is_finished_by_the_next_one_and_posted_once(tmp_path, arrives):
+    async with world(tmp_path) as (f, thread), AsyncExitStack() as later:
+        f.models.answer = lambda r: decision("Once.")
+        f.discord.faults.on_request = held = Held(arrives=arrives)
+        async with f.running(agents=("gemini",), personas=True) as first:
+            await hosted(f, first, "historian")
+            second = await later.enter_async_context(f.running(agents=("grok",), personas=True, holder="another"))
+            await hosted(f, second, "historian")
+            asked = asyncio.create_task(second.services.bus.ask("historian", order(thread)))
+            await held.waiting.wait()
+        held.go_on.set()
+        result = await asked
+        assert posts(f, thread) == [("Clio", "Once.")]
+        assert (result.skipped, result.message_id) == (False, f.world.channel(thread).last_message_id)
+        assert len(f.models.requests) == 1, "its answer was kept"
