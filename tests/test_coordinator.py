@@ -104,6 +104,12 @@ class MoneyTests(AsyncCase):
         report = await Stage(bus, max_rounds=2).converse("claude")
         self.assertEqual((report.rounds, report.messages, report.skips, report.absences), (2, 4, 0, 4))
 
+    async def test_one_that_does_not_speak_in_the_channel_is_absent_there(self) -> None:
+        bus = room("chatgpt", "gemini", "grok")
+        bus.voices["claude"] = skipper("claude", "unknown_channel")
+        report = await Stage(bus, max_rounds=2).converse("gemini")
+        self.assertEqual((report.messages, report.skips, report.absences), (6, 0, 2))
+
     async def test_one_that_is_known_to_rest_is_not_even_asked(self) -> None:
         stage = Stage(room(*AGENTS), max_rounds=2)
         stage.ledger.backoffs.ends["claude"] = stage.time.now + 600

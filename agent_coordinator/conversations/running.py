@@ -28,6 +28,10 @@ from agent_coordinator.schedule.holds import ChannelBusy, ChannelHolds
 from agent_protocol.coordination.rooms import Room
 from agent_protocol.wire.messages import Result
 
+ABSENT = frozenset({"benched", "muted", "unknown_channel"})
+"""Reasons of results after which an agent counts as absent: its provider or a person silences it for a while, or it
+does not speak in the channel, as a persona does not outside of rooms."""
+
 Change = Callable[[ConversationState], ConversationState]
 """A change by a person. It may be made a second time, on what a step led to, and must then do nothing more."""
 
@@ -186,8 +190,8 @@ class Runner:
 
     def _recorded(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
         place = (state.conversation_id, state.channel_id, state.round_number, agent)
-        if isinstance(outcome, str) or outcome.reason in ("benched", "muted"):
-            missed: Missed = outcome if isinstance(outcome, str) else "absent"  # its provider or a person silences it
+        if isinstance(outcome, str) or outcome.reason in ABSENT:
+            missed: Missed = outcome if isinstance(outcome, str) else "absent"
             self._notify(TurnMissed(*place, missed))
             after = judged(state, state.missed(agent, missed))
         else:
