@@ -13,7 +13,9 @@ written (`No` is a name here, and `4.10` a version), with quotes where YAML need
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -28,6 +30,8 @@ _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _COLOUR = re.compile(r"(?:#|0x)?([0-9a-f]{6})", re.IGNORECASE)
 _UNQUOTED_COLOUR = re.compile(r"\s*colou?r\s*:\s*(#[0-9a-f]{6})\s*(?:#.*)?", re.IGNORECASE)
 _HTTPS = re.compile(r"https://[^\s/]+\S*")  # Discord fetches it
+_KEY = re.compile(r"([A-Za-z_]+)\s*:")
+_UNQUOTED = re.compile(r"[^\W_][\w .,/()'+-]*")  # a value that YAML reads as it stands
 _SPELLINGS = {"color": "colour"}
 
 
@@ -106,6 +110,27 @@ def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
 def body_of(text: str) -> str:
     """Return the text after the front matter."""
     return _parted(plain(text))[1]
+
+
+def with_front_matter(text: str, fields: Mapping[str, str], further: str) -> str:
+    """Return identity.md with these fields, further lines of front matter, and the body of `text`. Empty fields are
+    left out. Raises ValueError for a further line that would end the front matter."""
+    if any(_END.fullmatch(line) for line in further.split("\n")):
+        raise ValueError("expected lines of the form `key: value` as further settings")
+    lines = [f"{name}: {_quoted(' '.join(value.split()))}" for name, value in fields.items() if value.strip()]
+    lines += [line.rstrip() for line in further.split("\n") if line.strip()]
+    return "\n".join(["---", *lines, "---", body_of(text).lstrip("\n")])
+
+
+def further_lines(text: str, without: Collection[str]) -> str:
+    """Return the lines of the front matter as they stand, but those of some fields."""
+    lines = (_parted(plain(text))[0] or "").split("\n")
+    return "\n".join(line for line in lines if not ((key := _KEY.match(line)) and key[1] in without)).strip()
+
+
+def _quoted(value: str) -> str:
+    """Return a value so that YAML reads it back."""
+    return value if _UNQUOTED.fullmatch(value) else json.dumps(value, ensure_ascii=False)
 
 
 def _parted(text: str) -> tuple[str | None, str]:

@@ -1,6 +1,8 @@
-"""Change a persona's file: under the folder's lock, atomically, keeping the last ten versions.
+"""Change a persona's file: under the folder's lock, atomically, keeping the last ten versions. Create and delete the
+folders of personas.
 
     .history/memory.md.20261120T091500Z-000001      a former content, oldest first by name
+    .deleted/ada-20261120T091500Z                   beside the folders: a persona that was deleted
 
 A change is a function from the old text to the new. It runs under the lock, so no concurrent write is lost. Text that
 must be forgotten is removed from the versions too. All functions block: call them in a thread.
@@ -11,17 +13,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent_personas.errors import NotFound, OutOfBounds, TooLarge
+from agent_personas.errors import Ambiguous, NotFound, NotStored, OutOfBounds, TooLarge
 from agent_personas.files import MAX_FILE_BYTES, PERSONA_FILES
 from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locked, os_errors, read_plain, write_whole
 
 HISTORY = ".history"
+DELETED = ".deleted"
 VERSIONS = 10
 _VERSION = re.compile(r"(.+)\.(\d{8}T\d{6}Z)-(\d{6})")
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -65,6 +70,36 @@ def change(
                 _keep(descriptor, name, old, clock())
             write_whole(descriptor, name, new)
         return text
+
+
+def create_folder(root: Path, name: str, files: Mapping[str, str]) -> None:
+    """Create a persona's folder with these files, all of them or none. Raises PersonaError."""
+    with os_errors():
+        root.mkdir(parents=True, exist_ok=True)
+    with folder_at(root) as descriptor, locked(descriptor):
+        if os.path.lexists(root / name):
+            raise Ambiguous("there is a persona of that name already")
+        making = f".{secrets.token_hex(8)}.new"
+        try:
+            with below(descriptor, (making,), make=True) as folder:
+                for file, text in files.items():
+                    write_whole(folder, file, as_bytes(text))
+            with os_errors():
+                os.rename(making, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+        except BaseException:
+            shutil.rmtree(root / making, ignore_errors=True)
+            raise
+
+
+def delete_folder(root: Path, name: str, clock: Callable[[], float] = time.time) -> str:
+    """Move a persona's folder aside, and return its new name in DELETED. Raises PersonaError."""
+    kept = f"{name}-{datetime.fromtimestamp(clock(), UTC).strftime(_STAMP)}"
+    with folder_at(root) as descriptor, locked(descriptor), below(descriptor, (DELETED,), make=True) as deleted:
+        if os.path.lexists(root / DELETED / kept):
+            raise NotStored("it was deleted a moment ago; try again")
+        with os_errors():
+            os.rename(name, kept, src_dir_fd=descriptor, dst_dir_fd=deleted)
+    return kept
 
 
 def rewrite(folder: Path, name: str, edit: Callable[[str], str]) -> str:

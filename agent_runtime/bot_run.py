@@ -17,6 +17,7 @@ import discord
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.limits.provider_backoff import share_backoff
 from agent_cogs.persona.file_rights import FileRights
+from agent_cogs.rooms.opening import RoomOpener
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.handlers import SlashHandlers
 from agent_cogs.slash.ownership import CommandOwnership, priority_of
@@ -30,6 +31,7 @@ from agent_discord.rest.application_owners import ApplicationOwners
 from agent_discord.rest.login import log_in
 from agent_discord.rest.rate_limit import count_refusals
 from agent_discord.rest.retries import retry_requests
+from agent_discord.room_threads import RoomThreads
 from agent_discord.slash.cog import Slash
 from agent_discord.slash.definitions import command_list
 from agent_discord.slash.sync import CommandSync
@@ -109,10 +111,25 @@ class BotRun:
         audience = Audience(self.client.get_channel)
         owners = ApplicationOwners(self.client, self.cog.gate)
         rights = FileRights(services.settings, audience.guild_of, owners.ids)
-        handlers = SlashHandlers(
-            services, rights, lambda channel_id: parent_of(self.client.get_channel(channel_id)), audience.may_see
+        threads = RoomThreads(self.client, self.cog.gate, lambda: lease.held)
+        self._room_opener = RoomOpener(
+            agent.spec.name,
+            services.ledger.room_openings,
+            services.orders,
+            threads,
+            clock=services.clock,
+            may_act=lambda: self.online,
         )
-        self.client.add_cog(Slash(self.client, self.cog.gate, handlers.answer, lambda: lease.held))
+        handlers = SlashHandlers(
+            services,
+            rights,
+            self._room_opener,
+            lambda channel_id, webhooks: threads.problem(channel_id, webhooks=webhooks),
+            lambda channel_id: parent_of(self.client.get_channel(channel_id)),
+            audience.may_see,
+        )
+        slash = Slash(self.client, self.cog.gate, handlers.answer, lambda: lease.held, handlers.complete)
+        self.client.add_cog(slash)
         retry_requests(self.client, services.settings.discord_retries, services.rng)
         self._unauthorized = asyncio.Event()
         count_refusals(self.client, services.outbound.refused, self._unauthorized.set)
@@ -152,6 +169,7 @@ class BotRun:
             ),
             "status": self._show_backoff(),
             "commands": self._keep_commands(),
+            "rooms": self._open_rooms(),
         }
 
     async def _until_refused(self) -> None:
@@ -195,6 +213,10 @@ class BotRun:
             may_act=lambda: self._lease.held,
         )
         await keeper.run()
+
+    async def _open_rooms(self) -> None:
+        await self.cog.host.ready.wait()
+        await self._room_opener.run()
 
     async def _stay_present(self) -> None:
         await self.cog.host.ready.wait()

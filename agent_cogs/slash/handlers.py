@@ -16,10 +16,15 @@ from agent_cogs.inbox.stop_orders import may_stop
 from agent_cogs.inbox.triggers import Ignored
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.prompt.conversation import reset_conversation
+from agent_cogs.rooms.opening import RoomOpener
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.conversations import PAUSED, ConversationCommands
 from agent_cogs.slash.noting import note_of
 from agent_cogs.slash.persona_files import EDIT_FILE, PersonaFileEditor, here_alone
+from agent_cogs.slash.personas import PersonaCommands
+from agent_cogs.slash.room_create import Problem, RoomCreation
+from agent_cogs.slash.room_names import Completions
+from agent_cogs.slash.rooms import RoomCommands
 from agent_cogs.slash.status import read_status
 from agent_cogs.slash.why import NO_RECORD, turn_link, why, why_not
 from agent_cogs.slash.wording import heard, lasting
@@ -49,17 +54,23 @@ log = logging.getLogger(__name__)
 
 
 class SlashHandlers:
-    """Answer a bot's slash commands. `parent` maps a thread to its channel."""
+    """Answer a bot's slash commands. `opener` opens rooms; `room_problem` says why Discord lets the bot open none in a
+    channel; `parent` maps a thread to its channel."""
 
     def __init__(
         self,
         services: AgentServices,
         rights: FileRights,
+        opener: RoomOpener,
+        room_problem: Problem,
         parent: ParentOf = lambda _: None,
         may_see: Callable[[int], MaySee] = here_alone,
     ) -> None:
         self._services, self._rights, self._parent = services, rights, parent
         self._files = PersonaFileEditor(services.settings.personas_dir, services.names, may_see)
+        rooms, personas = RoomCommands(services), PersonaCommands(services)
+        creation = RoomCreation(services, opener, room_problem, self._is_here)
+        self.complete = Completions(services.roster, services.ledger.rooms).complete
         everyone: Mapping[str, Handler] = {
             "bots status": self._status,
             "stop": self._stop,
@@ -70,6 +81,8 @@ class SlashHandlers:
             "why-not": self._why_not,
             "ask": self._ask,
             "reset": self._reset,
+            **rooms.everyone,
+            **personas.everyone,
         }
         conversations = ConversationCommands(services, self._is_here)
         self._managers: Mapping[str, Handler] = {
@@ -82,11 +95,15 @@ class SlashHandlers:
             "bots unmute": self._unmute,
             "bots ignore": self._ignore,
             "bots unignore": self._unignore,
+            **creation.managers,
+            **rooms.managers,
+            **personas.managers,
             "agent-file show": self._show_file,
         }
         self._owners: Mapping[str, Handler] = {
             "agent-file edit": self._edit_file,
             f"{FORM} {EDIT_FILE}": self._save_file,
+            **personas.owners,
         }
         self._handlers = {**everyone, **self._managers, **self._owners}
 

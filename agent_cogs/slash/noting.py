@@ -7,8 +7,10 @@ import secrets
 from collections.abc import Mapping
 
 from agent_cogs.slash.persona_files import EDIT_FILE
+from agent_cogs.slash.personas import PERSONA
+from agent_cogs.slash.room_create import ROOM
 from agent_discord.slash.cog import CommandInvocation
-from agent_discord.slash.definitions import FORM
+from agent_discord.slash.definitions import FORM, MENU
 from agent_discord.slash.responses import CommandReply, Form, Menu, Response
 from agent_protocol.record.entries import ActionNote
 
@@ -26,9 +28,21 @@ ACTIONS: Mapping[str, str] = {
     "bots ignore": "ignore",
     "bots unignore": "unignore",
     f"{FORM} {EDIT_FILE}": "edit_file",
+    "room create": "open_room",
+    f"{FORM} {ROOM}": "open_room",
+    f"{MENU} {ROOM}": "open_room",
+    "room stop": "pause_room",
+    "room resume": "resume_room",
+    "room next": "next_in_room",
+    "room close": "close_room",
+    "room add": "add_to_room",
+    "room remove": "remove_from_room",
+    f"{FORM} {PERSONA}": "save_persona",
+    "agent delete": "delete_persona",
 }
 """Command → the action's name in the record. Commands that only show something are not noted."""
 
+AGENT_OPTIONS = ("agent", "bot", "starter")
 MAX_OUTCOME = 200  # characters
 
 _PERSON = re.compile(r"<@!?\d+>")  # the record has no ids of people besides the one who acted
@@ -41,7 +55,7 @@ def note_of(command: CommandInvocation, response: Response, at: float) -> Action
         return None
     text = response.text if isinstance(response, CommandReply) else response
     channel = command.values.get("channel")
-    agent = command.values.get("agent") or command.values.get("bot") or command.values.get("starter")
+    agent = next((command.values[name] for name in AGENT_OPTIONS if command.values.get(name)), None)
     return ActionNote(
         id=secrets.token_hex(16),
         at=at,
@@ -49,6 +63,6 @@ def note_of(command: CommandInvocation, response: Response, at: float) -> Action
         action=action,
         channel_id=int(channel) if channel is not None else command.channel_id,
         agent=None if agent is None else str(agent),
-        detail=str(command.values.get("topic") or ""),
+        detail=str(command.values.get("topic") or command.values.get("name") or ""),
         outcome=_PERSON.sub("a person", text)[:MAX_OUTCOME],
     )

@@ -16,7 +16,7 @@ from agent_discord.objects.messages import LONGEST_QUESTION
 Json = dict[str, Any]
 
 SLASH, MESSAGE = 1, 3  # types of commands
-SUB_COMMAND, TEXT, WHOLE, USER, CHANNEL = 1, 3, 4, 6, 7  # types of options
+SUB_COMMAND, TEXT, WHOLE, YES_NO, USER, CHANNEL = 1, 3, 4, 5, 6, 7  # types of options
 BOT_DM = 1  # a context: a direct message to the bot
 TEXT_CHANNEL, NEWS, THREADS = 0, 5, (10, 11, 12)
 WHY = "Why?"
@@ -25,6 +25,16 @@ LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes
 MOST_BACK = 10  # changes in a file's history
 MOST_CHOICES = 25
 LONGEST_TOPIC = 200  # characters, as the wire has it
+MOST_TURNS = 200  # of a room
+LONGEST_NAMES = 400  # characters: the members of a room
+LONGEST_SLOT = 3600  # seconds in which a room is open to its audience
+ARCHIVES = {"60": "after an hour", "1440": "after a day", "4320": "after three days", "10080": "after a week"}
+POLICIES = {
+    "round-robin": "in turn, in the order given",
+    "pull": "the one to whom the talk is closest",
+    "moderated": "the moderator names the next; without one, you do",
+    "rounds": "in rounds, in a different order each",
+}
 
 # The fields to compare; Discord sets the others (ids, versions, defaults).
 _COMPARED = (
@@ -37,6 +47,7 @@ _COMPARED = (
     "choices",
     "channel_types",
     "contexts",
+    "autocomplete",
 )
 
 
@@ -74,6 +85,7 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
         _slash("resume", "Let the bots speak here again"),
         _slash("ask", "Ask a bot a question; everyone here sees it", agent, prompt),
         _slash("reset", RESET, any_agent),
+        _slash("room", "Debates of bots and personas, in threads", *_room_parts(channel)),
         *_of_files(agent, file, files),
         _slash("forget", "Your data", _part("me", "Remove what the bots keep about you")),
         _slash(
@@ -98,7 +110,67 @@ def _of_files(agent: Json, file: Json, files: Sequence[str]) -> list[Json]:
     )
     show = _part("show", "Show a persona file (server managers)", agent, file, back)
     edit = _part("edit", "Edit a persona file (server managers)", agent, file)
-    return [_slash("agent-file", "A bot's persona files", show, edit)]
+    return [
+        _slash("agent", "Personas: agents without a bot of their own", *_persona_parts()),
+        _slash("agent-file", "A bot's persona files", show, edit),
+    ]
+
+
+def _persona_parts() -> list[Json]:
+    """The parts of /agent. Personas come and go, so no list of them stands in a definition."""
+    name = _typed("name", "Which persona", required=True)
+    return [
+        _part("create", "Create a persona, in a form (server managers)"),
+        _part("edit", "Edit a persona, in a form (server managers)", name),
+        _part("show", "Show a persona (server managers)", _typed("name", "Which bot or persona", required=True)),
+        _part("delete", "Delete a persona; it is kept where the owner can restore it (server managers)", name),
+        _part("list", "Show all bots and personas with their models"),
+    ]
+
+
+def _room_parts(channel: Json) -> list[Json]:
+    room = _typed("room", "Which room; by default the one of this thread")
+    turns = _option(WHOLE, "turns", "How many more turns", min_value=1, max_value=MOST_TURNS)
+    member = _typed("agent", "Which bot or persona", required=True)
+    return [
+        _part("create", "Open a room; without a topic a form opens (server managers)", *_of_new_room(channel)),
+        _part("stop", "Pause a room (server managers)", room),
+        _part("resume", "Let a room go on (server managers)", room, turns),
+        _part("next", "Say who speaks next in a room (server managers)", member, room),
+        _part("close", "End a room (server managers)", room),
+        _part("status", "Show who is in a room, and how far it is", room),
+        _part("list", "Show the rooms of this server"),
+        _part("add", "Add a bot or persona to a room (server managers)", member, room),
+        _part("remove", "Take a bot or persona out of a room (server managers)", member, room),
+        _part("export", "Get a room as a page to keep (server managers)", room),
+    ]
+
+
+def _of_new_room(channel: Json) -> list[Json]:
+    return [
+        _option(TEXT, "topic", "What it is about; without it a form opens", max_length=LONGEST_TOPIC),
+        _typed("personas", "Who takes part, separated by commas; without it you choose from a list"),
+        channel,
+        _option(WHOLE, "turns", "How many turns it has; 20 by default", min_value=2, max_value=MOST_TURNS),
+        _option(
+            TEXT, "archive", "When a silent thread is archived; after a day by default", choices=_choices(ARCHIVES)
+        ),
+        _option(TEXT, "policy", "Who speaks next; in turn by default", choices=_choices(POLICIES)),
+        _typed("moderator", "Who names the next speaker, with the policy moderated"),
+        _option(
+            WHOLE,
+            "audience",
+            "Seconds for people after each round; the thread is locked otherwise",
+            min_value=0,
+            max_value=LONGEST_SLOT,
+        ),
+        _option(YES_NO, "goodbye-ends", "Whether a mere goodbye ends the room; it does not by default"),
+    ]
+
+
+def _typed(name: str, description: str, **more: Any) -> Json:
+    """A text for which choices are offered while it is typed."""
+    return _option(TEXT, name, description, autocomplete=True, max_length=LONGEST_NAMES, **more)
 
 
 def _in_direct(command: Json) -> Json:

@@ -19,7 +19,9 @@ from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 
 ORDERS = keys.COORDINATOR_FORGOTTEN
-NAMES = sorted(["agent-file", "ask", "bots", "forget", "reset", "resume", "stop", "why", "why-not", WHY])
+NAMES = sorted(
+    ["agent", "agent-file", "room", "ask", "bots", "forget", "reset", "resume", "stop", "why", "why-not", WHY]
+)
 
 
 def registered(f):

@@ -10,6 +10,9 @@ const ACTIONS = {
   pause: "Pause all", go_on: "Let all go on", mute: "Mute", unmute: "Unmute", ignore: "Ignore a person",
   unignore: "Listen to a person", reset: "Start fresh", raise_budget: "Raise today's budget", move: "Move a time",
   skip: "Skip a time", add: "Add a time", edit_file: "Edit a persona file", replay: "Replay a turn",
+  open_room: "Open a room", pause_room: "Pause a room", resume_room: "Resume a room", close_room: "Close a room",
+  next_in_room: "Next speaker in a room", add_to_room: "Add to a room", remove_from_room: "Remove from a room",
+  save_persona: "Save a persona", delete_persona: "Delete a persona",
 };
 
 export async function render(root, { signal }) {

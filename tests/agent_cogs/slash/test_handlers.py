@@ -2,141 +2,58 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakeredis import FakeServer
 
-from agent_chat.directory import Directory
 from agent_chat.incoming import Person
-from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
-from agent_cogs.services import Scope
-from agent_cogs.slash.forget import ForgetOutcome, Forgetting
+from agent_cogs.persona.file_rights import MANAGERS_ONLY
+from agent_cogs.slash.forget import ForgetOutcome
 from agent_cogs.slash.handlers import (
     NO_RIGHT_TO_RESET,
     NOT_ALL,
     NOT_HERE,
     REDIS_AWAY,
     UNKNOWN,
-    SlashHandlers,
 )
 from agent_cogs.slash.why import NO_RECORD
 from agent_cogs.slash.wording import ONLY_HERE
-from agent_config import load_settings
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM, SUB_COMMAND, WHY, command_list
 from agent_discord.slash.responses import CommandReply, Form
 from agent_personas.forget_person import Notes
-from agent_protocol.connection.link import RedisAway, RedisLink
-from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.forget_requests import ForgetRequests
-from agent_protocol.moderation.ignores import Ignores
-from agent_protocol.moderation.stops import Stops
-from agent_protocol.record.entries import ActionNote
-from agent_protocol.state.sessions import Resets
+from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
 from agent_protocol.wire import keys
-from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_protocol.wire.messages import Command, CommandOutcome
 from agent_protocol.wire.reading import read
+from tests.support.slash_scene import (
+    ANN,
+    BOB,
+    DEBATE,
+    DIRECT,
+    ELSEWHERE,
+    GUILD,
+    LOUNGE,
+    MANAGER,
+    MEMBER,
+    NAMES,
+    NOW,
+    THREAD,
+    Place,
+    a_place,
+)
 
-NOW = 1_800_000_000.0
 DAY = "2027-01-15"
-GUILD, LOUNGE, DEBATE, ELSEWHERE, THREAD, DIRECT = 1, 10, 11, 12, 13, 14
-ANN, BOB = 100, 101
-NAMES = {"claude": "Claude", "grok": "Grok"}
-MANAGER = Person(ANN, manages_messages=True, manages_guild=True)
-MEMBER = Person(BOB)
 SAVED = f"{FORM} agent-file"
 MESSAGE = (round(NOW * 1000) - DISCORD_EPOCH_MS) << 22
-
-
-class Place:
-    """A desk with its services; the bus runs."""
-
-    def __init__(self, link: RedisLink, personas: Path | None = None, **env: str) -> None:
-        self.now, self.notes = NOW, list[ActionNote]()
-        self.link, self.bus = link, Bus(link)
-        channels = {"CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{DEBATE}:debate", "TIMEZONE": "UTC"}
-        settings = load_settings({**channels, **env}, None)
-        self.ledger = Ledger(link, self.clock, holder="here")
-        self.directory = Directory(NAMES)
-        for number, name in enumerate(NAMES):
-            self.directory.learn(name, 500 + number)
-        self.stops, self.ignores = Stops(link, self.bus, self.clock), Ignores(link, self.bus)
-        self.orders = CoordinatorCommands(self.bus, patience=0.01)
-        done: Any = SimpleNamespace(last=0, keep=lambda _: None)
-        self.services: Any = SimpleNamespace(
-            settings=settings.with_(personas_dir=personas or settings.personas_dir),
-            scope=Scope(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
-            names=NAMES,
-            bus=self.bus,
-            ledger=self.ledger,
-            stops=self.stops,
-            ignores=self.ignores,
-            forgetting=Forgetting(ForgetRequests(link, self.bus), self.ledger, NAMES, done),
-            orders=self.orders,
-            tools=None,
-            clock=self.clock,
-            resets=Resets(link, self.bus),
-            directory=self.directory,
-            record=SimpleNamespace(note=self.notes.append),
-        )
-        self.guilds = {LOUNGE: GUILD, DEBATE: GUILD}  # as the bot sees the channels
-        self.application_owners: set[int] = set()
-        self.asked_discord = 0
-        self.handlers = SlashHandlers(self.services, FileRights(self.services.settings, self.guilds.get, self._owners))
-        self._ids = count(1)
-
-    async def _owners(self) -> set[int]:
-        self.asked_discord += 1
-        return self.application_owners
-
-    def clock(self) -> float:
-        return self.now
-
-    async def use(
-        self, command: str, who: Person = MANAGER, *, channel: int = LOUNGE, parent: int | None = None, **values: Any
-    ) -> Any:
-        named = {name.rstrip("_"): value for name, value in values.items()}
-        guild = named.pop("guild", GUILD)
-        return await self.handlers.answer(
-            CommandInvocation(
-                id=next(self._ids),
-                name=command,
-                who=who,
-                channel_id=channel,
-                guild_id=guild,
-                parent_id=parent,
-                values=named,
-            )
-        )
-
-
-@asynccontextmanager
-async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
-    async with RedisLink(FakeServer()) as link:
-        place = Place(link, personas, **env)
-        for memory in (place.stops, place.ignores, place.orders, place.services.resets):
-            memory.start()
-        running = asyncio.create_task(place.bus.run())
-        try:
-            await asyncio.wait_for(place.bus.ready.wait(), 10)
-            yield place
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
 
 
 def every_command() -> list[str]:
@@ -155,8 +72,10 @@ FILLED: Mapping[str, Any] = {
     "agent": "grok",
     "prompt": "why?",
     "file": "soul.md",
+    "name": "Grok",
 }
-LOCAL = ("ask", "agent-file show", "agent-file edit")  # these need no Redis
+LOCAL = ("ask", "agent-file show", "agent-file edit", "room create")  # these need no Redis
+LOCAL += tuple(f"agent {part}" for part in ("create", "edit", "show", "delete", "list"))  # of a bot
 
 
 @pytest.mark.parametrize("command", every_command())
@@ -234,7 +153,9 @@ async def test_one_server_in_guild_ids_is_the_only_one_but_for_the_output_channe
 
 
 OWNERS = [f"bots {part}" for part in ("start", "mute", "unmute", "ignore", "unignore")]
-OWNERS += ["agent-file show", "agent-file edit", SAVED]
+OWNERS += ["agent-file show", "agent-file edit", SAVED, "form room", "menu room", "form agent"]
+OWNERS += [f"agent {part}" for part in ("create", "edit", "show", "delete")]
+OWNERS += [f"room {part}" for part in ("create", "stop", "resume", "next", "close", "add", "remove", "export")]
 
 
 @pytest.mark.parametrize("part", OWNERS)
@@ -496,9 +417,7 @@ async def test_who_may_not_ends_only_what_answers_them():
 
 async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_way_round():
     async with a_place() as place:
-        place.handlers = SlashHandlers(
-            place.services, FileRights(place.services.settings, place.guilds.get), {THREAD: LOUNGE}.get
-        )
+        place.parents[THREAD] = LOUNGE
         await place.use("stop", channel=THREAD, parent=LOUNGE)
         await place.use("stop", channel=LOUNGE)
         await place.use("stop", channel=DEBATE)

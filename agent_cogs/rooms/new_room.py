@@ -1,0 +1,93 @@
+"""A room as a person asks for it, as pure values: its definition, the name of its thread, the message above it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from agent_context.untrusted import one_line
+from agent_protocol.coordination.rooms import (
+    DEFAULT_ARCHIVE_MINUTES,
+    DEFAULT_POLICY,
+    DEFAULT_TURNS,
+    MOST_RULES,
+    MOST_TURNS,
+    Room,
+    RoomMember,
+    RoomPolicy,
+    RoomValue,
+)
+
+MOST_NAME = 100  # characters of a thread's name
+MOST_TOPIC = 200
+UNNAMED = "Room"
+
+_MARKS = re.compile(r"([\\*_~`|>#\[\]])")
+
+
+class RoomDraft(RoomValue):
+    """All of a room but its members, as one person asked for it. `question` is the one that it begins with."""
+
+    asked_by: int
+    channel_id: int
+    guild_id: int | None = None
+    topic: str = ""
+    turns: int = Field(DEFAULT_TURNS, ge=2, le=MOST_TURNS)
+    archive_minutes: int = DEFAULT_ARCHIVE_MINUTES
+    policy: RoomPolicy = DEFAULT_POLICY
+    moderator: str | None = None  # as the person wrote it
+    audience_seconds: float = 0.0
+    goodbye_ends: bool = False
+    rules: str = ""
+    question: str = ""
+
+
+def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | None, now: float) -> Room:
+    """The room, whose thread is still to be made. `moderator` is a member's key."""
+    return Room(
+        thread_id=0,
+        channel_id=draft.channel_id,
+        guild_id=draft.guild_id,
+        conversation_id=str(uuid.uuid4()),
+        topic=one_line(draft.topic, MOST_TOPIC),
+        members=tuple(members),
+        policy=draft.policy,
+        moderator=moderator,
+        rules=rules_of(draft),
+        archive_minutes=draft.archive_minutes,
+        turns=draft.turns,
+        audience_seconds=draft.audience_seconds,
+        goodbye_ends=draft.goodbye_ends,
+        opened_by=draft.asked_by,
+        opened_at=now,
+        changed_at=now,
+    )
+
+
+def rules_of(draft: RoomDraft) -> str:
+    """The rules with the first question, which each member then knows."""
+    question = f"Begin with this question: {draft.question.strip()}" if draft.question.strip() else ""
+    return "\n".join(filter(None, (draft.rules.strip(), question)))[:MOST_RULES]
+
+
+def thread_name(topic: str) -> str:
+    name = one_line(topic, MOST_NAME + 1)
+    if len(name) > MOST_NAME:
+        name = f"{name[: MOST_NAME - 2].rstrip()} …"
+    return name or UNNAMED
+
+
+def opening_text(room: Room, question: str = "") -> str:
+    """The message above the thread."""
+    shown = [escaped(member.shown) for member in room.members]
+    who = f"{', '.join(shown[:-1])} and {shown[-1]}"
+    first = f" The first question: {escaped(one_line(question, MOST_TOPIC))}" if question.strip() else ""
+    return f"**{escaped(room.topic)}**: {who} discuss it in this thread, as <@{room.opened_by}> asked.{first}"
+
+
+def escaped(text: str) -> str:
+    """A person's text as it was written: its marks format nothing."""
+    return _MARKS.sub(r"\\\1", text)

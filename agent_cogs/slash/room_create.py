@@ -1,0 +1,283 @@
+"""`/room create`: what is asked for, by options or in a form, who takes part, by names or from a menu, and the opening.
+
+Nothing is made before the members are known. The form carries the options that it does not show in its id; what the
+menu continues is kept for as long as Discord takes answers to the command, and for the person who used it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from agent_cogs.persona.roster import RosterEntry
+from agent_cogs.rooms.members import members_of, named, parted
+from agent_cogs.rooms.new_room import MOST_TOPIC, RoomDraft, opening_text, room_of, thread_name
+from agent_cogs.rooms.opening import AWAY, Opening, RoomOpener
+from agent_cogs.services import AgentServices
+from agent_cogs.slash.conversations import PAUSED, IsHere
+from agent_cogs.slash.wording import counted, listed
+from agent_discord.slash.cog import CommandInvocation, Handle
+from agent_discord.slash.definitions import ARCHIVES, FORM, LONGEST_NAMES, LONGEST_SLOT, MENU, POLICIES
+from agent_discord.slash.responses import MOST_CHOICES, Choice, CommandReply, Field, Form, Menu, Response
+from agent_protocol.coordination.rooms import (
+    DEFAULT_ARCHIVE_MINUTES,
+    DEFAULT_POLICY,
+    DEFAULT_TURNS,
+    FEWEST_MEMBERS,
+    MOST_MEMBERS,
+    MOST_TURNS,
+    RoomMember,
+)
+from agent_protocol.turns.budget_rules import CLOSING_SHARE
+from agent_protocol.turns.budget_use import BudgetUse
+from agent_protocol.wire.coordinator_commands import NOBODY
+
+ROOM = "room"  # the form and the menu, as their ids begin
+MOST_RULES, MOST_QUESTION = 700, 200  # characters; both together are a room's rules
+EXPIRED = "This choice has expired, or was used already. Use /room create again."
+NOT_YOURS = "Only the person who asked for this room can choose who takes part."
+LATER = "It goes on by itself; after 15 minutes it is given up."
+OUTCOMES: Mapping[str, str] = {
+    "opened": "The room is open: {thread}",
+    NOBODY: "The thread {thread} is there, but the coordinator did not answer, so the room is not open yet. " + LATER,
+    AWAY: "The thread {thread} is there, but the bots' shared storage (Redis) is unavailable, so the room is not open"
+    " yet. " + LATER,
+    "discord_failed": "Discord did not make the thread. " + LATER,
+    "unknown_channel": "The bot does not see {channel} at the moment. " + LATER,
+    "not_ours": "Another process has taken the bot over meanwhile. " + LATER,
+    "not_permitted": "Discord refused: the bot may not post or start threads in {channel}. No room was opened.",
+    "gone": "The channel, or the message of the room, was deleted meanwhile. No room was opened.",
+    "paused": f"{PAUSED} The thread {{thread}} is there, but no room was opened.",
+    "stopped": "The bots are stopped in {channel}. The thread {thread} is there, but no room was opened.",
+}
+
+Problem = Callable[[int, bool], str | None]  # channel id, whether webhooks are needed → why no room can be opened there
+
+
+class RoomCreation:
+    """`problem` says why Discord lets the bot open no room in a channel. `managers` are its handlers, by command."""
+
+    def __init__(self, services: AgentServices, opener: RoomOpener, problem: Problem, is_here: IsHere) -> None:
+        self._services, self._opener, self._problem, self._is_here = services, opener, problem, is_here
+        self.managers: Mapping[str, Handle] = {
+            "room create": self.create,
+            f"{FORM} {ROOM}": self.from_form,
+            f"{MENU} {ROOM}": self.from_menu,
+        }
+
+    async def create(self, command: CommandInvocation) -> Response:
+        draft, names = draft_of(command), str(command.values.get("personas", ""))
+        moderator = self._named(draft.moderator)
+        if draft.moderator is not None and moderator is None:
+            return f"There is no bot or persona “{draft.moderator}” to be the moderator."
+        draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None})
+        if (refusal := self._refusal(draft, command)) is not None:
+            return refusal
+        if not draft.topic.strip():
+            return form_of(draft, names)
+        return await self._with_names(command, draft, names)
+
+    async def from_form(self, command: CommandInvocation) -> Response:
+        """The form was filled in. What cannot be used is given back with the reason."""
+        values = {name: str(value) for name, value in command.values.items()}
+        try:
+            draft = draft_in(command, values)
+        except ValueError:
+            return _given_back(f"The number of turns is not one from {FEWEST_MEMBERS} to {MOST_TURNS}.", values)
+        refusal = self._refusal(draft, command) if draft.topic.strip() else "The topic is empty."
+        if refusal is not None:
+            return _given_back(refusal, values)
+        response = await self._with_names(command, draft, values.get("personas", ""))
+        return _given_back(response, values) if isinstance(response, str) else response
+
+    async def from_menu(self, command: CommandInvocation) -> Response:
+        """The members were chosen."""
+        number = str(command.values.get("id", "")).partition(":")[2]
+        request = int(number) if number.isdecimal() else 0
+        kept = await self._services.ledger.room_openings.draft(request)
+        if kept is None:
+            return EXPIRED
+        draft = RoomDraft.model_validate_json(kept)
+        if draft.asked_by != command.who.user_id:
+            return NOT_YOURS
+        if (refusal := self._refusal(draft, command)) is not None:
+            return refusal
+        chosen = [entry for key in command.chosen if (entry := self._services.roster.of(key)) is not None]
+        if (refusal := await self._members_refused(draft, chosen)) is not None:
+            return refusal
+        if not await self._services.ledger.room_openings.take_draft(request):
+            return EXPIRED
+        return await self._open(request, draft, chosen)
+
+    async def _with_names(self, command: CommandInvocation, draft: RoomDraft, names: str) -> str | Menu | CommandReply:
+        if not parted(names):
+            return await self._menu(command, draft)
+        found, unknown = members_of(tuple(self._services.roster), parted(names))
+        if unknown:
+            return f"Nobody is called {listed([one.text for one in unknown])}. Use /agent list to see who there is."
+        if (refusal := await self._members_refused(draft, found)) is not None:
+            return refusal
+        return CommandReply(await self._open(command.id, draft, found))
+
+    async def _menu(self, command: CommandInvocation, draft: RoomDraft) -> str | Menu:
+        able = [entry for entry in self._services.roster if entry.why_not is None]
+        if len(able) < FEWEST_MEMBERS:
+            return "Fewer than two bots and personas can take part at present. /agent list says why."
+        await self._services.ledger.room_openings.keep_draft(command.id, draft.model_dump_json())
+        more = " Use the option personas for one that is not in the list." if len(able) > MOST_CHOICES else ""
+        return Menu(
+            id=f"{ROOM}:{command.id}",
+            text=f"Who takes part in “{draft.topic}”?{more}",
+            hint=f"{FEWEST_MEMBERS} to {MOST_MEMBERS}, in the order in which they speak",
+            fewest=FEWEST_MEMBERS,
+            most=MOST_MEMBERS,
+            choices=tuple(map(_choice, able)),
+        )
+
+    async def _open(self, request: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str:
+        members = [entry.member for entry in chosen]
+        room = room_of(draft, members, draft.moderator, self._services.clock())
+        name, text = thread_name(draft.topic), opening_text(room, draft.question)
+        return _answer(await self._opener.open(request, room, name, text), draft)
+
+    # -- refusals -------------------------------------------------------------------------------------------------
+
+    def _refusal(self, draft: RoomDraft, command: CommandInvocation) -> str | None:
+        """Why nothing can be opened in the channel."""
+        channel_id, stops = draft.channel_id, self._services.stops
+        if channel_id not in self._services.scope.channels or not self._is_here(channel_id, command):
+            return f"<#{channel_id}> is not one of the bots' channels."
+        if stops.paused:
+            return PAUSED
+        if stops.holds(channel_id):
+            return f"The bots are stopped in <#{channel_id}>. Use /resume there first."
+        problem = self._problem(channel_id, False)
+        return f"No room can be opened in <#{channel_id}>: {problem}." if problem else None
+
+    async def _members_refused(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
+        if len(chosen) < FEWEST_MEMBERS:
+            return f"A room needs at least two bots or personas; {listed([one.shown for one in chosen])} is named."
+        if len(chosen) > MOST_MEMBERS:
+            return f"A room has at most {counted(MOST_MEMBERS, 'member')}; {len(chosen)} are named."
+        if draft.moderator is not None and draft.moderator not in {one.key for one in chosen}:
+            return "The moderator has to be one of those who take part."
+        for entry in chosen:
+            if entry.why_not is not None:
+                return f"{entry.shown} cannot take part: {entry.why_not}."
+        if not all(entry.is_bot for entry in chosen) and (problem := self._problem(draft.channel_id, True)):
+            return f"Personas speak by webhook in <#{draft.channel_id}>, but {problem}."
+        return await self._offline(chosen) or await self._no_money(draft, chosen)
+
+    async def _offline(self, chosen: Sequence[RosterEntry]) -> str | None:
+        bots = {entry.key: entry.shown for entry in chosen if entry.is_bot}
+        online = await self._services.ledger.presence.online(bots) if bots else ()
+        missing = [shown for key, shown in bots.items() if key not in online]
+        return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} offline." if missing else None
+
+    async def _no_money(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
+        services = self._services
+        date = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
+        shown = {
+            "all": "the bots",
+            f"channel:{draft.channel_id}": f"<#{draft.channel_id}>",
+            f"person:{draft.asked_by}": "what you may cause",
+            **{f"agent:{entry.key}": entry.shown for entry in chosen},
+        }
+        uses = await services.ledger.budgets.uses(date, shown)
+        without = next((name for scope, name in shown.items() if _is_used_up(uses[scope])), None)
+        return f"Today's budget of {without} is used up." if without else None
+
+    def _named(self, name: str | None) -> RosterEntry | None:
+        return named(tuple(self._services.roster), name) if name else None
+
+
+def draft_of(command: CommandInvocation) -> RoomDraft:
+    """The draft that the options make."""
+    values = command.values
+    policy, archive = str(values.get("policy", DEFAULT_POLICY)), str(values.get("archive", DEFAULT_ARCHIVE_MINUTES))
+    return RoomDraft(
+        asked_by=command.who.user_id,
+        channel_id=int(values.get("channel") or command.parent_id or command.channel_id),
+        guild_id=command.guild_id,
+        topic=str(values.get("topic", ""))[:MOST_TOPIC],
+        turns=min(max(int(values.get("turns", DEFAULT_TURNS)), 2), MOST_TURNS),
+        archive_minutes=int(archive) if archive in ARCHIVES else DEFAULT_ARCHIVE_MINUTES,
+        policy=policy if policy in POLICIES else DEFAULT_POLICY,  # type: ignore[arg-type]
+        moderator=str(values.get("moderator") or "") or None,
+        audience_seconds=min(max(int(values.get("audience", 0)), 0), LONGEST_SLOT),
+        goodbye_ends=bool(values.get("goodbye-ends", False)),
+    )
+
+
+def form_of(draft: RoomDraft, names: str) -> Form:
+    """The long version. Its id carries what it does not show."""
+    options = (draft.channel_id, draft.archive_minutes, draft.policy, round(draft.audience_seconds))
+    return Form(
+        id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or ""))),
+        title="A new room",
+        fields=(
+            Field(id="topic", label="Topic", hint="what it is about", required=True, most=MOST_TOPIC),
+            Field(
+                id="personas",
+                label="Who takes part",
+                hint="names, separated by commas; left empty, you choose from a list",
+                text=names,
+                most=LONGEST_NAMES,
+            ),
+            Field(id="turns", label="How many turns", text=str(draft.turns), most=3),
+            Field(id="rules", label="Rules", hint="for example: at most five sentences", long=True, most=MOST_RULES),
+            Field(id="question", label="First question", hint="what they begin with", most=MOST_QUESTION),
+        ),
+    )
+
+
+def draft_in(command: CommandInvocation, values: Mapping[str, str]) -> RoomDraft:
+    """The draft that a filled-in form makes. Raises ValueError for turns that are none."""
+    _, channel, archive, policy, audience, goodbye, moderator, *_ = (*values.get("id", "").split(":"), *[""] * 7)
+    options = {"channel": channel, "archive": archive, "policy": policy, "audience": audience, "moderator": moderator}
+    given = {name: value for name, value in options.items() if value}
+    base = draft_of(
+        CommandInvocation(
+            id=command.id,
+            name=command.name,
+            who=command.who,
+            channel_id=command.channel_id,
+            guild_id=command.guild_id,
+            parent_id=command.parent_id,
+            values={**given, "goodbye-ends": int(goodbye or 0)},
+        )
+    )
+    texts = {name: values.get(name, "") for name in ("topic", "rules", "question")}
+    turns = int(values.get("turns", "").strip() or DEFAULT_TURNS)
+    try:
+        return RoomDraft.model_validate({**base.model_dump(), **texts, "turns": turns})
+    except ValidationError as error:
+        raise ValueError("turns") from error
+
+
+def _is_used_up(use: BudgetUse) -> bool:
+    """The rest of a budget is for mentions."""
+    return use.cap is not None and use.spent + use.reserved >= use.cap * (1 - CLOSING_SHARE)
+
+
+def _given_back(reason: str, values: Mapping[str, str]) -> CommandReply:
+    """The reason with all that was written in the form, which would be lost."""
+    written = "\n\n".join(f"{name}:\n{values[name]}" for name in ("topic", "personas", "turns", "rules", "question"))
+    return CommandReply(reason, file=("room.txt", written))
+
+
+def _choice(entry: RosterEntry) -> Choice:
+    about = " · ".join(filter(None, ("bot" if entry.is_bot else "persona", entry.model, ", ".join(_subjects(entry)))))
+    return Choice(entry.key, entry.shown, about)
+
+
+def _subjects(entry: RosterEntry) -> Sequence[str]:
+    member: RoomMember = entry.member
+    return member.interests
+
+
+def _answer(opening: Opening, draft: RoomDraft) -> str:
+    text = OUTCOMES.get(opening.outcome, "The coordinator refused: {outcome}. No room was opened.")
+    return text.format(thread=f"<#{opening.thread_id}>", channel=f"<#{draft.channel_id}>", outcome=opening.outcome)

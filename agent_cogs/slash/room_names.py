@@ -1,0 +1,88 @@
+"""Finds the room that a command means, and offers rooms and agents while a name is being typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from agent_cogs.persona.roster import Roster, RosterEntry
+from agent_discord.slash.cog import CommandInvocation, Completion
+from agent_discord.slash.responses import CHOICE_CHARACTERS, MOST_CHOICES, Choice
+from agent_protocol.coordination.rooms import Room, RoomStatus
+
+SEEN = 200  # rooms among which a topic is looked for
+
+_THREAD = re.compile(r"(?:<#|.*/)?(\d{15,20})>?/?", re.DOTALL)
+
+
+class Rooms(Protocol):
+    """Implemented by agent_protocol.coordination.room_store. Both raise RedisAway."""
+
+    async def read(self, thread_id: int) -> Room | None: ...
+    async def list(self, status: RoomStatus | None = None, limit: int | None = SEEN) -> list[Room]: ...
+
+
+def same_server(room: Room, command: CommandInvocation) -> bool:
+    return room.guild_id == command.guild_id
+
+
+async def room_in(command: CommandInvocation, rooms: Rooms) -> Room | None:
+    """The room that the option names, or that of the thread; None for none in this server."""
+    wanted = str(command.values.get("room", "")).strip()
+    by_id = _THREAD.fullmatch(wanted)
+    if wanted and by_id is None:
+        return _by_topic(wanted, [room for room in await rooms.list(limit=SEEN) if same_server(room, command)])
+    room = await rooms.read(int(by_id[1]) if by_id is not None else command.channel_id)
+    return room if room is not None and same_server(room, command) else None
+
+
+def _by_topic(wanted: str, rooms: Sequence[Room]) -> Room | None:
+    """The newest room of that topic, or whose topic alone has these words."""
+    topic = wanted.casefold()
+    same = [room for room in rooms if room.topic.casefold() == topic]
+    having = [room for room in rooms if topic in room.topic.casefold()]
+    return same[0] if same else having[0] if len(having) == 1 else None
+
+
+class Completions:
+    """Choices for options that are being typed. Raises RedisAway where rooms cannot be read."""
+
+    def __init__(self, roster: Roster, rooms: Rooms) -> None:
+        self._roster, self._rooms = roster, rooms
+
+    async def complete(self, typed: Completion) -> Sequence[Choice]:
+        if typed.option == "room":
+            rooms = [room for room in await self._rooms.list(limit=SEEN) if same_server(room, typed.command)]
+            return _fitting(typed.typed, (Choice(str(room.thread_id), _line(room)) for room in rooms))
+        able = [entry for entry in self._roster if entry.why_not is None]
+        if typed.option == "personas":
+            return _names(typed.typed, able)
+        if typed.option != "name":
+            return _agents(typed.typed, able)
+        every = typed.command.name == "agent show"
+        return _agents(typed.typed, (entry for entry in self._roster if every or not entry.is_bot))
+
+
+def _agents(typed: str, entries: Iterable[RosterEntry]) -> Sequence[Choice]:
+    return _fitting(typed, (Choice(entry.key, entry.shown) for entry in entries))
+
+
+def _names(typed: str, able: Sequence[RosterEntry]) -> Sequence[Choice]:
+    """The list so far with each agent that may complete its last name."""
+    before, comma, last = typed.rpartition(",")
+    taken = {name.strip().casefold() for name in before.split(",")}
+    fitting = _agents(last.strip(), (entry for entry in able if entry.shown.casefold() not in taken))
+    lists = (f"{before}{comma}{' ' if comma else ''}{choice.label}" for choice in fitting)
+    return [Choice(names, names) for names in lists if len(names) <= CHOICE_CHARACTERS]
+
+
+def _line(room: Room) -> str:
+    return f"{room.topic[: CHOICE_CHARACTERS - 12]} ({room.status})"
+
+
+def _fitting(typed: str, choices: Iterable[Choice]) -> Sequence[Choice]:
+    """Those that have the letters typed so far; what begins with them first."""
+    letters = typed.casefold()
+    found = [choice for choice in choices if letters in choice.label.casefold()]
+    return sorted(found, key=lambda choice: not choice.label.casefold().startswith(letters))[:MOST_CHOICES]

@@ -1,0 +1,195 @@
+"""`/room` besides `create`: pause, resume, close and steer a room, change its members, show it, export it.
+
+A room is named by its thread's link or id, or by its topic; by default it is the one of the thread in which the command
+is used. The coordinator carries out what changes a room; what shows one reads Redis, or the record.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+
+from agent_cogs.rooms.members import Called, Named, named, nobody
+from agent_cogs.rooms.new_room import escaped
+from agent_cogs.services import AgentServices
+from agent_cogs.slash.conversations import PAUSED
+from agent_cogs.slash.room_names import room_in, same_server
+from agent_cogs.slash.wording import counted, dollars, listed
+from agent_discord.slash.cog import CommandInvocation, Handle
+from agent_discord.slash.definitions import POLICIES
+from agent_discord.slash.responses import CommandReply, Response
+from agent_protocol.coordination.conversations import Running
+from agent_protocol.coordination.endings import ENDINGS
+from agent_protocol.coordination.rooms import MOST_MEMBERS, MOST_TURNS, Room
+from agent_protocol.wire.coordinator_commands import NOBODY
+from agent_protocol.wire.messages import Command, RoomOrder
+from agent_store.database import RecordError
+from agent_store.export.room_story import room_page
+from agent_store.export.story import Look
+
+MOST_LISTED = 15
+MOST_BYTES = 8_000_000  # of a file, below Discord's limit for a server without boosts
+NO_ROOM = "This is no room's thread. Use the command in one, or name a room by its link or topic."
+OUTCOMES: Mapping[str, str] = {
+    "room_paused": "{where} is paused; a message that is being written may still appear. /room resume lets it go on.",
+    "room_resumed": "{where} goes on.",
+    "room_closed": "{where} is closed. /room resume opens it again, with more turns.",
+    "requested": "{agent} speaks next in {where}.",
+    "added_member": "{agent} takes part in {where} from now on.",
+    "removed_member": "{agent} no longer takes part in {where}.",
+    "no_room": "{where} is no room, or its thread is gone.",
+    "not_active": "{where} is not running at present. Use /room resume first.",
+    "already_member": "{agent} takes part in {where} already.",
+    "no_member": "{agent} does not take part in {where}.",
+    "full": f"{{where}} has {MOST_MEMBERS} members, which is the most.",
+    "unknown_agent": "The coordinator does not know {agent}.",
+    "offline": "{agent} is offline.",
+    "paused": PAUSED,
+    "stopped": "The bots are stopped in {where}. Use /resume there first.",
+    NOBODY: "The coordinator did not answer: it is not running, or busy. Nothing was done as far as I know.",
+}
+
+
+class RoomCommands:
+    """`everyone` and `managers` are the handlers for those who may use them, by command."""
+
+    def __init__(self, services: AgentServices) -> None:
+        self._services = services
+        self.everyone: Mapping[str, Handle] = {"room status": self.status, "room list": self.list}
+        self.managers: Mapping[str, Handle] = {
+            "room stop": self.stop,
+            "room resume": self.resume,
+            "room next": self.next,
+            "room close": self.close,
+            "room add": self.add,
+            "room remove": self.remove,
+            "room export": self.export,
+        }
+
+    # -- the server's managers ------------------------------------------------------------------------------------
+
+    async def stop(self, command: CommandInvocation) -> str:
+        return await self._order(command, "room-pause", RoomOrder(reason="asked"))
+
+    async def resume(self, command: CommandInvocation) -> str:
+        turns = command.values.get("turns")
+        more = None if turns is None else min(max(int(turns), 1), MOST_TURNS)
+        return await self._order(command, "room-resume", RoomOrder(turns=more))
+
+    async def close(self, command: CommandInvocation) -> str:
+        return await self._order(command, "room-close", RoomOrder())
+
+    async def next(self, command: CommandInvocation) -> str:
+        return await self._of_member(command, "room-next")
+
+    async def remove(self, command: CommandInvocation) -> str:
+        return await self._of_member(command, "room-remove")
+
+    async def add(self, command: CommandInvocation) -> str:
+        called, entries = str(command.values.get("agent", "")), tuple(self._services.roster)
+        entry = named(entries, called)
+        if entry is None:
+            return nobody(called, entries)
+        if entry.why_not is not None:
+            return f"{entry.shown} cannot take part: {entry.why_not}."
+        return await self._order(command, "room-add", RoomOrder(member=entry.member.model_dump_json()), entry)
+
+    async def export(self, command: CommandInvocation) -> Response:
+        """The room's page, from the record on this machine."""
+        settings = self._services.settings
+        if not settings.records:
+            return "The record is off (RECORD_DAYS=0), so there is nothing to export."
+        room = await room_in(command, self._services.ledger.rooms)
+        if room is None:
+            return NO_ROOM
+        try:
+            page = await room_page(settings.record_file, room.thread_id, look=self._look())
+        except (RecordError, sqlite3.Error):
+            return "The record cannot be read here. It is on the machine that runs the coordinator."
+        if page is None:
+            return f"Nothing of <#{room.thread_id}> is recorded yet. What is said is in the record a few seconds later."
+        if len(page.text.encode()) > MOST_BYTES:
+            return "The page is too large for Discord. `python -m agent_store export --room` writes it to a file."
+        return CommandReply(f"The room “{escaped(room.topic)}” as a page:", file=(page.name, page.text))
+
+    def _look(self) -> Look:
+        entries = tuple(self._services.roster)
+        return Look(
+            names={entry.key: entry.shown for entry in entries},
+            colours={entry.key: entry.settings.spec.colour for entry in entries if entry.settings is not None},
+            zone=self._services.settings.timezone,
+        )
+
+    async def _of_member(self, command: CommandInvocation, name: str) -> str:
+        """An order about one who takes part, also one whose persona was deleted since."""
+        room = await room_in(command, self._services.ledger.rooms)
+        if room is None:
+            return NO_ROOM
+        called, members = str(command.values.get("agent", "")), [Called(one.name, one.shown) for one in room.members]
+        member = named(members, called)
+        if member is None:
+            return f"“{called}” does not take part in <#{room.thread_id}>: {listed([one.shown for one in members])} do."
+        return await self._order(command, name, RoomOrder(), member)
+
+    async def _order(self, command: CommandInvocation, name: str, order: RoomOrder, agent: Named | None = None) -> str:
+        room = await room_in(command, self._services.ledger.rooms)
+        if room is None:
+            return NO_ROOM
+        key, shown = (agent.key, agent.shown) if agent is not None else (None, "")
+        outcome = await self._services.orders.give(
+            Command(command=name, channel_id=room.thread_id, agent_name=key, room=order)
+        )
+        text = OUTCOMES.get(outcome, "The coordinator refused: {outcome}.")
+        return text.format(where=f"<#{room.thread_id}>", agent=shown, outcome=outcome)
+
+    # -- everyone -------------------------------------------------------------------------------------------------
+
+    async def status(self, command: CommandInvocation) -> str:
+        ledger = self._services.ledger
+        room = await room_in(command, ledger.rooms)
+        if room is None:
+            return NO_ROOM
+        running = await ledger.conversations.running(room.thread_id) if room.status == "active" else None
+        return "\n".join(_status(room, running, self._services.roster.names))
+
+    async def list(self, command: CommandInvocation) -> str:
+        found = await self._services.ledger.rooms.list(limit=None)
+        here = [room for room in found if same_server(room, command)]
+        here.sort(key=lambda room: ("active", "paused", "closed").index(room.status))  # newest first in each
+        lines = [f"- <#{room.thread_id}> {escaped(room.topic)}: {standing(room)}" for room in here[:MOST_LISTED]]
+        if len(here) > MOST_LISTED:
+            lines.append(f"and {len(here) - MOST_LISTED} more")
+        return "\n".join(lines) or "There is no room in this server yet. /room create opens one."
+
+
+def standing(room: Room) -> str:
+    """ "running, turn 3 of 20"; "paused after turn 3 of 20: a person paused it" """
+    turns = f"turn {room.turn_number} of {room.turns}"
+    if room.status == "active":
+        return f"running, {turns}"
+    why = ENDINGS.get(room.why, room.why) if room.why else ""  # type: ignore[call-overload]
+    return f"{room.status} after {turns}{f': {why}' if why else ''}"
+
+
+def _status(room: Room, running: Running | None, names: Mapping[str, str]) -> Iterator[str]:
+    yield f"**{escaped(room.topic)}** in <#{room.thread_id}>"
+    yield f"**Members**: {listed([member.shown for member in room.members])}"
+    if room.left:
+        yield f"**Left**: {listed([member.shown for member in room.left])}"
+    yield f"**Standing**: {standing(room)}"
+    yield f"**Who speaks next**: {POLICIES[room.policy]}{_coming(room, running, names)}"
+    if room.audience_seconds:
+        yield f"**Audience**: {counted(round(room.audience_seconds), 'second')} after each round"
+    yield f"**Cost so far**: {dollars(room.cost_usd)}"
+    if room.rules:
+        yield f"**Rules**: {escaped(room.rules)}"
+    if room.opened_by is not None:
+        yield f"-# Opened by <@{room.opened_by}> <t:{round(room.opened_at)}:R>"
+
+
+def _coming(room: Room, running: Running | None, names: Mapping[str, str]) -> str:
+    if running is None:
+        return ""
+    coming: Sequence[str] = [*([running.speaker] if running.speaker else []), *running.coming]
+    shown = {member.name: member.shown for member in room.members}
+    return f"; now {shown.get(coming[0], names.get(coming[0], coming[0]))}" if coming else ""

@@ -1,0 +1,203 @@
+"""The commands of a bot on a Redis inside the process, without Discord: what a person uses, and what they read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from fakeredis import FakeServer
+
+from agent_chat.directory import Directory
+from agent_chat.incoming import Person
+from agent_cogs.persona.file_rights import FileRights
+from agent_cogs.persona.roster import Roster
+from agent_cogs.rooms.opening import RoomOpener
+from agent_cogs.services import Scope
+from agent_cogs.slash.forget import Forgetting
+from agent_cogs.slash.handlers import SlashHandlers
+from agent_config import load_settings
+from agent_discord.slash.cog import CommandInvocation
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.coordination.room_store import WRITE_ROOM, room_args, room_keys
+from agent_protocol.coordination.rooms import Room, RoomMember
+from agent_protocol.ledger import Ledger
+from agent_protocol.moderation.forget_requests import ForgetRequests
+from agent_protocol.moderation.ignores import Ignores
+from agent_protocol.moderation.stops import Stops
+from agent_protocol.record.entries import ActionNote
+from agent_protocol.state.sessions import Resets
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.coordinator_commands import CoordinatorCommands
+from agent_protocol.wire.messages import Command, CommandOutcome
+from agent_protocol.wire.reading import read
+from agent_runtime.services import caps_of
+
+NOW = 1_800_000_000.0
+GUILD, LOUNGE, DEBATE, ELSEWHERE, THREAD, DIRECT = 1, 10, 11, 12, 13, 14
+ANN, BOB = 100, 101
+NAMES = {"claude": "Claude", "grok": "Grok"}
+MANAGER = Person(ANN, manages_messages=True, manages_guild=True)
+MEMBER = Person(BOB)
+
+
+def a_room(thread_id: int = THREAD, topic: str = "Is P equal to NP?", **more: Any) -> Room:
+    """A room of Claude and Grok, opened by Ann in the lounge."""
+    members = tuple(RoomMember(name=name, shown=shown) for name, shown in NAMES.items())
+    fields = {"members": members, "guild_id": GUILD, "opened_by": ANN, "opened_at": NOW, "changed_at": NOW}
+    return Room(
+        **{"thread_id": thread_id, "channel_id": LOUNGE, "conversation_id": "c", "topic": topic, **fields, **more}
+    )
+
+
+class Channel:
+    """The threads of a server, which a bot makes for rooms. `problem` and `webhook_problem` say why none can be made
+    there."""
+
+    def __init__(self) -> None:
+        self.messages: dict[int, str] = {}
+        self.names: dict[int, tuple[str, int]] = {}
+        self.problem: str | None = None
+        self.webhook_problem: str | None = None
+        self.fault: Exception | None = None
+
+    def why_not(self, _: int, webhooks: bool) -> str | None:
+        return self.problem or (self.webhook_problem if webhooks else None)
+
+    async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
+        if self.fault is not None:
+            raise self.fault
+        message_id = 10**15 + len(self.messages)
+        self.messages[message_id] = text
+        return message_id
+
+    async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
+        self.names[message_id] = (name, minutes)
+
+    async def revise(self, channel_id: int, message_id: int, text: str) -> None:
+        self.messages[message_id] = text
+
+
+KEYS = {"ANTHROPIC_API_KEY": "a-key", "XAI_API_KEY": "a-key"}
+
+
+class Place:
+    """The commands with their services; the bus runs. `env` are settings."""
+
+    def __init__(self, link: RedisLink, personas: Path | None = None, **env: str) -> None:
+        self.now, self.notes = NOW, list[ActionNote]()
+        self.link, self.bus = link, Bus(link)
+        channels = {"CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{DEBATE}:debate", "TIMEZONE": "UTC"}
+        tokens = {f"BOT_TOKEN_{name.upper()}": f"a-token-{name}" for name in NAMES}
+        settings = load_settings({**channels, **tokens, **KEYS, **env}, None)
+        self.ledger = Ledger(link, self.clock, holder="here", caps=caps_of(settings))
+        self.directory = Directory(NAMES)
+        for number, name in enumerate(NAMES):
+            self.directory.learn(name, 500 + number)
+        self.stops, self.ignores = Stops(link, self.bus, self.clock), Ignores(link, self.bus)
+        self.orders = CoordinatorCommands(self.bus, patience=0.01)
+        roster = Roster(settings, self.directory, self.ledger.presence, personas)
+        done: Any = SimpleNamespace(last=0, keep=lambda _: None)
+        self.services: Any = SimpleNamespace(
+            settings=settings.with_(personas_dir=personas or settings.personas_dir),
+            scope=Scope(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
+            names=NAMES,
+            roster=roster,
+            personas=personas,
+            bus=self.bus,
+            ledger=self.ledger,
+            stops=self.stops,
+            ignores=self.ignores,
+            forgetting=Forgetting(ForgetRequests(link, self.bus), self.ledger, NAMES, done),
+            orders=self.orders,
+            tools=None,
+            clock=self.clock,
+            resets=Resets(link, self.bus),
+            directory=self.directory,
+            record=SimpleNamespace(note=self.notes.append),
+        )
+        self.guilds = {LOUNGE: GUILD, DEBATE: GUILD}  # as the bot sees the channels
+        self.application_owners: set[int] = set()
+        self.asked_discord = 0
+        self.channel = Channel()
+        opener = RoomOpener(
+            "grok", self.ledger.room_openings, self.orders, self.channel, clock=self.clock, may_act=lambda: True
+        )
+        rights = FileRights(self.services.settings, self.guilds.get, self._owners)
+        self.parents: dict[int, int] = {}  # thread → channel
+        self.handlers = SlashHandlers(self.services, rights, opener, self.channel.why_not, self.parents.get)
+        self._ids = count(1)
+
+    def coordinator(self, *outcomes: str) -> list[Command]:
+        """A coordinator that carries out each order with the next outcome, the last one again; the orders it got."""
+        got: list[Command] = []
+
+        async def carry_out(raw: str) -> None:
+            command = read(Command, raw)
+            assert command is not None
+            got.append(command)
+            outcome = outcomes[min(len(got), len(outcomes)) - 1]
+            report = CommandOutcome(command_id=command.command_id or "", outcome=outcome, channel_id=command.channel_id)
+            await self.bus.publish(keys.COORDINATOR_OUTCOMES, report)
+
+        self.orders._patience = 5.0
+        self.bus.subscribe(keys.COORDINATOR_COMMANDS, carry_out)
+        return got
+
+    async def has(self, *rooms: Room) -> None:
+        """The rooms are in Redis, as the coordinator keeps them."""
+        for room in rooms:
+            await self.link.script(f"{WRITE_ROOM} write_room(1, 1) return 1", room_keys(room), room_args(room))
+
+    async def _owners(self) -> set[int]:
+        self.asked_discord += 1
+        return self.application_owners
+
+    def clock(self) -> float:
+        return self.now
+
+    async def use(
+        self,
+        command: str,
+        who: Person = MANAGER,
+        /,
+        *,
+        channel: int = LOUNGE,
+        parent: int | None = None,
+        chosen: tuple[str, ...] = (),
+        **values: Any,
+    ) -> Any:
+        named = {name.rstrip("_").replace("_", "-"): value for name, value in values.items()}
+        guild = named.pop("guild", GUILD)
+        return await self.handlers.answer(
+            CommandInvocation(
+                id=next(self._ids),
+                name=command,
+                who=who,
+                channel_id=channel,
+                guild_id=guild,
+                parent_id=parent,
+                values=named,
+                chosen=chosen,
+            )
+        )
+
+
+@asynccontextmanager
+async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
+    async with RedisLink(FakeServer()) as link:
+        place = Place(link, personas, **env)
+        for memory in (place.stops, place.ignores, place.orders, place.services.resets):
+            memory.start()
+        running = asyncio.create_task(place.bus.run())
+        try:
+            await asyncio.wait_for(place.bus.ready.wait(), 10)
+            yield place
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
