@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from agent_check.automation import automation_turns_a_day, hooks_of_a_mention
 from agent_check.findings import Findings
+from agent_cogs.limits.cheap_model import cheapest, tariff_of, usual_call
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
@@ -110,6 +111,36 @@ def check_costs(
         found.warn("costs", text, "raise BUDGET_DAILY_USD, or write none for no limit: only free models answer now")
     else:
         found.ok("costs", text)
+
+
+def check_cheap(settings: Settings, found: Findings) -> None:
+    """Say which cheap model is used, what it costs, and for which bots it is asked first."""
+    model = cheapest(settings.cheap_models)
+    first = [name for name in settings.agents if settings.asks_cheaply(name)]
+    strangers = [name for name in settings.cheap_first if name not in ("all", "none", *settings.agents)]
+    if model is None:
+        text = "none: rooms have no summaries, and no bot asks it first"
+        found.note("cheap model", text, "set CHEAP_MODEL to provider/model" if first else "")
+        return
+    tariff = tariff_of(model)
+    price = "free" if tariff.free else f"${usual_call(tariff):.2g} a question"
+    text = f"{model.name}, {price}: summaries of rooms"
+    pays = [f"{name} ({_from(settings.agents[name], tariff)})" for name in first]
+    found.ok("cheap model", f"{text}, and asked first for {', '.join(pays)}" if pays else text)
+    if strangers:
+        found.note("cheap model", f"CHEAP_FIRST also names {', '.join(strangers)}: only personas may go by that", "")
+
+
+def break_even(dear: Tariff, cheap: Tariff) -> float:
+    """The share of an agent's turns (1 is all) that the cheap model must skip, so that asking it first costs
+    nothing."""
+    turn = dear.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
+    return usual_call(cheap) / turn if turn else float("inf")
+
+
+def _from(agent: AgentSettings, cheap: Tariff) -> str:
+    share = break_even(tariff_in(None, agent), cheap) if agent.usable else float("inf")
+    return f"pays from {share:.0%} of turns skipped" if share < 1 else "never pays"
 
 
 def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:

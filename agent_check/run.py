@@ -16,7 +16,7 @@ from rich.console import Console
 from agent_check import bots, machine, report, tools
 from agent_check.discord_view import BotView, cause
 from agent_check.findings import Findings, Level, ReportSection
-from agent_check.forecast import check_costs
+from agent_check.forecast import check_cheap, check_costs
 from agent_check.model_keys import check_key
 from agent_config import AgentSettings, Settings, process_environment
 
@@ -80,6 +80,7 @@ async def check_all(
     views = {name: view for name, view in zip(settings.agents, seen, strict=True) if view is not None}
     servers = {channel.id: channel.guild_id for view in views.values() for channel in view.channels.values()}
     check_costs(settings, shared.findings, clock(), servers)
+    check_cheap(settings, shared.findings)
     _compare(views, settings, sections, shared.findings)
     return [*sections.values(), shared]
 

@@ -15,6 +15,7 @@ from agent_chat.incoming import Person
 from agent_chat.outlet import ChannelView, Outlet
 from agent_chat.window_store import KeptWindows
 from agent_cogs.events import TurnEvent
+from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.limits.cost_estimate import Frame, Tariff
 from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.provider_backoff import ProviderBackoff
@@ -30,6 +31,7 @@ from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_net.picture_scaling import Fit
 from agent_personas.prompt import PersonaPrompt
 from agent_protocol.coordination.rooms import Room
+from agent_protocol.state.summaries import Summary
 from agent_protocol.turns.costs import Costs
 from agent_tools.builtin.memory import NAME as MEMORY
 from agent_tools.call_log.records import ToolRecords
@@ -73,6 +75,16 @@ class Rooms(Protocol):
     """The rooms, to be read; agent_protocol.coordination.room_store has those in Redis. Raises RedisAway."""
 
     async def read(self, thread_id: int) -> Room | None: ...
+
+
+class SummaryStore(Protocol):
+    """The summaries of rooms; agent_protocol.state.summaries has those in Redis."""
+
+    async def read(self, thread_id: int) -> Summary | None: ...
+    async def claim(self, thread_id: int, former: Summary | None) -> str | None: ...
+    async def keep(self, thread_id: int, token: str, summary: Summary) -> bool: ...
+    async def forgotten(self) -> Mapping[int, float]: ...
+    async def drop(self, thread_id: int) -> None: ...
 
 
 class ReactionView(ChannelView, Protocol):
@@ -143,6 +155,10 @@ class Agent:
     clock: Callable[[], float]
     rng: random.Random
     rooms: Rooms
+    summaries: SummaryStore
+    failed_summaries: set[int] = field(default_factory=set)  # rooms of which that was logged
+    cheap: CheapModel | None = None  # None: there is none
+    asks_cheaply: bool = False  # the cheap model is asked first whether the agent speaks
     reset: Callable[[int], Awaitable[int]]  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
     bots_role: int | None = None  # whose mention calls all agents

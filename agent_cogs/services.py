@@ -12,12 +12,14 @@ from agent_chat.attachments import PictureReader
 from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
 from agent_cogs.events import MentionEvent
+from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.persona import Personas
 from agent_cogs.persona.roster import Roster
 from agent_cogs.slash.forget import Forgetting
 from agent_cogs.trace.gateway_notes import GatewayNotes
 from agent_cogs.trace.person_notices import PersonNotices
+from agent_cogs.trace.room_log import RoomLog
 from agent_cogs.trace.watchers import Nobody, TurnWatcher
 from agent_config import Settings
 from agent_context.entries import Entry
@@ -87,12 +89,26 @@ class AgentServices:
     watcher: TurnWatcher = field(default_factory=Nobody)
     tools: Toolset | None = None  # None: agents have no tools
     personas: Personas | None = None  # None: persona files are not read
+    cheap: CheapModel | None = None  # None: there is none
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
 
     @cached_property
     def gateway_notes(self) -> GatewayNotes:
         """The notes of what Discord reports."""
-        return GatewayNotes(self.record, self.transcripts, self.clock)
+        return GatewayNotes(self.record, self.transcripts, self.clock, self.ledger.summaries.drop_covering)
+
+    @cached_property
+    def room_log(self) -> RoomLog:
+        """The log of rooms' messages for the record."""
+        return RoomLog(self.clock, self._ignores)
+
+    def _ignores(self, user_id: int, roles: frozenset[int]) -> bool:
+        settings = self.settings
+        return (
+            user_id in self.ignores
+            or user_id in settings.ignore_user_ids
+            or not roles.isdisjoint(settings.ignore_role_ids)
+        )
 
     @cached_property
     def person_notices(self) -> PersonNotices:

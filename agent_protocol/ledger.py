@@ -29,6 +29,7 @@ from agent_protocol.state.memory_quota import MemoryQuota
 from agent_protocol.state.once import ReplayGuard
 from agent_protocol.state.posts import InstructedPosts
 from agent_protocol.state.sessions import Sessions
+from agent_protocol.state.summaries import Summaries
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.budgets import Budgets
 from agent_protocol.turns.costs import Costs, Fields
@@ -81,6 +82,7 @@ class Ledger:
         self.replay_costs = ReplayCosts(link, clock, self.budgets)
         self.backoffs = BackoffStore(link, clock)
         self.windows = ContextWindows(link)
+        self.summaries = Summaries(link)
         self.sessions = Sessions(link)
         self.instructed_posts = InstructedPosts(link)
         self.last_runs = LastRuns(link, self.turns)

@@ -149,6 +149,7 @@ def _serve(
     settings: Settings, *, only: Sequence[str] = (), without: Sequence[str] = (), coordinator: bool = True
 ) -> int:
     from agent_runtime.bot import runnable
+    from agent_runtime.models import cheap_model
     from agent_runtime.runtime import serve
     from agent_runtime.services import Setup
 
@@ -156,7 +157,7 @@ def _serve(
     if not agents:
         log.error("no bot can start: none of the chosen bots has a token of its own and an API key")
         return 2
-    setup = Setup(settings=settings, agents=agents, coordinator=coordinator)
+    setup = Setup(settings=settings, agents=agents, coordinator=coordinator, make_cheap=cheap_model)
 
     def run() -> int:
         if settings.redis_url is None:

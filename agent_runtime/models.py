@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from agent_cogs.limits.cheap_model import cheapest
 from agent_cogs.limits.model_access import access, is_free
-from agent_config import AgentSettings, CodingSettings, ModelSettings
+from agent_config import AgentSettings, CodingSettings, ModelSettings, Settings
 from agent_llm.lazy import LazyModel
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.providers.agent_sdk_query import QueryConfig
@@ -34,6 +35,17 @@ def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
         return _lazy(usable[name], image_model, agent.retries, free_at_home=free_at_home)
 
     return in_order(usable, make, own={model.provider for model in agent.models})
+
+
+def cheap_model(settings: Settings) -> Model | None:
+    """The model for small questions: that of CHEAP_MODEL, else the least expensive default of the providers whose key
+    is set; None for none."""
+    chosen = cheapest(settings.cheap_models)
+    return None if chosen is None else _lazy(chosen, "", settings.model_retries, free_at_home=True)
+
+
+def no_cheap_model(settings: Settings) -> None:
+    del settings
 
 
 def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home: bool) -> Model:

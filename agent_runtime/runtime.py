@@ -93,6 +93,8 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
     watching = Watching.of(settings, link, outbound.redact)
     services = build_services(setup, link, session, webhooks, outbound, tools, done, watching.record, watching.watcher)
     stack.push_async_callback(services.fetcher.aclose)
+    if services.cheap is not None:
+        stack.push_async_callback(services.cheap.model.aclose)
     return link, services, watching
 
 

@@ -7,13 +7,15 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 
 from agent_chat.attachments import PictureReader
 from agent_chat.directory import Directory
 from agent_chat.transcript import MAX_ENTRIES, Transcripts
+from agent_cogs.limits.cheap_model import CheapModel, cheapest, tariff_of
+from agent_cogs.limits.provider_backoff import ProviderBackoff
 from agent_cogs.persona.options import load_options, no_layer
 from agent_cogs.persona.persona import Personas
 from agent_cogs.persona.roster import Lacks, Roster, lacking_key
@@ -43,7 +45,7 @@ from agent_protocol.state.sessions import Resets
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
-from agent_runtime.models import provider_model
+from agent_runtime.models import no_cheap_model, provider_model
 from agent_themes import DEFAULT_THEME
 from agent_tools.builtin.web_tools import ToolSettings, built_in_tools
 from agent_tools.call_log.records import ToolRecords
@@ -62,6 +64,7 @@ class Setup:
     agents: tuple[str, ...]  # the bots of this process
     coordinator: bool = True
     make_model: Callable[[AgentSettings], Model] = provider_model
+    make_cheap: Callable[[Settings], Model | None] = no_cheap_model
     lacks: Lacks = lacking_key  # why `make_model` could make none of a persona's
     coordinator_config: CoordinatorConfig | None = None
     use_default_redis: bool = True  # use a Redis that answers on 127.0.0.1:6379
@@ -127,7 +130,18 @@ def build_services(
         options=options,
         history_cache=HistoryCache(transcripts),
         personas=personas,
+        cheap=cheap_of(setup, outbound),
     )
+
+
+def cheap_of(setup: Setup, outbound: OutboundShared) -> CheapModel | None:
+    """The cheap model with its prices; None where the process has none."""
+    model, chosen = setup.make_cheap(setup.settings), cheapest(setup.settings.cheap_models)
+    if model is None or chosen is None:
+        return None
+    backoff = ProviderBackoff("the cheap model", setup.clock)
+    tariff = replace(tariff_of(chosen), free=model.free)
+    return CheapModel(model=model, tariff=tariff, redact=outbound.redact.secrets, backoff=backoff)
 
 
 def caps_of(settings: Settings) -> Caps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import SecretStr, create_model
 
+from agent_llm.profiles import DEFAULTS
 from agent_settings.agents import BASE_URL_SETTINGS, AgentSettings, AgentSpec, CodingSettings, FrontMatter
 from agent_settings.fields import HTTP, TOOL_PATTERNS, Keys, Secret, ToolPatterns, address_with, setting
 from agent_settings.models import (
@@ -101,7 +102,29 @@ def with_agents(
         shared=shared_models(folder, endpoints) if folder else (),
         retries=settings.model_retries,
     )
-    return settings.with_(agents=found, endpoints=endpoints, persona_models=personas)
+    cheap = tuple(_cheap_models(settings.cheap_model, sources, problems))
+    return settings.with_(agents=found, endpoints=endpoints, persona_models=personas, cheap_models=cheap)
+
+
+def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> Iterator[ModelSettings]:
+    """The model of CHEAP_MODEL; where that is not set, the default of each provider whose key is."""
+    if chosen is None:
+        for provider, defaults in DEFAULTS.items():
+            model = sources.model(provider, defaults.model)
+            if model.api_key is not None:
+                yield model
+        return
+    provider, _, name = chosen.partition("/")
+    if chosen.lower() == "none":
+        return
+    if not name or not sources.knows(provider):
+        problems.append("CHEAP_MODEL: expected provider/model with a known provider, or none")
+        return
+    model = sources.model(provider, name)
+    if model.lacks is not None:
+        problems.append(f"CHEAP_MODEL: expected {model.lacks} too, which {model.name} needs")
+        return
+    yield model
 
 
 def _hidden(settings: Settings, keys: Keys, environment: Collection[str]) -> frozenset[str]:

@@ -168,6 +168,8 @@ Retries = Annotated[int, Field(ge=0, le=10)]
 AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+\Z")]
 _Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}(\([^()]{1,200}\))?\Z")]
 ToolPatterns = Annotated[tuple[_Pattern, ...], BeforeValidator(_comma_list)]
+_AgentName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}\Z", to_lower=True)]
+AgentNames = Annotated[tuple[_AgentName, ...], BeforeValidator(_comma_list)]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -192,6 +194,7 @@ RETRIES = "a whole number from 0 to 10"
 TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
 READING = ("files_read", "files_glob", "files_grep")  # none that writes: a stranger may talk a model into it
 DEFAULT_TOOLS = ("web_search", "web_fetch", "memory", *READING, "*__*")  # the last: those of the owner's MCP servers
+AGENT_NAMES = "agents' names, separated by commas, or all, or none"
 BOOL = "true or false"
 REDIS = (
     "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0), "

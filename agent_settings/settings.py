@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, SecretStr
 
 from agent_settings.agents import AgentSettings
 from agent_settings.fields import (
+    AGENT_NAMES,
     BOOL,
     CATCH_UP,
     COUNT,
@@ -39,6 +40,7 @@ from agent_settings.fields import (
     STEPS,
     THEME_MAP,
     TOOL_PATTERNS,
+    AgentNames,
     AgentRuntime,
     AwsRegion,
     BargeIn,
@@ -69,7 +71,7 @@ from agent_settings.fields import (
     setting,
     zero_is_none,
 )
-from agent_settings.models import EndpointSettings
+from agent_settings.models import EndpointSettings, ModelSettings
 from agent_settings.personas import PersonaModels
 from agent_themes import DEFAULT_THEME
 
@@ -149,6 +151,8 @@ class Settings(Keys):
     priority_channels: Ids = setting("COORDINATOR_PRIORITY_CHANNELS", IDS, ())
     timeout_threshold: Some = setting("COORDINATOR_TIMEOUT_THRESHOLD", SOME, 8)
     model_retries: Retries = setting("MODEL_RETRIES", RETRIES, 2)
+    cheap_model: str | None = setting("CHEAP_MODEL", "provider/model, or none", None)
+    cheap_first: AgentNames = setting("CHEAP_FIRST", AGENT_NAMES, ())
     aws_region: AwsRegion | None = setting("AWS_REGION", "a region such as us-east-1", None)
     aws_access_key_id: Secret | None = setting("AWS_ACCESS_KEY_ID", "an access key", None)
     aws_secret_access_key: Secret | None = setting("AWS_SECRET_ACCESS_KEY", "a secret key", None)
@@ -190,6 +194,7 @@ class Settings(Keys):
     stop_user_ids: Ids = setting("STOP_USER_IDS", IDS, ())
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
+    cheap_models: tuple[ModelSettings, ...] = ()  # that of CHEAP_MODEL, else those of which the least expensive is used
     keys: dict[str, SecretStr] = Field(default_factory=dict)  # of agents, providers and endpoints, by setting
     named: dict[str, SecretStr] = Field(default_factory=dict)  # what config/mcp.yaml refers to
     persona_models: PersonaModels = Field(default_factory=PersonaModels, repr=False)  # of personas without a bot
@@ -283,6 +288,10 @@ class Settings(Keys):
         """The patterns of the tools that the agent may use."""
         own = self.agents[agent].allowed_tools
         return self.allowed_tools if own is None else own
+
+    def asks_cheaply(self, agent: str) -> bool:
+        """Whether a cheap model is asked first whether this agent speaks."""
+        return "none" not in self.cheap_first and ("all" in self.cheap_first or agent in self.cheap_first)
 
     def secrets(self) -> frozenset[str]:
         """All secrets of the settings: tokens, keys, and the passwords in addresses, as written and as sent."""

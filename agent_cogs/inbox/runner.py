@@ -27,7 +27,7 @@ from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.progress import Progress
 from agent_cogs.turn.registry import TurnRegistry
 from agent_cogs.turn.result import notice_of, refused, settle
-from agent_cogs.turn.room_turns import room_now
+from agent_cogs.turn.room_turns import number_in_room, room_now
 from agent_cogs.turn.turn import given_up, take_turn
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.records import TurnRecord
@@ -135,7 +135,7 @@ class TurnRunner:
         if progress.lost or not left:
             self.registry.keep(event.id, result)
             record = await settle(agent, self._services.ledger, event, result, progress)
-            self._report_ended(record, progress.trace)
+            self._report_ended(event, record, progress.trace)
         agent.windows.write()
         if left:
             self.registry.give_up(event.id)
@@ -148,11 +148,13 @@ class TurnRunner:
         self._services.watcher.began(notice_of(self.name, event, "began", self._services.clock()))
         await self.hooks.before(event)
 
-    def _report_ended(self, record: TurnRecord, trace: TurnTrace) -> None:
+    def _report_ended(self, event: TurnEvent, record: TurnRecord, trace: TurnTrace) -> None:
         """Hand the turn's record and words to those who watch. Its posts are read as they are in the channel."""
         transcript = self._services.transcripts.of(record.channel_id)
         posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
-        words = TurnWords(record, trace.calls, posts, trace.picture if record.image else None)
+        in_room = number_in_room(event) is not None
+        room = self._services.room_log.news(self.name, record.channel_id, transcript.entries()) if in_room else None
+        words = TurnWords(record, trace.calls, posts, trace.picture if record.image else None, room)
         self._services.watcher.ended(record, words)
 
     async def _report_earlier(self, event: TurnEvent, state: Result | str) -> None:

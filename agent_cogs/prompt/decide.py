@@ -1,6 +1,6 @@
 """Ask the agent's model, with its tools, until there is a decision.
 
-    kept decision ────────────────────────────────────────────────────────────┐
+    kept decision, or a cheap model's skip (gate.py) ─────────────────────────┐
     PrefillMode or ChatMode ─ ToolUse (tools.py) ─ a repair, where there must be ─ decision
 
 An answer is parsed once. Each call of the model is made and booked by model_call.py.
@@ -16,6 +16,7 @@ from functools import partial
 from agent_cogs.agent import Turn
 from agent_cogs.answer.decision import Decision, UnreadableDecision, decided, fields_of, parse_decision, spoken
 from agent_cogs.prompt.chat_mode import ChatMode, ModelRequest
+from agent_cogs.prompt.gate import skips
 from agent_cogs.prompt.model_call import affords, call_model, may_continue, seconds_left
 from agent_cogs.prompt.prefill_mode import PrefillMode
 from agent_cogs.prompt.streaming import StreamFilter, streamed
@@ -37,6 +38,8 @@ async def decide(turn: Turn, view: TurnView) -> Answered:
 
     Raises UnreadableDecision, ModelError, TurnOver("deadline") or ("budget"), and CannotPost.
     """
+    if turn.agent.asks_cheaply and await skips(turn, view):
+        return Decision(skip=True), ()
     async with streamed(turn, view.options, names_of(turn, view)) as stream:
         mode = mode_of(turn, view)
         if isinstance(mode, PrefillMode):

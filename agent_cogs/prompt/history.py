@@ -38,16 +38,17 @@ log = logging.getLogger(__name__)
 
 
 async def window_of(
-    turn: Turn, options: Options, inner: Mapping[str, str], *, share: float, reset: int
+    turn: Turn, options: Options, inner: Mapping[str, str], *, share: float, reset: int, begins_after: int = 0
 ) -> tuple[Window, Chosen]:
     """Lay the window, and choose its pictures and files. A room is shown from its beginning to now, a conversation from
     before its start, anything else by the channel's last messages, of which a theme shows its `share` where no option
-    sets another depth."""
+    sets another depth. `begins_after`: the end of the room's summary."""
     agent, event, channel_id = turn.agent, turn.event, turn.event.channel_id
     resolved = await _resolved(turn, options, inner, reset)
     kind, whole, entries = "recent", False, resolved.entries
     if in_room(event):
         kind, whole, share = "room", True, 1.0
+        entries = tuple(after(entries, begins_after))
     elif isinstance(event, InstructionEvent) and not event.cools_down:
         entries = conversation_entries(entries, history_ids(event))
         kind, whole, share = "conversation", True, 1.0

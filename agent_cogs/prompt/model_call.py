@@ -1,13 +1,18 @@
-"""One call of a model: affordable, noted in the turn's record, booked where it is made, also when it fails."""
+"""One call of a model: affordable, noted in the turn's record, booked where it is made, also when it fails.
+
+Besides the agent's own model a turn may ask the cheap one (limits/cheap_model.py), on the same account.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from agent_cogs.agent import Turn
 from agent_cogs.answer.decision import UnreadableDecision
 from agent_cogs.events import POST_SECONDS, TurnOver
+from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.prompt.conversation import conversation_of
 from agent_llm.errors import BadAnswer, ModelError
 from agent_llm.types import Message, Prompt, Reply, Usage
@@ -37,6 +42,23 @@ async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message]) -> 
         turn.spending.add(cost)
         call.usage = cost
     model.backoff.worked()
+    return reply
+
+
+async def call_cheap(turn: Turn, cheap: CheapModel, prompt: Prompt, kind: Literal["gate", "summary"]) -> Reply:
+    """Ask the cheap model. Raises ModelError, and what `_reserve` does."""
+    cost = cheap.tariff.most(expected(prompt))  # until more is known of it
+    await _reserve(turn, cost)
+    try:
+        with turn.trace.call(cheap.name, prompt, (), kind=kind) as call:
+            reply = call.reply = await cheap.ask(prompt)
+        cost = reply.usage
+    except ModelError as error:
+        cost = error.usage or Usage()
+        raise
+    finally:  # also where the call is cancelled
+        turn.spending.add(replace(cost, model=""))  # the turn's model is the agent's
+        call.usage = cost
     return reply
 
 

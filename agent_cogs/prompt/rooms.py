@@ -1,16 +1,25 @@
-"""The view of a turn in a room: its brief, and of the thread's messages those of its members and its audience."""
+"""The view of a turn in a room: its brief, its summary, and of the thread's messages those of its members and its
+audience."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from agent_chat.transcript import Transcript
+from agent_cogs.agent import Turn
 from agent_cogs.answer.schema import FORM, DecisionForm, room_form
 from agent_cogs.events import InstructionEvent, TurnEvent
 from agent_context.build import Identity
 from agent_context.entries import Entry
 from agent_context.layout.room import RoomTurn
+from agent_context.selecting.visibility import is_visible
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.state.summaries import Summary
 from agent_protocol.wire.messages import Instruction
+
+log = logging.getLogger(__name__)
 
 
 def in_room(event: TurnEvent) -> bool:
@@ -57,3 +66,27 @@ def _marked(entry: Entry) -> Entry:
     if entry.speaker.kind != "person":
         return entry
     return replace(entry, speaker=replace(entry.speaker, audience=True))
+
+
+async def room_summary(turn: Turn, reset: int) -> Summary | None:
+    """The summary that a turn in a room is shown; None for none, for one with messages from before the agent's last
+    reset, and for one with a message that was deleted or hidden since, which is dropped."""
+    if not in_room(turn.event):
+        return None
+    summary = await turn.agent.summaries.read(turn.event.channel_id)
+    if summary is None or summary.first <= reset:
+        return None
+    if not _is_outdated(summary, turn.outlet.view.transcript):
+        return summary
+    try:
+        await turn.agent.summaries.drop(turn.event.channel_id)
+    except RedisAway:
+        log.info("room %d: its summary is dropped once Redis is back", turn.event.channel_id)
+    return None
+
+
+def _is_outdated(summary: Summary, transcript: Transcript) -> bool:
+    """Whether one of its messages is no longer to be seen."""
+    if any(map(summary.covers, transcript.deleted)):
+        return True
+    return any(not is_visible(entry) for entry in transcript.entries() if entry.id in summary.messages)

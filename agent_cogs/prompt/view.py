@@ -22,7 +22,7 @@ from agent_cogs.events import (
 from agent_cogs.persona.options import reach_of
 from agent_cogs.prompt.history import history_ids, window_of
 from agent_cogs.prompt.question import question, wording
-from agent_cogs.prompt.rooms import form_in, in_room, room_entries, room_turn, with_members
+from agent_cogs.prompt.rooms import form_in, in_room, room_entries, room_summary, room_turn, with_members
 from agent_context.build import Answered, Identity, Trigger, TurnContext
 from agent_context.entries import Entry
 from agent_context.selecting.attachment_choice import Chosen
@@ -44,7 +44,8 @@ class TurnView:
 
     `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
     channel's newest message, `wording` a person's question, both as they were when the view was built. `reset` is the
-    last message that no longer is context, `noted` the people of whose words the agent's memory has notes.
+    last message that no longer is context, `noted` the people of whose words the agent's memory, or the summary of its
+    room, has notes; `summarised` are the messages behind that summary.
     """
 
     context: TurnContext
@@ -53,6 +54,7 @@ class TurnView:
     wording: str | None = None
     reset: int = 0
     noted: frozenset[int] = frozenset()
+    summarised: tuple[int, ...] = ()
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)
     files: Mapping[int, str] = field(default_factory=dict)
 
@@ -68,7 +70,15 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
     theme = replace(theme, search=theme.search and may_search)
     inner = agent.options.inner_names(channel)
     turn.outlet.sink.know_as(inner)
-    window, chosen = await window_of(turn, options, inner, share=theme.window_share, reset=reset)
+    summary = await room_summary(turn, reset)
+    window, chosen = await window_of(
+        turn,
+        options,
+        inner,
+        share=theme.window_share,
+        reset=reset,
+        begins_after=summary.upto if summary is not None else 0,
+    )
     trigger = trigger_of(event)
     given = event.instruction if isinstance(event, InstructionEvent) else None
     room = room_turn(given, inner, agent.names)
@@ -92,6 +102,7 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         searches=(theme.search or trigger == "starter" or looks_things_up(event)) and may_search and not closing,
         closing=closing,
         room=room,
+        summary=summary.text if summary is not None else "",
         take_up=given is not None and given.take_up is not None,
         angle=given.angle if given else None,
         task=event.task if isinstance(event, AutomationEvent) else None,
@@ -105,7 +116,8 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         newest=channel.transcript.newest,
         wording=wording(event, channel.transcript),
         reset=reset,
-        noted=files.people,
+        noted=files.people | summary.people if summary is not None else files.people,
+        summarised=summary.messages if summary is not None else (),
     )
     return await _with_attachments(turn, view, chosen)
 

@@ -194,6 +194,7 @@ class Forgetting:
             try:
                 open_turns = [await _drop_open_turns(self._ledger.turns, agent, user_id) for agent in self._names]
                 records = await self._ledger.records.forget_person(user_id, self._names)
+                await self._ledger.summaries.forget_person(user_id)
                 here = (await self._complete_new())[user_id]
             finally:  # notified last: a process with the same files would change the counts here
                 with suppress(RedisAway):  # they read the request when Redis is back

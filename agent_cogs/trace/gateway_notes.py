@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Awaitable, Callable, Collection
 
 from cachetools import LRUCache
 
 from agent_chat.transcript import Transcripts
+from agent_process.tasks import BackgroundTasks
+from agent_protocol.connection.link import RedisAway
 from agent_protocol.record.entries import DeletionNote, ReactionNote
 from agent_protocol.record.writer import Notes
 
 REMEMBERED = 5000  # deleted messages
 
+DropSummary = Callable[[int, Collection[int]], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
 
 class GatewayNotes:
-    """Shared by the bots of a process, each of which hears of the same event. `clock` gives unix seconds."""
+    """Shared by the bots of a process, each of which hears of the same event. `clock` gives unix seconds.
+    `drop_summary` removes the summary of a thread that has words of these messages."""
 
-    def __init__(self, record: Notes, transcripts: Transcripts, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, record: Notes, transcripts: Transcripts, clock: Callable[[], float], drop_summary: DropSummary
+    ) -> None:
         self._record, self._transcripts, self._clock = record, transcripts, clock
+        self._drop_summary, self._background = drop_summary, BackgroundTasks()
         self._deleted = LRUCache[int, None](REMEMBERED)
 
     def deleted(self, channel_id: int, message_ids: Collection[int]) -> None:
@@ -26,6 +37,13 @@ class GatewayNotes:
         self._deleted.update(dict.fromkeys(new))
         if new:
             self._record.note(DeletionNote(channel_id=channel_id, message_ids=new, at=self._clock()))
+            self._background.start(self._without_summary(channel_id, new), f"summary of {channel_id}")
+
+    async def _without_summary(self, channel_id: int, message_ids: Collection[int]) -> None:
+        try:
+            await self._drop_summary(channel_id, message_ids)
+        except RedisAway as away:  # the next turn there sees that it is outdated
+            log.debug("the summary of thread %d stays for now: %s", channel_id, away)
 
     def channel_deleted(self, channel_id: int) -> None:
         """Note that a channel or thread is gone, with all its messages."""

@@ -18,6 +18,7 @@ from agent_llm.types import Message, Picture, Prompt, Reply, Usage
 from agent_protocol.record.entries import CallRecord, Phases, ToolCallRecord
 from agent_tools.call_runner import ToolEvent
 
+CallKind = Literal["text", "picture", "gate", "summary"]
 Phase = Literal["waiting", "context", "model", "tools", "posting"]
 NO_USAGE = Usage()
 MAX_NAME = 100  # characters of a tool's or a model's name
@@ -38,7 +39,7 @@ class ModelCall:
     """One call of a model. `error` is the kind of error that it ended by, "cancelled" where its turn was cancelled.
     `usage` is what was booked for it, also then."""
 
-    kind: Literal["text", "picture"]
+    kind: CallKind
     model: str  # provider/model
     prompt: Prompt
     history: Sequence[Message] = ()
@@ -122,9 +123,11 @@ class TurnTrace:
     # -- calls --------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def call(self, model: str, prompt: Prompt, history: Sequence[Message]) -> Iterator[ModelCall]:
+    def call(
+        self, model: str, prompt: Prompt, history: Sequence[Message], *, kind: CallKind = "text"
+    ) -> Iterator[ModelCall]:
         """Follow a call of the model `provider/model`, from its beginning to its reply or error."""
-        call = ModelCall(kind="text", model=model, prompt=prompt, history=history, sources=self.sources)
+        call = ModelCall(kind=kind, model=model, prompt=prompt, history=history, sources=self.sources)
         with self.phase("model"), self._following(call):
             yield call
 

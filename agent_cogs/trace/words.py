@@ -20,7 +20,7 @@ from agent_llm.types import Message, Picture, Prompt, Reply, ToolRound
 from agent_net.addresses import FetchRefused
 from agent_net.picture_fetcher import FetchedPicture
 from agent_net.picture_scaling import Fit, fits, scale
-from agent_protocol.record.entries import CallWords, HistoryMessage, PostWords, Quoted
+from agent_protocol.record.entries import CallWords, HistoryMessage, PostWords, Quoted, RoomWords
 from agent_protocol.turns.records import TurnRecord
 
 RECORDED = Fit(longest_side=1024, max_bytes=400_000)
@@ -35,22 +35,26 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class TurnWords:
     """The words of a turn that ended. `made` are its calls; `picture` belongs to the last of `posted`, the messages of
-    the agent. `calls` and `posts` are for a thread."""
+    the agent; `room` has what is new in its room. `calls` and `posts` are for a thread."""
 
     record: TurnRecord
     made: Sequence[ModelCall]
     posted: Sequence[Heard]
     picture: Picture | None = None
+    room: RoomWords | None = None
 
     @property
     def size(self) -> int:
         """About how many bytes they hold in memory."""
         prompts = sum(map(_size, self.made))
         drawn = len(self.picture.data) if self.picture is not None else 0
-        return prompts + drawn + sum(500 + len(post.text) for post in self.posted)
+        heard = [post.text for post in self.posted]
+        heard += [message.text for message in self.room.messages] if self.room is not None else []
+        return prompts + drawn + sum(500 + len(text) for text in heard)
 
     def calls(self) -> list[CallWords]:
-        """Those of pictures are left out: the decision before them says what was to be drawn."""
+        """Those of the agent's own model. Pictures are left out, since the decision before one says what was to be
+        drawn, and so are the cheap model's calls, which repeat what the others have."""
         return [call_words(self.record, n, call) for n, call in enumerate(self.made) if call.kind == "text"]
 
     def posts(self) -> list[PostWords]:
@@ -60,6 +64,9 @@ class TurnWords:
             data = base64.b64encode(drawn.data).decode()
             made[-1] = made[-1].model_copy(update={"picture": data, "media_type": drawn.media_type})
         return made
+
+    def rooms(self) -> list[RoomWords]:
+        return [] if self.room is None else [self.room]
 
     def _post(self, post: Heard) -> PostWords:
         return PostWords.model_construct(

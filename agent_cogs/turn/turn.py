@@ -21,6 +21,7 @@ from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent, TurnOver
 from agent_cogs.prompt.decide import decide, kept_decision
 from agent_cogs.prompt.model_call import may_ask_again
 from agent_cogs.prompt.question import wording
+from agent_cogs.prompt.summary import summarise
 from agent_cogs.prompt.tools import note_post
 from agent_cogs.prompt.view import TurnView, look
 from agent_cogs.trace.trace import Sources
@@ -153,6 +154,8 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
             _check_clock(turn)
             done = await act(turn, progress, view, decision, sources)
         note_post(turn, done.message_id)
+        if done.message_id is not None:
+            await summarise(turn, view)
         return replace(done, reason="budget") if progress.closing else done
 
 
@@ -169,7 +172,8 @@ def _sources(turn: Turn, view: TurnView) -> Sources:
     agent, event = turn.agent, turn.event
     pins = [(pin.message_id, pin.author_id) for pin in agent.options.of(agent.key, turn.outlet.view).pins]
     asked = (event.asked, *event.pieces) if isinstance(event, MentionEvent) else ()
-    return Sources(context=view.context, quoted=(*pins, *authors(asked)), people=view.noted)
+    summarised = ((message_id, None) for message_id in view.summarised)  # their authors are among the people
+    return Sources(context=view.context, quoted=(*summarised, *pins, *authors(asked)), people=view.noted)
 
 
 def _with_view(facts: Facts, view: TurnView) -> Facts:

@@ -24,7 +24,7 @@ from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.record.appending import APPEND
-from agent_protocol.record.entries import NOTES, WORDS, CallWords, Entry, PostWords
+from agent_protocol.record.entries import NOTES, WORDS, CallWords, Entry, PostWords, RoomWords
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import TurnNotice
@@ -84,6 +84,7 @@ class TurnWords(Protocol):
     def size(self) -> int: ...
     def calls(self) -> Sequence[CallWords]: ...
     def posts(self) -> Sequence[PostWords]: ...
+    def rooms(self) -> Sequence[RoomWords]: ...
 
 
 class NoRecord:
@@ -94,8 +95,8 @@ class NoRecord:
 
 
 class RecordWriter:
-    """`redact` removes secrets from a text; `prompts`: those and completions are recorded too. Run `run` in a task;
-    `aclose` writes what still waits.
+    """`redact` removes secrets from a text; `prompts`: those, completions and messages of rooms are recorded too. Run
+    `run` in a task; `aclose` writes what still waits.
 
     `note`, `began` and `ended` never wait and never fail.
     """
@@ -134,8 +135,11 @@ class RecordWriter:
     def ended(self, record: TurnRecord, words: TurnWords) -> None:
         """Write the words of a turn that ended; its record is in Redis already."""
         if size := words.size:
-            entries = (lambda: (*words.calls(), *words.posts())) if self._prompts else words.posts
-            self._put(_Waiting(keys.words(record.agent), entries, size))
+            self._put(_Waiting(keys.words(record.agent), lambda: self._entries_of(words), size))
+
+    def _entries_of(self, words: TurnWords) -> Sequence[Entry]:
+        prompts = (*words.calls(), *words.rooms()) if self._prompts else ()
+        return (*prompts, *words.posts())
 
     async def run(self) -> None:
         """Write until cancelled."""

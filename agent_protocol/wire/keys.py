@@ -123,6 +123,16 @@ def window(agent: str, channel_id: int, kind: str) -> str:
     return f"agent:{agent}:window:{channel_id}:{kind}"
 
 
+def summary(channel_id: int | Literal["*"]) -> str:
+    """A summary of what lies before the windows of a room's members."""
+    return f"coordinator:summary:{channel_id}"
+
+
+def summary_claim(channel_id: int | Literal["*"]) -> str:
+    """The claim of the turn that makes a room's next summary."""
+    return f"coordinator:summary_claim:{channel_id}"
+
+
 def session(agent: str, channel_id: int) -> str:
     return f"agent:{agent}:session:{channel_id}"
 

@@ -34,6 +34,7 @@ from agent_protocol.record.entries import (
     PostWords,
     Quoted,
     ReactionNote,
+    RoomWords,
 )
 from agent_protocol.record.reader import RecordReader
 from agent_protocol.record.writer import RecordWriter
@@ -79,6 +80,9 @@ class TurnTexts:
 
     def posts(self) -> Sequence[PostWords]:
         return (self.post,)
+
+    def rooms(self) -> Sequence[RoomWords]:
+        return ()
 
 
 @dataclass

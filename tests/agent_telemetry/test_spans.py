@@ -68,6 +68,9 @@ class Words:
     def posts(self) -> list[Any]:
         return []
 
+    def rooms(self) -> list[Any]:
+        return []
+
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, list[tuple[str, str | None, ExportTraceServiceRequest]]]]:

@@ -20,6 +20,7 @@ from agent_net.addresses import FetchRefused
 from agent_net.picture_fetcher import FetchedPicture
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.rooms import Room
+from agent_protocol.state.summaries import Summary
 from agent_protocol.turns.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
 from agent_protocol.turns.limits import MemoryLimits, TurnRequest, Verdict
 from agent_protocol.turns.records import TurnRecord
@@ -670,6 +671,43 @@ class MemoryRooms(_Away):
         return self.kept.get(thread_id)
 
 
+class MemorySummaries(_Away):
+    """The summaries of rooms, by thread."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Summary] = {}
+        self.claims: dict[int, str] = {}
+        self.asked_to_be_forgotten: dict[int, float] = {}
+
+    async def read(self, thread_id: int) -> Summary | None:
+        return self.kept.get(thread_id)
+
+    async def claim(self, thread_id: int, former: Summary | None) -> str | None:
+        if thread_id in self.claims or self.kept.get(thread_id) != former:
+            return None
+        self.claims[thread_id] = "token"
+        return "token"
+
+    async def keep(self, thread_id: int, token: str, summary: Summary) -> bool:
+        if self.claims.pop(thread_id, None) != token:
+            return False
+        self.kept[thread_id] = summary
+        return True
+
+    async def forgotten(self) -> Mapping[int, float]:
+        self._here()
+        return self.asked_to_be_forgotten
+
+    async def drop(self, thread_id: int) -> None:
+        self._here()
+        self.kept.pop(thread_id, None)
+        self.claims.pop(thread_id, None)
+
+    async def drop_covering(self, thread_id: int, message_ids: Iterable[int]) -> None:
+        if thread_id in self.kept and any(map(self.kept[thread_id].covers, message_ids)):
+            await self.drop(thread_id)
+
+
 class MemoryLedger(_Away):
     """`bus` hears what is said with the end of a turn."""
 
@@ -679,6 +717,7 @@ class MemoryLedger(_Away):
         self.pictures, self.last_runs = MemoryPictures(), MemoryTicks()
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
         self.windows, self.instructed_posts, self.rooms = MemoryWindows(), MemoryInstructed(), MemoryRooms()
+        self.summaries = MemorySummaries()
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.record import writer as module
-from agent_protocol.record.entries import CallWords, DeletionNote, HistoryMessage, PostWords, Quoted, ReactionNote
+from agent_protocol.record.entries import (
+    CallWords,
+    DeletionNote,
+    HistoryMessage,
+    PostWords,
+    Quoted,
+    ReactionNote,
+    RoomWords,
+)
 from agent_protocol.record.writer import RecordWriter, decoded, remembering
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
@@ -24,6 +32,7 @@ def call(text: str = "hi", n: int = 0) -> CallWords:
 class Words:
     made: Callable[[], Sequence[CallWords]]
     said: Sequence[PostWords] = ()
+    read: Sequence[RoomWords] = ()
     size: int = 10
 
     def calls(self) -> Sequence[CallWords]:
@@ -31,6 +40,9 @@ class Words:
 
     def posts(self) -> Sequence[PostWords]:
         return self.said
+
+    def rooms(self) -> Sequence[RoomWords]:
+        return self.read
 
 
 def deletion(message_id: int) -> DeletionNote:
