@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 ROOM_TURN_SECONDS = 60.0
 END_REQUESTS_NEEDED = 2  # in a row, not counting skips
 RETRY_SECONDS = 5.0
-IDLE_ROUNDS = 2  # so many turns a member without a post, and the room closes
+IDLE_ROUNDS = 2  # so many turns a member with nothing to say, and the room closes
 
 FAILURES = frozenset(
     {
@@ -112,12 +112,13 @@ def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result
 
 
 def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, failed: bool) -> ConversationState:
-    """Count the turns without a post and the member's failures, both in a row; after too many failures it leaves."""
+    """Count the turns with nothing to say and the member's failures, both in a row; after too many failures it
+    leaves."""
     counted = [
         member.model_copy(update={"failures": member.failures + 1 if failed else 0}) if member.name == agent else member
         for member in room.members
     ]
-    room, idle_turns = _updated(room, members=tuple(counted)), 0 if posted else state.idle_turns + 1
+    room, idle_turns = _updated(room, members=tuple(counted)), 0 if posted else state.idle_turns + (not failed)
     state, member = replace(state, room=room, idle_turns=idle_turns), room.member(agent)
     if member is not None and member.failures >= MOST_FAILURES:
         log.warning("%s leaves the room in thread %d: %d failures in a row", agent, room.thread_id, member.failures)

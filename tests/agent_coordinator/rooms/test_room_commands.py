@@ -3,143 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import count
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from agent_coordinator.coordinator import Coordinator
-from agent_protocol.coordination.room_outcomes import ROOM_DONE, ROOM_REFUSALS
-from agent_protocol.coordination.rooms import MOST_MEMBERS, Room, RoomMember
+from agent_protocol.coordination.rooms import MOST_MEMBERS
 from agent_protocol.record.entries import ConversationNote, RoomNote
-from agent_protocol.wire.messages import Command, CommandOutcome, Instruction, RoomOrder
-from tests.support.agent_scene import KeptNotes
-from tests.support.coordinator_doubles import (
-    CHANNEL,
-    Ids,
-    Luck,
-    MemoryBus,
-    MemoryLedger,
-    Time,
-    Voice,
-    config,
-    talker,
-    until,
-)
-from tests.support.doubles import MemoryStops
-
-THREAD = 5000
-NAMES = ("claude", "grok", "historian")
-
-
-def member(name: str) -> RoomMember:
-    return RoomMember(name=name, shown=name.title())
-
-
-def wanted(**changes: Any) -> Room:
-    fields = {"thread_id": THREAD, "channel_id": CHANNEL, "conversation_id": "c", "topic": "tea", "turns": 4}
-    return Room(**{**fields, "members": tuple(map(member, NAMES)), **changes})
-
-
-class Scene:
-    """A coordinator whose agents speak when the test lets them; all of a room's talk takes no time."""
-
-    def __init__(self, **voices: Voice) -> None:
-        ids = Ids()
-        plain = {name: talker(name, ids) for name in (*NAMES, "poet")}
-        self.bus, self.ledger, self.time = MemoryBus(**{**plain, **voices}), MemoryLedger(), Time()
-        self.stops, self.record, self._ids = MemoryStops(self.time.clock), KeptNotes(), count()
-        self._may_speak, self.free = asyncio.Semaphore(0), False
-        self.bus.voices = {name: self._held(voice) for name, voice in self.bus.voices.items()}
-        self._runs: list[asyncio.Task[None]] = []
-
-    def _held(self, voice: Voice) -> Voice:
-        async def hold(instruction: Instruction) -> Any:
-            if not self.free:
-                await self._may_speak.acquire()
-            outcome = voice(instruction)
-            return await outcome if asyncio.iscoroutine(outcome) else outcome
-
-        return hold
-
-    async def __aenter__(self) -> Scene:
-        await self.lead()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.die()
-
-    async def lead(self) -> None:
-        self.coordinator = Coordinator(
-            config(schedule_min=0, schedule_max=0),
-            self.bus,
-            self.ledger,
-            clock=self.time.clock,
-            rng=Luck(),
-            sleep=self.time.sleep,
-            stops=self.stops,
-            record=self.record,
-        )
-        self._runs.append(asyncio.create_task(self.coordinator.run()))
-        await until(lambda: self.coordinator.acting)
-
-    async def die(self) -> None:
-        """As by SIGKILL: what is in Redis stays as it is."""
-        for run in self._runs:
-            run.cancel()
-        await asyncio.gather(*self._runs, return_exceptions=True)
-        self._runs.clear()
-        self.bus.handlers.clear()
-
-    async def give(self, command: str, *, agent: str | None = None, thread: int | None = THREAD, **order: Any) -> str:
-        number = f"{next(self._ids)}"
-        room = RoomOrder(**order) if order else None
-        self.bus.command(Command(command=command, command_id=number, channel_id=thread, agent_name=agent, room=room))
-        await until(lambda: self._outcome(number))
-        assert self._outcome(number) in {*ROOM_DONE, *ROOM_REFUSALS}, "there are words for it"
-        return self._outcome(number)
-
-    async def open(self, **changes: Any) -> str:
-        return await self.give("room-open", room=wanted(**changes).model_dump_json())
-
-    def _outcome(self, number: str) -> str:
-        told = [each for _, each in self.bus.published if isinstance(each, CommandOutcome)]
-        return next((each.outcome for each in told if each.command_id == number), "")
-
-    async def speak(self, turns: int = 1) -> None:
-        """So many more turns, and what follows from them is stored."""
-        asked = len(self.bus.asked)
-        for _ in range(turns):
-            self._may_speak.release()
-        await until(lambda: len(self.bus.asked) >= asked + turns or self.room.status != "active")
-
-    async def talk(self) -> None:
-        """Until the room pauses or closes."""
-        self.free = True
-        self._may_speak.release()
-        await until(lambda: self.room.status != "active" and THREAD not in self.coordinator.engine.holds.busy)
-        self.free = False
-
-    @property
-    def room(self) -> Room:
-        return self.ledger.rooms.kept[THREAD]
-
-    @property
-    def numbers(self) -> list[int]:
-        """Of the posts that were asked for, in order."""
-        return [asked.room.turn_number for _, asked in self.bus.asked if asked.room is not None]
-
-    def notes(self, kind: type[Any]) -> list[Any]:
-        return [note for note in self.record if isinstance(note, kind)]
+from tests.support.coordinator_doubles import CHANNEL, until
+from tests.support.room_scene import NAMES, THREAD, RoomScene, member, wanted
 
 
 @pytest.fixture
-async def scene():
-    async with Scene() as running:
+async def scene() -> AsyncIterator[RoomScene]:
+    async with RoomScene() as running:
         yield running
 
 
-async def test_a_room_speaks_in_its_order_to_its_limit_and_closes(scene: Scene) -> None:
+async def test_a_room_speaks_in_its_order_to_its_limit_and_closes(scene: RoomScene) -> None:
     assert await scene.open() == "opened"
     await scene.talk()
     assert scene.bus.speakers() == ["claude", "grok", "historian", "claude"]
@@ -150,18 +31,20 @@ async def test_a_room_speaks_in_its_order_to_its_limit_and_closes(scene: Scene) 
     assert scene.ledger.schedule.holders == {}
 
 
-async def test_the_hour_does_not_matter_and_the_thread_need_not_be_a_channel_of_the_coordinator(scene: Scene) -> None:
+async def test_the_hour_does_not_matter_and_the_thread_need_not_be_a_channel_of_the_coordinator(
+    scene: RoomScene,
+) -> None:
     scene.time.now += 12 * 3600  # midnight
     assert await scene.open() == "opened"
 
 
-async def test_a_turn_has_a_minute(scene: Scene) -> None:
+async def test_a_turn_has_a_minute(scene: RoomScene) -> None:
     await scene.open()
     await until(lambda: scene.bus.asked)
     assert scene.bus.asked[0][1].deadline == scene.time.now + 60
 
 
-async def test_the_same_order_twice_opens_one_room(scene: Scene) -> None:
+async def test_the_same_order_twice_opens_one_room(scene: RoomScene) -> None:
     outcomes = await asyncio.gather(scene.open(), scene.open())
     assert [*outcomes, await scene.open(topic="coffee")] == ["opened"] * 3
     await scene.talk()
@@ -169,7 +52,7 @@ async def test_the_same_order_twice_opens_one_room(scene: Scene) -> None:
     assert scene.room.topic == "tea"
 
 
-async def test_an_opener_does_not_say_how_the_room_stands(scene: Scene) -> None:
+async def test_an_opener_does_not_say_how_the_room_stands(scene: RoomScene) -> None:
     await scene.open(status="closed", turn_number=7, left=(member("poet"),), turns=9_999)
     assert (scene.room.status, scene.room.turn_number, scene.room.left, scene.room.turns) == ("active", 0, (), 200)
 
@@ -185,13 +68,15 @@ async def test_an_opener_does_not_say_how_the_room_stands(scene: Scene) -> None:
         ({"room": wanted(members=[member(str(n)) for n in range(MOST_MEMBERS + 1)]).model_dump_json()}, "full"),
     ],
 )
-async def test_what_cannot_be_a_room_is_refused(scene: Scene, order: dict[str, str], outcome: str) -> None:
+async def test_what_cannot_be_a_room_is_refused(scene: RoomScene, order: dict[str, str], outcome: str) -> None:
     assert await scene.give("room-open", **order) == outcome
     assert scene.ledger.rooms.kept == {}
 
 
 @pytest.mark.parametrize(("stopped", "outcome"), [(THREAD, "stopped"), (CHANNEL, "stopped"), (0, "paused")])
-async def test_a_stop_of_the_thread_its_channel_or_all_bots_is_obeyed(scene: Scene, stopped: int, outcome: str) -> None:
+async def test_a_stop_of_the_thread_its_channel_or_all_bots_is_obeyed(
+    scene: RoomScene, stopped: int, outcome: str
+) -> None:
     await scene.stops.stop(stopped, "m1")
     assert await scene.open() == outcome
     await scene.stops.lift(stopped)
@@ -206,7 +91,7 @@ async def test_a_stop_of_the_thread_its_channel_or_all_bots_is_obeyed(scene: Sce
     assert await scene.give("room-resume") == "room_resumed"
 
 
-async def test_a_pause_waits_for_the_turn_under_way_which_still_counts(scene: Scene) -> None:
+async def test_a_pause_waits_for_the_turn_under_way_which_still_counts(scene: RoomScene) -> None:
     await scene.open()
     await scene.speak(1)
     assert await scene.give("room-pause", reason="asked") == "room_paused"
@@ -221,7 +106,7 @@ async def test_a_pause_waits_for_the_turn_under_way_which_still_counts(scene: Sc
     assert scene.bus.speakers() == ["claude", "grok", "historian", "claude"], "it goes on in its order"
 
 
-async def test_a_room_that_is_resumed_before_its_last_turn_is_over_just_goes_on(scene: Scene) -> None:
+async def test_a_room_that_is_resumed_before_its_last_turn_is_over_just_goes_on(scene: RoomScene) -> None:
     await scene.open()
     await until(lambda: scene.bus.asked)
     await scene.give("room-pause")
@@ -234,14 +119,14 @@ async def test_a_room_that_is_resumed_before_its_last_turn_is_over_just_goes_on(
     ("reason", "why"),
     [("asked", "paused"), ("archived", "archived"), ("locked", "locked"), ("no_access", "no_access"), ("?", "paused")],
 )
-async def test_a_pause_has_its_cause(scene: Scene, reason: str, why: str) -> None:
+async def test_a_pause_has_its_cause(scene: RoomScene, reason: str, why: str) -> None:
     await scene.open()
     assert await scene.give("room-pause", reason=reason) == "room_paused"
     assert (scene.room.status, scene.room.why) == ("paused", why)
 
 
 @pytest.mark.parametrize("closed", [False, True])
-async def test_a_room_whose_thread_is_gone_is_never_resumed(scene: Scene, closed: bool) -> None:
+async def test_a_room_whose_thread_is_gone_is_never_resumed(scene: RoomScene, closed: bool) -> None:
     await scene.open()
     if closed:
         await scene.talk()
@@ -252,7 +137,7 @@ async def test_a_room_whose_thread_is_gone_is_never_resumed(scene: Scene, closed
 
 
 @pytest.mark.parametrize(("more", "limit"), [(None, 24), (3, 7), (9_999, 204)])
-async def test_a_closed_room_is_resumed_with_more_turns(scene: Scene, more: int | None, limit: int) -> None:
+async def test_a_closed_room_is_resumed_with_more_turns(scene: RoomScene, more: int | None, limit: int) -> None:
     await scene.open()
     await scene.talk()
     assert await scene.give("room-resume", turns=more) == "room_resumed"
@@ -262,7 +147,7 @@ async def test_a_closed_room_is_resumed_with_more_turns(scene: Scene, more: int 
     assert not scene.bus.asked[4][1].is_conversation_starter
 
 
-async def test_a_room_with_one_member_is_not_resumed_before_another_joins(scene: Scene) -> None:
+async def test_a_room_with_one_member_is_not_resumed_before_another_joins(scene: RoomScene) -> None:
     await scene.open(members=(member("claude"), member("grok")))
     assert await scene.give("room-remove", agent="grok") == "removed_member"
     await scene.talk()
@@ -274,7 +159,7 @@ async def test_a_room_with_one_member_is_not_resumed_before_another_joins(scene:
     assert scene.bus.speakers() == ["claude", "poet", "claude", "poet"]
 
 
-async def test_a_room_is_closed_by_a_person(scene: Scene) -> None:
+async def test_a_room_is_closed_by_a_person(scene: RoomScene) -> None:
     await scene.open()
     assert await scene.give("room-close") == "room_closed"
     await scene.talk()
@@ -287,7 +172,7 @@ async def test_a_room_is_closed_by_a_person(scene: Scene) -> None:
     assert scene.room.status == "closed"
 
 
-async def test_members_join_and_leave_while_the_room_speaks(scene: Scene) -> None:
+async def test_members_join_and_leave_while_the_room_speaks(scene: RoomScene) -> None:
     await scene.open(turns=6)
     assert await scene.give("room-add", member=member("poet").model_dump_json()) == "added_member"
     assert await scene.give("room-remove", agent="grok") == "removed_member"
@@ -310,7 +195,7 @@ async def test_members_join_and_leave_while_the_room_speaks(scene: Scene) -> Non
     ],
 )
 async def test_an_order_that_cannot_be_carried_out_says_why(
-    scene: Scene, command: str, fields: dict[str, Any], outcome: str
+    scene: RoomScene, command: str, fields: dict[str, Any], outcome: str
 ) -> None:
     await scene.open()
     before = scene.room
@@ -318,12 +203,12 @@ async def test_an_order_that_cannot_be_carried_out_says_why(
     assert scene.room == before
 
 
-async def test_a_full_room_takes_nobody(scene: Scene) -> None:
+async def test_a_full_room_takes_nobody(scene: RoomScene) -> None:
     await scene.open(members=[member(str(number)) for number in range(MOST_MEMBERS)])
     assert await scene.give("room-add", member=member("poet").model_dump_json()) == "full"
 
 
-async def test_a_person_says_who_speaks_next(scene: Scene) -> None:
+async def test_a_person_says_who_speaks_next(scene: RoomScene) -> None:
     await scene.open(turns=3)
     assert await scene.give("room-next", agent="historian") == "requested"
     await scene.talk()
@@ -332,14 +217,14 @@ async def test_a_person_says_who_speaks_next(scene: Scene) -> None:
     assert await scene.give("room-next", agent="historian") == "not_active"
 
 
-async def test_a_bot_that_is_offline_does_not_speak_next_but_a_persona_has_no_heartbeat(scene: Scene) -> None:
+async def test_a_bot_that_is_offline_does_not_speak_next_but_a_persona_has_no_heartbeat(scene: RoomScene) -> None:
     await scene.open()
     scene.ledger.presence.arriving.clear()
     assert await scene.give("room-next", agent="grok") == "offline"
     assert await scene.give("room-next", agent="historian") == "requested"
 
 
-async def test_a_request_for_a_member_that_leaves_is_dropped(scene: Scene) -> None:
+async def test_a_request_for_a_member_that_leaves_is_dropped(scene: RoomScene) -> None:
     await scene.open(turns=3)
     await scene.give("room-next", agent="historian")
     await scene.give("room-remove", agent="historian")
@@ -347,7 +232,7 @@ async def test_a_request_for_a_member_that_leaves_is_dropped(scene: Scene) -> No
     assert scene.bus.speakers() == ["claude", "grok", "claude"]
 
 
-async def test_the_record_has_each_change_and_one_conversation_for_the_rooms_whole_life(scene: Scene) -> None:
+async def test_the_record_has_each_change_and_one_conversation_for_the_rooms_whole_life(scene: RoomScene) -> None:
     await scene.open()
     await scene.speak(2)
     await scene.give("room-pause")
