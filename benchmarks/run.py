@@ -16,6 +16,7 @@ from benchmarks.measures.day import day
 from benchmarks.measures.instructions import instructions
 from benchmarks.measures.mentions import mentions
 from benchmarks.measures.record import record
+from benchmarks.measures.rooms.measure import rooms
 from benchmarks.measures.stalls import stalls
 from benchmarks.measures.start import start
 from benchmarks.measures.watched import watched
@@ -38,6 +39,7 @@ MEASURES: Mapping[str, Measure] = {
     "rush": rush,
     "stalls": stalls,
     "console": console,
+    "rooms": rooms,
     "watched": watched,
     "day": day,
 }

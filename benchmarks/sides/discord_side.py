@@ -10,11 +10,12 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import cycle, islice
 from typing import Any
 
 from agent_local.discord.limits import RateLimits
 from agent_local.discord.server import DiscordStandIn
-from agent_local.discord.world import messages
+from agent_local.discord.world import messages, threads
 from agent_local.discord.world.worlds import small_world
 from benchmarks.sides.lines import DrivenClock, arguments, serve
 from benchmarks.texts import Chat, tag_in, tagged
@@ -27,7 +28,8 @@ CHATTER = (
     "Can we go back to what was said at the start? I have the feeling that we lost the actual question on the way.",
     "Nobody asked me, but I would take the slow train, bring a book and call it a holiday.",
 )
-CROWD = ("say", "answers", "posts", "react", "take_back", "use")
+LONGEST_WAIT = 240.0  # seconds
+CROWD = ("say", "answers", "posts", "react", "take_back", "use", "wait_for_posts", "open_threads")
 
 
 class Crowd:
@@ -96,8 +98,21 @@ class Crowd:
         return str(used.answers[-1]["content"])
 
     async def posts(self) -> int:
-        """The number of the bots' messages so far."""
+        """The number of messages so far by bots and webhooks."""
         return self._posts
+
+    async def wait_for_posts(self, count: int) -> None:
+        """Wait until there are so many."""
+        await self._server.wait_for(lambda: self._posts >= count, LONGEST_WAIT)
+
+    async def open_threads(self, count: int) -> dict[int, int]:
+        """Begin so many threads, in the channels in turn: {thread: channel}."""
+        world, guild = self._server.world, self._server.world.guild
+        places = [channel for channel in guild.channels.values() if not channel.is_thread]
+        owner = next(iter(world.apps.values())).user
+        chosen = islice(cycle(places), count)
+        begun = [threads.create(self._server.backend, place, f"room {n}", owner) for n, place in enumerate(chosen)]
+        return {thread.id: thread.parent_id or 0 for thread in begun}
 
 
 class Switches:
