@@ -17,7 +17,8 @@ from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
 from agent_coordinator.conversation_notes import ConversationNotes
 from agent_coordinator.conversations.engine import Engine
-from agent_coordinator.conversations.state import ConversationState, Heard
+from agent_coordinator.conversations.entries import Heard
+from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.events import ConversationReport, Event, SpeakerChosen
 from agent_coordinator.leadership import Leadership
 from agent_coordinator.policies.choosing import Policies

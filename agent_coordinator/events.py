@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent_coordinator.conversations.state import ConversationState, Missed, Tally
+from agent_coordinator.conversations.entries import Tally
+from agent_coordinator.conversations.state import ConversationState, Missed
 from agent_protocol.coordination.endings import EndReason
 from agent_protocol.coordination.pulls import Pull
 from agent_protocol.coordination.rooms import Room

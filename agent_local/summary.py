@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from agent_coordinator.conversations.state import Tally
+from agent_coordinator.conversations.entries import Tally
 from agent_coordinator.events import ConversationReport
 from agent_protocol.coordination.endings import ENDINGS
 

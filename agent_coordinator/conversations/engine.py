@@ -19,8 +19,9 @@ from dataclasses import replace
 from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, CoordinatorConfig
 from agent_coordinator.conversations.asking import Asker
 from agent_coordinator.conversations.backoff import TimeoutWatch
+from agent_coordinator.conversations.entries import Heard
 from agent_coordinator.conversations.running import Change, Runner, Running, stopped
-from agent_coordinator.conversations.state import ConversationState, Heard
+from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.conversations.unfinished import Unfinished
 from agent_coordinator.events import (
     ConversationEnded,

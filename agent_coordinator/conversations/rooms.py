@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
-from agent_coordinator.conversations.state import ConversationState, Missed, is_post, is_skip
+from agent_coordinator.conversations.entries import is_post, is_skip
+from agent_coordinator.conversations.state import ConversationState, Missed
 from agent_protocol.coordination.endings import ENDINGS, EndReason
 from agent_protocol.coordination.rooms import FEWEST_MEMBERS, MOST_FAILURES, Room, RoomMember
 from agent_protocol.wire.messages import MAX_TOPIC, Result, RoomBrief

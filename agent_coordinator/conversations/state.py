@@ -12,6 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from agent_coordinator.conversations.entries import (
+    AgentReaction,
+    Heard,
+    Said,
+    Tally,
+    entry_text,
+    is_post,
+    is_skip,
+    tally_of,
+)
 from agent_protocol.coordination.endings import EndReason
 from agent_protocol.coordination.rooms import Room
 from agent_protocol.wire.messages import HistoryEntry, Result
@@ -20,70 +30,10 @@ Missed = Literal["absent", "timed_out"]
 OVERTAKEN = "overtaken"  # the reason of a turn that was dropped for a person's newer message
 ON_REQUEST = "a person asked for it"
 MOST_HEARD = 5
-MAX_ENTRY_CHARACTERS = 8_000
-MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt
 MAX_TOPIC_CHARACTERS = 200
 MAX_EMOJI_CHARACTERS = 100  # Discord's own custom ones stay below 60
 MAX_ROOM_HISTORY = 40  # messages; a room may go on for ever, and its thread has the others
 MAX_HISTORY_CHARACTERS = 150_000  # what is sent stays far below the wire's limit of a megabyte
-
-
-@dataclass(frozen=True, slots=True)
-class AgentReaction:
-    emoji: str
-    agent: str
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A message of the conversation, with the agents' reactions to it. `answers`: a person's newest message that it
-    answers."""
-
-    agent: str
-    text: str
-    message_id: int | None = None
-    reactions: tuple[AgentReaction, ...] = ()
-    answers: int | None = None
-
-    def to_history(self) -> HistoryEntry:
-        marks = " ".join(f"{reaction.emoji} ({reaction.agent})" for reaction in self.reactions)
-        text = f"{self.text}  [reactions: {marks}]" if marks else self.text
-        return HistoryEntry(agent=self.agent, text=text, message_id=self.message_id, answers_message_id=self.answers)
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """A person's message during the conversation. `after`: how many messages the conversation had by then. `names`: the
-    agents named in it; `calls`: it calls an agent, which answers it outside the conversation."""
-
-    message_id: int
-    text: str = ""
-    names: tuple[str, ...] = ()
-    replied_to: str | None = None
-    calls: bool = False
-    after: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """An agent's counts in a conversation. Money in US dollars."""
-
-    messages: int = 0
-    skips: int = 0
-    timeouts: int = 0
-    absences: int = 0
-    reactions: int = 0
-    pictures: int = 0
-    calls: int = 0
-    searches: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
-    cost_usd: float = 0.0
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(**{name: getattr(self, name) + getattr(other, name) for name in Tally.__slots__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,18 +171,18 @@ class ConversationState:
         """Records an answer: a message, a reaction, both, or a skip (an answer with nothing in it is one too)."""
         state = self._no_longer_pending(agent)
         if result.skipped and result.reason == OVERTAKEN:  # not a skip: it wanted to speak
-            return replace(state, unheard=(*state.unheard, agent))._tallied(agent, _tally_of(result))
+            return replace(state, unheard=(*state.unheard, agent))._tallied(agent, tally_of(result))
         if result.next_agent:
             state = replace(state, named=result.next_agent, named_by=agent)
         if is_skip(result):
-            return replace(state, skipped=(*state.skipped, agent))._tallied(agent, _tally_of(result))
+            return replace(state, skipped=(*state.skipped, agent))._tallied(agent, tally_of(result))
         streak = state.end_streak + 1 if result.end_conversation else 0
         state = replace(state, end_streak=streak, last_turn_showed=True)
         if result.emoji_reacted:
             emoji = result.emoji_reacted[:MAX_EMOJI_CHARACTERS]
             state = state._with_reaction(AgentReaction(emoji, agent), result.react_to_message_id)
         if is_post(result):
-            said = Said(agent, _entry_text(result), result.message_id, answers=result.answers_message_id)
+            said = Said(agent, entry_text(result), result.message_id, answers=result.answers_message_id)
             state = replace(
                 state,
                 history=(*state.history, said)[-MAX_ROOM_HISTORY if state.room else 0 :],
@@ -242,7 +192,7 @@ class ConversationState:
                 last_speaker=agent,
                 topic=state.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
             )
-        return state._tallied(agent, _tally_of(result))
+        return state._tallied(agent, tally_of(result))
 
     def missed(self, agent: str, why: Missed) -> ConversationState:
         state = self._no_longer_pending(agent)
@@ -316,50 +266,6 @@ class ConversationState:
                 changed = replace(said, reactions=(*said.reactions, reaction))
                 return replace(self, history=(*self.history[:index], changed, *self.history[index + 1 :]))
         return self
-
-
-def is_post(result: Result) -> bool:
-    """Whether there is a new message in the channel."""
-    return not result.skipped and bool(result.text or result.image_url)
-
-
-def is_skip(result: Result) -> bool:
-    return result.skipped or not (result.text or result.image_url or result.emoji_reacted)
-
-
-def _entry_text(result: Result) -> str:
-    text = result.text or ""
-    if len(text) > MAX_ENTRY_CHARACTERS:
-        text = text[:MAX_ENTRY_CHARACTERS] + " […]"
-    if not result.image_url:
-        return text
-    prompt = " ".join((result.image_prompt or "").replace('"', "'").split())
-    url = result.image_url[:MAX_LINE_CHARACTERS]
-    picture = f'[posted image: "{prompt[:MAX_LINE_CHARACTERS]}" → {url}]'
-    return f"{text}\n{picture}" if text else picture
-
-
-def _tally_of(result: Result) -> Tally:
-    """Usage counts even for a skip: the model was asked."""
-    usage, skip = result.usage, is_skip(result)
-    done = Tally(
-        messages=int(is_post(result)),
-        skips=int(skip),
-        reactions=int(bool(result.emoji_reacted) and not skip),
-        pictures=int(bool(result.image_url) and not skip),
-    )
-    if usage is None:
-        return done
-    return replace(
-        done,
-        calls=usage.calls,
-        searches=usage.searches,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cost_usd=usage.cost_usd,
-    )
 
 
 def _plain(value: Any) -> Any:

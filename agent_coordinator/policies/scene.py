@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_coordinator.conversations.state import ConversationState, Heard, Said
+from agent_coordinator.conversations.entries import Heard, Said
+from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.speakers import Speaker
 from agent_coordinator.texts.phrases import DISAGREEMENT, asks, says
 from agent_coordinator.texts.words import content_words

@@ -8,7 +8,7 @@ from typing import get_args
 
 from rich.console import Console
 
-from agent_coordinator.conversations.state import Tally
+from agent_coordinator.conversations.entries import Tally
 from agent_coordinator.events import ConversationReport
 from agent_local.hints import ended_line
 from agent_local.summary import summary

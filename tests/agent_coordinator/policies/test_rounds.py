@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
-from agent_coordinator.conversations.state import ConversationState, Said
+from agent_coordinator.conversations.entries import Said
+from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.round_rules import continuation_probability
 from agent_coordinator.policies.rounds import Rounds
 from agent_protocol.coordination.endings import EndReason
