@@ -25,6 +25,7 @@ from agent_settings.fields import NO_LIMIT
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; the terminal starts in the first
 PERSON = "Sam"  # the person at the terminal: a name that the bots can use
 LOCAL_COOLDOWN = 2.0  # seconds; fifteen would look like a fault to somebody who tries it
+LOCAL_POLICY = "pull"
 LOCAL = "local"  # the folder below DATA_DIR
 SLOW_TURN = 300.0  # seconds; without a graphics card a model reads a prompt of 5,000 tokens in minutes
 
@@ -84,10 +85,11 @@ def _patience(settings: Settings) -> dict[str, Any]:
 
 def local_coordinator(settings: Settings) -> CoordinatorConfig:
     """The coordinator's part of these settings. A scheduled turn by a slow model has as much time as an answer to
-    a person."""
+    a person. Unless the owner set a policy, the agents with the strongest pull speak."""
     usual = from_settings(settings, tuple(settings.agents))
     slow = settings.turn_timeout_seconds if _may_be_slow(settings) else 0.0
-    return replace(usual, turn_seconds=max(usual.turn_seconds, slow))
+    policy = usual.policy if "policy" in settings.model_fields_set else LOCAL_POLICY
+    return replace(usual, turn_seconds=max(usual.turn_seconds, slow), policy=policy)
 
 
 def _may_be_slow(settings: Settings) -> bool:

@@ -95,6 +95,8 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
         yield f"CHANNEL_THEME_MAP: ignored, since not in AGENT_CHANNEL_IDS: {', '.join(strays)}"
     if strays := [str(channel) for channel in settings.priority_channels if channel not in channels]:
         yield f"COORDINATOR_PRIORITY_CHANNELS: ignored, since not among the bots' channels: {', '.join(strays)}"
+    if strays := [place for place in settings.policies if place.isdecimal() and int(place) not in channels]:
+        yield f"COORDINATOR_POLICIES: ignored, since not among the bots' channels: {', '.join(strays)}"
     if not channels and any(agent.token for agent in settings.agents.values()):
         yield "CHANNEL_THEME_MAP: no channel is set, so the bots stay silent; set at least one"
     if settings.budget_daily_usd is None:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from agent_cogs.events import REASONS
 from agent_config import Settings
 from agent_protocol.coordination.conversations import Running
+from agent_protocol.coordination.pulls import Pull, Pulls
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord, sent_at
@@ -54,7 +55,8 @@ async def why(ledger: Ledger, names: Mapping[str, str], message_id: int, now: fl
 
 def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
     name = names.get(record.agent, record.agent)
-    lines = [f"**{name}** {_called(record)}.", _spent(record)]
+    chosen = f", chosen because: {_word(record.chosen_because)}" if record.chosen_because else ""
+    lines = [f"**{name}** {_called(record)}{chosen}.", _spent(record)]
     if record.reason is not None:
         lines.append(f"It did not do everything that was asked: {_reason(record.reason)}.")
     return "\n".join(lines)[:MAX_CHARACTERS]
@@ -77,6 +79,8 @@ def _called(record: TurnRecord) -> str:
         return f"joined in after another bot answered {person}"
     if record.trigger == "starter":
         return "started a conversation of the bots"
+    if record.room_turn is not None:
+        return f"took turn {record.room_turn} of a room"
     if record.trigger == "round":
         return f"took its turn in round {record.round_number or 1} of a conversation of the bots"
     if record.trigger == "errand":
@@ -110,10 +114,11 @@ class StateSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentState:
-    """An agent's state in a channel. Times in unix seconds."""
+    """An agent's state in a channel; `agent` is its key, `name` its shown name. Times in unix seconds."""
 
     name: str
     now: float
+    agent: str = ""
     online: bool = True
     muted_until: float | None = None
     backoff_until: float | None = None
@@ -126,6 +131,8 @@ class AgentState:
     running: Running | None = None  # the channel's conversation
     speaker: str | None = None  # shown name of the agent whose turn it is there
     last: TurnRecord | None = None  # its last turn in the channel
+    pulls: Pulls | None = None  # the last choice of a speaker in the channel
+    chosen: str | None = None  # shown name of the agent chosen then
 
 
 async def why_not(
@@ -139,10 +146,11 @@ async def why_not(
     """Why an agent is silent in a channel, the decisive reason first. `muted_until` gives the end of a mute."""
     ledger, settings, names = services.ledger, services.settings, services.names
     date = f"{datetime.fromtimestamp(now, settings.timezone):%Y-%m-%d}"
-    running = await ledger.conversations.running(channel_id)
+    running, pulls = await ledger.conversations.running(channel_id), await ledger.pulls.last(channel_id)
     state = AgentState(
         name=names.get(agent, agent),
         now=now,
+        agent=agent,
         online=agent in await ledger.presence.online([agent]),
         muted_until=muted_until(agent),
         backoff_until=await ledger.backoffs.until(agent),
@@ -155,12 +163,14 @@ async def why_not(
         running=running,
         speaker=names.get(running.speaker, running.speaker) if running and running.speaker else None,
         last=next(iter(await ledger.records.last(agent, channel_id)), None),
+        pulls=pulls if pulls is not None and pulls.chosen != agent else None,
+        chosen=names.get(pulls.chosen, pulls.chosen) if pulls is not None else None,
     )
     return why_not_text(state)
 
 
 def why_not_text(state: AgentState) -> str:
-    first, *others = [*_hindrances(state), *_last_turn(state), *_nobody_asked(state)]
+    first, *others = [*_hindrances(state), *_other_chosen(state), *_last_turn(state), *_nobody_asked(state)]
     lines = [f"**{state.name}** is silent here: {first}."]
     if others:
         lines += ["Also:", *(f"- {other}" for other in others)]
@@ -197,6 +207,26 @@ def _conversation(state: AgentState) -> list[str]:
     return [f"a conversation is running here, and in {where} it is {state.speaker}'s turn"]
 
 
+def _other_chosen(state: AgentState) -> list[str]:
+    """The last choice by pulls, where it fell on another agent, with the numbers of both."""
+    pulls, agent = state.pulls, state.agent
+    if pulls is None or (chosen := pulls.of(pulls.chosen)) is None:
+        return []
+    when, other = _when(pulls.at), f"{state.chosen} was asked with a pull of {_pull(chosen)}"
+    own = pulls.of(agent)
+    if own is None:
+        return [f"{when} it was not its turn, since it had just spoken or been asked; {other}"]
+    return [f"{when} {other}, and its own was {_pull(own)}"]
+
+
+def _pull(pull: Pull) -> str:
+    """Its strength and parts: 1.24 (named by Ada 1.00, has said less than its share 0.24)."""
+    parts = sorted(pull.parts, key=lambda part: -part.amount)
+    shown = ", ".join(f"{_word(part.why)} {part.amount:.2f}" for part in parts)
+    weakened = f", times {pull.channel:.2f} after silence" if pull.channel < 1 else ""
+    return f"{pull.strength:.2f} ({shown}{weakened})"
+
+
 def _last_turn(state: AgentState) -> list[str]:
     last = state.last
     if last is None or last.reason is None:
@@ -206,7 +236,7 @@ def _last_turn(state: AgentState) -> list[str]:
 
 def _nobody_asked(state: AgentState) -> list[str]:
     """The fallback where no other reason is known."""
-    if _hindrances(state) or _last_turn(state):
+    if _hindrances(state) or _other_chosen(state) or _last_turn(state):
         return []
     if state.last is None:
         return ["nobody has called it here for a week, and no conversation is running"]
@@ -219,7 +249,7 @@ def _reason(reason: str) -> str:
 
 def _word(text: str) -> str:
     """A value of a record, without characters that Discord would format."""
-    return "".join(letter for letter in text if letter.isalnum() or letter in "-_./: ")[:MAX_WORD]
+    return "".join(letter for letter in text if letter.isalnum() or letter in "-_./:, ")[:MAX_WORD]
 
 
 def _when(at: float) -> str:
