@@ -37,7 +37,7 @@ class PullPolicy(RoundRules):
     def choose(self, state: ConversationState, rng: random.Random) -> Choice:
         begins, scene = self._round_is_over(state), scene_of(state, self.speakers)
         silences = 0 if begins else _silences(state)
-        pulls = pulls_of(self._candidates(state, begins=begins), self.speakers, scene, silences, rng)
+        pulls = pulls_of(self._candidates(state), self.speakers, scene, silences, rng)
         return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls)
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
@@ -69,21 +69,20 @@ class PullPolicy(RoundRules):
         scene = scene_of(state, self.speakers)
         return pulls_of(candidates, self.speakers, scene, _silences(state))[0].strength
 
-    def _candidates(self, state: ConversationState, *, begins: bool) -> tuple[Speaker, ...]:
-        """Those who can be asked; at least one."""
-        if not begins:
-            return self._available(state)
-        return tuple(each for each in self.speakers if each.name != state.last_speaker) or self.speakers
+    def _candidates(self, state: ConversationState) -> tuple[Speaker, ...]:
+        """Those who can be asked; at least one. All had their chance: anybody but the last speaker."""
+        others = tuple(each for each in self.speakers if each.name != state.last_speaker)
+        return self._available(state) or others or self.speakers
 
     def _available(self, state: ConversationState) -> tuple[Speaker, ...]:
-        """Not those who have had a turn since the newest message, nor who called a person's message its own. One that
-        answered too late in this round is asked again only for a person."""
-        newest = state.heard[-1] if state.heard else None
+        """Not those who have had a turn since the newest message, nor those that a person has just called, who answer
+        by themselves. One that answered too late in this round is asked again only for a person."""
+        heard = state.heard[-1] if state.heard else None
         out = {*state.silent, *state.missing}
-        if newest is None or newest.after < state.messages:
+        if heard is None or heard.after < state.messages:
             out |= {state.last_speaker or "", *state.unheard}
-        elif newest.calls:
-            out |= {*newest.names}
+        if heard is not None and heard.calls and heard.after >= state.messages - 1:
+            out |= {*heard.names, heard.replied_to or ""}
         return tuple(each for each in self.speakers if each.name not in out)
 
 

@@ -98,7 +98,7 @@ def _of_words(speaker: Speaker, scene: Scene, message: Message) -> Iterator[_Cau
     if subject is not None:
         why = f"asked a question about {subject}, its subject" if message.asks else f"{subject} is its subject"
         yield "subject", why, SUBJECT + (SUBJECT_ASKED if message.asks else 0.0)
-    recent = len(in_common(message.words, scene.own_words(speaker.name)))
+    recent = len(in_common(message.words, scene.own_words(speaker.name, message)))
     if recent:
         yield "words", "it has talked about this", OWN_WORDS * min(recent, MOST_OWN_WORDS)
 

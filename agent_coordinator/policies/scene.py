@@ -58,11 +58,12 @@ class Scene:
             found.append(message)
         return tuple(found)
 
-    def own_words(self, agent: str) -> frozenset[str]:
-        """The words of the agent's last messages that no other agent's have."""
+    def own_words(self, agent: str, besides: Message) -> frozenset[str]:
+        """The words of the agent's last messages that no other's have, besides this one's."""
         own, others = set[str](), set[str]()
         for message in self.messages:
-            (own if message.agent == agent else others).update(message.words if message.agent else ())
+            if message is not besides:
+                (own if message.agent == agent else others).update(message.words)
         return frozenset(own - others)
 
 

@@ -9,6 +9,7 @@ from agent_config import load_settings
 from agent_coordinator.conversations.state import ConversationState
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.conversations import Running
+from agent_protocol.coordination.pulls import Pull, PullPart, Pulls
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.budget_rules import BudgetRequest, Caps
 from agent_protocol.turns.limits import TurnRequest
@@ -40,6 +41,14 @@ def because(state):
 
 
 # why it spoke
+
+
+def test_it_says_why_the_coordinator_chose_it_and_which_turn_of_a_room_it_was():
+    turn = {"trigger": "round", "round_number": 3, "chosen_because": "named by Ada"}
+    assert "of the bots, chosen because: named by Ada." in why_text(SPOKE.model_copy(update=turn), NAMES)
+    assert why_text(SPOKE.model_copy(update={**turn, "room_turn": 7}), NAMES).startswith(
+        "**Claude** took turn 7 of a room"
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,3 +225,33 @@ async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be
         await why(services.ledger, NAMES, old, services.clock())
     with pytest.raises(RedisAway):
         await why_not(services, "claude", 1, services.clock())
+
+
+# another one was chosen
+
+
+def choice(**changes):
+    grok = Pull(agent="grok", strength=1.1, parts=(PullPart(why="named by Ada", amount=1.0),))
+    claude = Pull(
+        agent="claude", strength=0.3, parts=(PullPart(why="has not spoken for a while", amount=0.5),), channel=0.6
+    )
+    pulls = {
+        "channel_id": 1,
+        "conversation_id": "c",
+        "at": 1000.0,
+        "chosen": "grok",
+        "pulls": (grok, claude),
+        **changes,
+    }
+    return Pulls(**pulls)
+
+
+def test_it_says_with_numbers_why_another_agent_was_asked():
+    text = because(replace(FREE, agent="claude", chosen="Grok", pulls=choice()))
+    assert "Grok was asked with a pull of 1.10 (named by Ada 1.00)" in text
+    assert "its own was 0.30 (has not spoken for a while 0.50, times 0.60 after silence)" in text
+
+
+def test_one_that_could_not_be_asked_has_no_pull():
+    pulls = choice(pulls=choice().pulls[:1])
+    assert "it had just spoken or been asked" in because(replace(FREE, agent="claude", chosen="Grok", pulls=pulls))

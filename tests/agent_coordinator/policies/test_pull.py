@@ -1,0 +1,200 @@
+"""Whom a conversation calls for: tables of messages, and of what has happened in a round."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_coordinator.conversations.state import ConversationState, Heard, Said, Tally
+from agent_coordinator.policies.pull import PullPolicy
+from agent_coordinator.policies.speakers import Speaker
+from agent_protocol.coordination.endings import EndReason
+
+ADA = Speaker("ada", "Ada", 0.5, ("ships", "steam engines"))
+BOB = Speaker("bob", "Bob", 0.5, ("Schiffe", "cooking"))
+EVE = Speaker("eve", "Eve", 0.5, ("音楽",))
+DAN = Speaker("dan", "Dan", 0.5)
+ALL = (ADA, BOB, EVE, DAN)
+NAMES = tuple(speaker.name for speaker in ALL)
+
+
+def policy(*speakers: Speaker) -> PullPolicy:
+    speakers = speakers or ALL
+    return PullPolicy(tuple(each.name for each in speakers), 30, speakers=speakers)
+
+
+def talk(*messages: tuple[str, str], **fields: Any) -> ConversationState:
+    """A conversation with these messages, each of an agent."""
+    said = tuple(Said(agent, text) for agent, text in messages)
+    counts = {name: Tally(messages=sum(each.agent == name for each in said)) for name in NAMES}
+    last = said[-1].agent if said else None
+    usual = {"history": said, "tallies": counts, "last_speaker": last, "round_number": 1, "spoke": NAMES[: len(said)]}
+    return ConversationState("c", 1, "debate", started_at=0.0, **{**usual, **fields})
+
+
+def person(text: str, state: ConversationState, **fields: Any) -> ConversationState:
+    return state.hearing(Heard(900, text, after=state.messages, **fields))
+
+
+def chosen(state: ConversationState, rules: PullPolicy | None = None) -> tuple[str, str | None]:
+    choice = (rules or policy()).choose(state, random.Random(1))
+    return choice.speakers[0], choice.because
+
+
+ROUND = (("bob", "Good evening."), ("ada", "Good evening."), ("eve", "Hello there."), ("dan", "So do I."))
+
+
+@pytest.mark.parametrize(
+    ("text", "speaker", "because"),
+    [
+        ("I wonder what Ada makes of that.", "ada", "named by Dan"),
+        ("BOB!", "bob", "named by Dan"),
+        ("Which ship was the fastest?", "ada", "asked a question about ships, its subject"),
+        ("Steam made the engine what it is.", "ada", "steam engines is its subject"),
+        ("Ein Schiff wird kommen.", "bob", "Schiffe is its subject"),
+        ("彼女は音楽が好きです", "eve", "音楽 is its subject"),
+        ("No, I disagree.", "eve", "contradicted by Dan"),  # she spoke before him
+        ("Why is that so?", "eve", "asked about its words by Dan"),
+    ],
+)
+def test_the_newest_message_calls_for_somebody(text: str, speaker: str, because: str) -> None:
+    assert chosen(talk(*ROUND[:3], ("dan", text))) == (speaker, because)
+
+
+def test_a_name_that_was_not_answered_still_counts_but_less_than_a_newer_one() -> None:
+    unanswered = talk(("dan", "Ada, what do you say?"), ("eve", "Let me think."))
+    assert chosen(unanswered)[0] == "ada"
+    assert chosen(talk(("dan", "Ada, what do you say?"), ("eve", "No, Bob, you."))) == ("bob", "named by Eve")
+    assert chosen(talk(("dan", "Ada?"), ("ada", "Yes?"), ("dan", "Bob?"), ("eve", "Hm.")))[0] == "bob"
+
+
+def test_a_name_inside_another_word_is_none() -> None:
+    assert chosen(talk(*ROUND[:3], ("dan", "Adamant bobsleighs, all of them.")))[1] != "named by Dan"
+
+
+def test_words_of_its_own_call_an_agent_that_has_no_subjects() -> None:
+    messages = (("dan", "Lighthouses need keepers, granite and whale oil."), ("ada", "Hm."), ("bob", "Oh."))
+    assert chosen(talk(*messages, ("eve", "A lighthouse of granite, with keepers."))) == (
+        "dan",
+        "it has talked about this",
+    )
+
+
+def test_nobody_is_asked_twice_in_a_row_not_even_one_that_names_itself() -> None:
+    for seed in range(50):
+        state = talk(*ROUND[:3], ("ada", "Ada, Ada, Ada: ships, ships!"))
+        assert policy().choose(state, random.Random(seed)).speakers != ("ada",)
+
+
+def test_one_that_had_nothing_to_say_is_not_asked_again_before_the_next_message() -> None:
+    state = talk(*ROUND[:3], ("dan", "Ada? Ada!"), silent=("ada",), skipped=("ada",), spoke=("dan",))
+    assert chosen(state)[0] in ("bob", "eve")
+    everybody = talk(*ROUND, silent=("ada", "bob", "eve"), skipped=("ada", "bob", "eve"))
+    assert chosen(everybody)[0] != "dan"
+
+
+def test_a_person_is_answered_by_the_one_that_is_meant_even_if_it_spoke_last() -> None:
+    state = person("And you, Dan?", talk(*ROUND), names=("dan",))
+    assert chosen(state) == ("dan", "named by a person")
+    assert chosen(person("Really?", talk(*ROUND), replied_to="bob")) == ("bob", "a person replied to it")
+
+
+def test_an_agent_that_a_person_called_answers_by_itself_and_is_not_asked_too() -> None:
+    state = person("@Ada ships?", talk(*ROUND), names=("ada",), calls=True)
+    assert state.take_up is None
+    assert chosen(state)[0] != "ada"
+
+
+def test_who_is_behind_its_share_speaks_where_nobody_is_called() -> None:
+    quiet = talk(*(("ada", "One."), ("bob", "Two."), ("ada", "Three."), ("bob", "Four."), ("eve", "Five.")))
+    assert chosen(quiet) == ("dan", "has said less than its share")
+    loud = replace(ADA, talkativeness=1.0), replace(BOB, talkativeness=0.1), replace(EVE, talkativeness=0.1)
+    assert chosen(talk(("ada", "One."), ("bob", "Two."), ("eve", "Three.")), policy(*loud))[0] == "ada"
+
+
+def test_after_a_lull_the_one_that_began_the_conversation_has_a_duty() -> None:
+    state = talk(("bob", "A."), ("ada", "B."), ("eve", "C."), ("dan", "D."), silent=("ada", "eve"))
+    (bob,) = policy().choose(state, random.Random(1)).pulls
+    assert "began the conversation, which came to rest" in [part.why for part in bob.parts]
+    assert all(
+        "rest" not in part.why for pull in policy().choose(talk(*ROUND), random.Random(1)).pulls for part in pull.parts
+    )
+
+
+def test_a_turn_without_a_message_lowers_all_pulls_and_the_numbers_add_up() -> None:
+    state = talk(("ada", "A."), ("dan", "Bob, Eve?"), silent=("bob",), skipped=("bob",), spoke=("dan",))
+    choice = policy().choose(state, random.Random(1))
+    assert not choice.new_round
+    for pull in choice.pulls:
+        assert pull.channel == 0.6
+        assert pull.strength == pytest.approx(sum(part.amount for part in pull.parts) * pull.channel, abs=0.01)
+    assert [pull.strength for pull in choice.pulls] == sorted((pull.strength for pull in choice.pulls), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "new_round"),
+    [
+        ({"spoke": ("ada",)}, False),
+        ({"spoke": ("ada", "bob", "eve", "dan")}, True),
+        ({"spoke": ("ada",), "silent": ("bob", "eve"), "skipped": ("bob", "eve")}, True),
+        ({"spoke": ("ada",), "silent": ("bob",), "skipped": ("bob",)}, True),  # nothing calls for anybody else
+        ({"spoke": ("ada",), "silent": ("bob",), "missing": ("bob",)}, False),  # one that is away skips nothing
+    ],
+)
+def test_a_round_has_a_turn_for_each_and_ends_in_silence(fields: dict[str, Any], new_round: bool) -> None:
+    state = talk(("bob", "Well."), ("ada", "Good evening."), ("dan", "Well."), **fields)
+    assert policy().choose(state, random.Random(1)).new_round is new_round
+
+
+class Fixed(random.Random):
+    def random(self) -> float:
+        return 0.99
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"spoke": ("ada",)}, None),  # in the middle of a round
+        ({"end_streak": 2}, "agreed"),
+        ({"spoke": NAMES}, "chance"),
+        ({"spoke": NAMES, "round_number": 30}, "round_limit"),
+        ({"spoke": (), "silent": ("bob", "eve"), "skipped": ("bob", "eve")}, "most_skipped"),
+        ({"spoke": ("ada", "dan"), "silent": ("bob", "eve"), "skipped": ("bob", "eve")}, "chance"),
+        ({"spoke": NAMES, "pending": ("ada",)}, None),
+    ],
+)
+def test_the_conversation_ends_between_rounds_only(fields: dict[str, Any], reason: EndReason | None) -> None:
+    assert policy().ending(talk(("ada", "Well."), ("dan", "Well."), **fields), Fixed()) == reason
+
+
+def test_a_starter_that_nobody_answers_has_no_conversation_and_one_that_is_silent_is_replaced_once() -> None:
+    alone = talk(("ada", "Well."), spoke=("ada",), silent=("bob", "eve"), skipped=("bob", "eve"))
+    assert policy().ending(alone, Fixed()) == "too_few_spoke"
+    unopened = talk(silent=("ada",), skipped=("ada",), spoke=())
+    assert policy().ending(unopened, Fixed()) is None
+    assert chosen(unopened)[0] != "ada"
+    assert policy().ending(talk(silent=("ada", "bob"), skipped=("ada", "bob"), spoke=()), Fixed()) == "nobody_opened"
+
+
+def test_nothing_ends_while_a_person_waits_unless_nobody_is_there() -> None:
+    finished = talk(*ROUND, spoke=NAMES, round_number=30)
+    assert policy().ending(finished, Fixed()) == "round_limit"
+    assert policy().ending(person("And then?", finished), Fixed()) is None
+    nobody = replace(person("And then?", finished), missing=NAMES, silent=NAMES)
+    assert policy().ending(nobody, Fixed()) == "round_limit"
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.text(max_size=40)), max_size=12), st.integers())
+def test_whatever_was_said_somebody_else_is_chosen(messages: Sequence[tuple[str, str]], seed: int) -> None:
+    state = talk(*messages)
+    choice = policy().choose(state, random.Random(seed))
+    assert len(choice.speakers) == 1
+    assert choice.speakers[0] in NAMES
+    assert choice.speakers[0] != state.last_speaker
+    assert choice == policy().choose(state, random.Random(seed))
