@@ -141,7 +141,7 @@ class AgentHost:
 
     def _on_words(self, asked: Entry, channel_id: int, theme: str, call: Call | None) -> None:
         """More of a question that waits, or a call; the coordinator is given notice of it in the background."""
-        if asked.order is None:
+        if asked.order is None and asked.speaker.kind == "person":
             self._services.person_notices.note(asked, channel_id, calls=call is not None)
         gathers = call is not None or belongs(asked, self._services.directory)
         if (gathers and self.queue.gather(channel_id, asked, calls=call is not None)) or call is None:

@@ -329,6 +329,51 @@ class NoticeTests(CogCase):
         self.assertEqual((again.texts(), again.bus.published), ([], []))
 
 
+class PersonNoticeTests(CogCase):
+    """What the coordinator hears of people's messages, in the background."""
+
+    async def test_a_message_is_noticed_once_by_all_bots_of_a_process_with_the_agents_that_are_meant(self) -> None:
+        scene = await self.scene("claude", "grok")
+        said = await scene.hear("I had soup, Grok", author=BOB)
+        await settle()
+        (notice,) = scene.bus.noticed
+        self.assertEqual((notice.channel_id, notice.message_id, notice.text), (LOUNGE, said, "I had soup, Grok"))
+        self.assertEqual((notice.names, notice.calls, notice.replied_to), (("grok",), False, None))
+
+    async def test_a_mention_is_noticed_as_a_call_and_answered_also_while_redis_is_away(self) -> None:
+        scene = await self.scene("claude", "grok")
+        await scene.ask("and you?")
+        (notice,) = scene.bus.noticed
+        self.assertEqual((notice.names, notice.calls), (("claude",), True))
+        scene.bus.away = True
+        await scene.ask("still there?")
+        self.assertEqual((len(scene.texts()), len(scene.bus.noticed)), (2, 1))
+
+    async def test_a_long_message_is_noticed_by_its_beginning(self) -> None:
+        scene = await self.scene()
+        await scene.hear("soup " * 300)
+        await settle()
+        self.assertEqual(len(scene.bus.noticed[0].text), 500)
+
+    async def test_commands_stop_words_bots_ignored_people_and_other_channels_are_not_noticed(self) -> None:
+        scene = await self.scene()
+        scene.ignored.add(77)
+        await scene.hear("stop")
+        await scene.hear("m continue")
+        await scene.hear("I am a bot", author=31, name="Other", bot=True)
+        await scene.hear("let me in", author=77)
+        await scene.hear("somewhere else", channel=ELSEWHERE)
+        await settle()
+        self.assertEqual(scene.bus.noticed, [])
+
+    async def test_a_process_that_stands_by_notices_nothing(self) -> None:
+        scene = await self.scene()
+        scene.acts = False
+        await scene.hear("I had soup")
+        await settle()
+        self.assertEqual(scene.bus.noticed, [])
+
+
 class InstructionTests(CogCase):
     """Every readable instruction gets exactly one result."""
 

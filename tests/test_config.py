@@ -24,7 +24,8 @@ from agent_config import (
     process_environment,
     setting_names,
 )
-from agent_settings.fields import NO_LIMIT
+from agent_protocol.coordination import rooms
+from agent_settings.fields import NO_LIMIT, POLICIES
 from agent_settings.names import OLD_NAMES
 from agent_settings.validation import shared_tokens
 from agent_themes import THEMES
@@ -296,6 +297,13 @@ def test_the_old_list_of_channels_still_restricts_the_map_and_what_it_leaves_out
     assert [line for line in settings.warnings if line.startswith("COORDINATOR_PRIORITY_CHANNELS") and "9" in line]
 
 
+def test_a_policy_for_a_channel_that_the_bots_do_not_have_is_warned_of() -> None:
+    settings = load(CHANNEL_THEME_MAP="1:debate", COORDINATOR_POLICIES="Would You Rather:pull, 1: Round_Robin, 9:pull")
+    assert settings.policies == {"would-you-rather": "pull", "1": "round-robin", "9": "pull"}
+    assert settings.warnings == ("COORDINATOR_POLICIES: ignored, since not among the bots' channels: 9",)
+    assert POLICIES == rooms.POLICIES
+
+
 def test_tokens_without_any_channel_are_warned_of() -> None:
     assert "stay silent" in load(BOT_TOKEN_GROK="t").warnings[0]
 
@@ -318,6 +326,11 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("BOTS_ROLE_ID", "everyone", "a whole number"),
         ("CHANNEL_THEME_MAP", "debate", "channel_id:theme"),
         ("CHANNEL_THEME_MAP", "1:debate,1:memes", "two themes"),
+        ("COORDINATOR_POLICY", "anarchy", "rounds, round-robin, moderated or pull"),
+        ("COORDINATOR_POLICIES", "debate", "theme:policy or channel_id:policy"),
+        ("COORDINATOR_POLICIES", "debat:pull", "theme:policy or channel_id:policy"),
+        ("COORDINATOR_POLICIES", "debate:anarchy", "unknown policy for debate; expected one of rounds, round-robin"),
+        ("COORDINATOR_POLICIES", "7:pull, 07:rounds", "7 has two policies"),
         ("CHANNEL_THEME_MAP", "07:debate,7:memes", "two themes"),
         ("MODERATOR_IDS", "5\0", "without NUL bytes"),
         ("CHANNEL_THEME_MAP", "1:sk-123.abc", "unknown theme for"),
