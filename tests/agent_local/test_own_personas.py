@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cogs.persona.persona import Persona
+from agent_cogs.persona.roster import PersonaFolders
 from agent_config import AGENTS, load_settings
 from agent_local.local_settings import local_personas
 from agent_local.own_personas import link_personas, to_edit
@@ -42,6 +43,17 @@ def test_an_edit_counts_here_and_what_is_noted_here_stays_here(tmp_path: Path) -
     assert Persona("grok", apart / "grok").read().soul == "New here."
     assert Persona("claude", apart / "claude").read().soul is None
     assert "Ann keeps bees" in Persona("claude", apart / "claude").system().memory, "and a restart forgets nothing"
+
+
+def test_a_persona_without_a_bot_is_there_too_until_it_is_gone(tmp_path: Path) -> None:
+    source = tmp_path / "personas"
+    (source / "poet").mkdir(parents=True)
+    (source / "poet" / "identity.md").write_text("You are Orpheus.")
+    apart = link_personas(source, tmp_path / "data", ("claude",))
+    assert PersonaFolders(apart).refresh().keys() == {"poet"}
+    (source / "poet" / "identity.md").unlink()
+    link_personas(source, tmp_path / "data", ("claude",))
+    assert PersonaFolders(apart).refresh().keys() == set()
 
 
 @pytest.mark.parametrize("mine", ["mine", "data/personas", "data/local/personas"])

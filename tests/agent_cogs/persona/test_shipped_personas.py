@@ -1,0 +1,51 @@
+"""The personas that come with the program."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from agent_chat.directory import Directory
+from agent_cogs.persona.persona import Persona, Personas
+from agent_cogs.persona.roster import Roster
+from agent_config import AGENTS, load_settings
+from agent_personas.identity import parse_identity
+from tests.support.doubles import MemoryPresence
+
+SHIPPED = Path(__file__).parents[3] / "personas"
+FOR_DEBATES = ("economist", "engineer", "ethicist", "historian", "optimist", "sceptic")
+MOST_CHARACTERS = 3_000  # docs/personas.md: each is paid for at each turn
+
+
+def test_six_come_without_a_bot():
+    assert {path.name for path in SHIPPED.iterdir() if path.is_dir()} == {*AGENTS, *FOR_DEBATES}
+
+
+@pytest.mark.parametrize("key", FOR_DEBATES)
+def test_each_can_be_read_names_no_provider_and_is_short(key, caplog):
+    card, problems = parse_identity((SHIPPED / key / "identity.md").read_text(encoding="utf-8"))
+    assert (problems, card.provider, card.model) == ((), None, None)
+    assert all((card.display_name, card.interests, card.disclosure, card.talkativeness))
+    persona = Persona(key, SHIPPED / key, complete=False)
+    with caplog.at_level(logging.WARNING):
+        prompt = persona.system()
+    assert (caplog.messages, len(prompt.stable) < MOST_CHARACTERS, persona.jobs()) == ([], True, ())
+    assert "Should I quit?" in prompt.stable
+
+
+@pytest.mark.parametrize("key", ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY"])
+def test_all_of_them_speak_with_whichever_key_is_set(key):
+    settings = load_settings({key: "a-key", "PERSONAS_DIR": str(SHIPPED)}, None)
+    roster = Roster(settings, Directory(), MemoryPresence(), SHIPPED)
+    shown = {one.shown: one.why_not for one in roster.personas if one.key in FOR_DEBATES}
+    assert shown == dict.fromkeys(map(str.title, FOR_DEBATES))
+
+
+def test_their_options_are_those_of_their_own_file(tmp_path):
+    (tmp_path / "poet").mkdir()
+    (tmp_path / "poet" / "identity.md").write_text("---\ntemperature: 1.5\nmax_output_tokens: 300\n---\n")
+    personas = Personas(load_settings({"PERSONAS_DIR": str(tmp_path)}, None))
+    assert personas.layer("poet") == {"temperature": 1.5, "max_output_tokens": 300}
+    assert personas.of("poet").read().problems == ()
