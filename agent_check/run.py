@@ -18,6 +18,7 @@ from agent_check.discord_view import BotView, cause
 from agent_check.findings import Findings, Level, ReportSection
 from agent_check.forecast import check_cheap, check_costs
 from agent_check.model_keys import check_key
+from agent_check.personas import check_personas
 from agent_config import AgentSettings, Settings, process_environment
 
 T = TypeVar("T")
@@ -81,6 +82,7 @@ async def check_all(
     servers = {channel.id: channel.guild_id for view in views.values() for channel in view.channels.values()}
     check_costs(settings, shared.findings, clock(), servers)
     check_cheap(settings, shared.findings)
+    check_personas(settings, shared.findings)
     _compare(views, settings, sections, shared.findings)
     return [*sections.values(), shared]
 
