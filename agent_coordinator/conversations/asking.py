@@ -35,14 +35,15 @@ class Asker:
         """Seconds to wait before the next turn, after too many timeouts in a row."""
         return self._watch.pause
 
-    async def ask(self, state: ConversationState, agent: str) -> Result | Missed:
-        """Send the instruction and wait for the outcome."""
+    async def ask(self, state: ConversationState, agent: str, *, again: bool = False) -> Result | Missed:
+        """Send the instruction and wait for the outcome. `again`: an earlier leader has sent it. In a room its agent
+        may have posted, so it is no sooner absent than the time is up."""
         instruction = instruction_for(state)
         seconds = self._turn_seconds if state.room is None else min(self._turn_seconds, ROOM_TURN_SECONDS)
         while True:
             timed = instruction.model_copy(update={"deadline": self._clock() + seconds})
             try:
-                result = await self._bus.ask(agent, timed)
+                result = await self._bus.ask(agent, timed, absent_grace=seconds if again and state.room else None)
             except AgentAbsent:
                 log.debug("%s is absent, its turn is skipped", agent)
                 return "absent"

@@ -181,10 +181,11 @@ class Runner:
             return self._recorded(state, agent, "absent")
         if not (state.asking or state.granted) and not await self._paused(running, state):
             return running.state
+        again = running.state.asking is not None
         state = running.become(running.state.begin_turn(str(uuid.uuid4())))
         if not await self.stored(running):
             return taken(state)
-        state = running.become(self._recorded(state, agent, await self._asker.ask(state, agent)))
+        state = running.become(self._recorded(state, agent, await self._asker.ask(state, agent, again=again)))
         await self.keep(running)
         return running.state
 

@@ -158,6 +158,7 @@ class ConversationState:
             requested=None,
             granted=True,
             chosen_because=ON_REQUEST,
+            waits_until=None,
         )
 
     def begin_turn(self, instruction_id: str) -> ConversationState:

@@ -27,6 +27,8 @@ from agent_protocol.wire.subscriptions import HEARTBEAT, Subscriber
 
 __all__ = ["AgentAbsent", "AgentTimedOut", "Bus", "NoAnswer", "RedisAway"]
 
+LATE_SECONDS = 5.0  # after its deadline a room's turn may still report what it posted in time
+
 OnNotice = Callable[[MentionNotice], Awaitable[None] | None]
 
 
@@ -74,6 +76,9 @@ class Bus(Subscriber):
         Raises AgentTimedOut after `instruction.deadline` (unix seconds; 90 s from now where there is none), and
         AgentAbsent if nobody subscribes to the agent's instructions; the latter no sooner than `absent_grace` seconds
         after the bus was connected or `grant_grace` called (10; 0 decides immediately).
+
+        In a room a post that is not known of would leave its number to the next one: an agent that received the
+        instruction and is gone since is waited for, and a result that was sent just before the deadline is too.
         """
         self.listen_to(agent)
         deadline = instruction.deadline
@@ -81,7 +86,8 @@ class Bus(Subscriber):
             deadline = self._clock() + DEFAULT_DEADLINE_SECONDS
             instruction = instruction.model_copy(update={"deadline": deadline})
         grace = self._absent_grace if absent_grace is None else absent_grace
-        return await self._questions.ask(PendingRequest(agent, instruction, grace), deadline)
+        late = 0.0 if instruction.room is None else LATE_SECONDS
+        return await self._questions.ask(PendingRequest(agent, instruction, grace), deadline + late)
 
     async def _send(self, question: PendingRequest) -> float:
         if not self.ready.is_set() or self.connected_since is None:
@@ -91,7 +97,8 @@ class Bus(Subscriber):
         if received and listeners:
             question.delivered = True
             return self._republish_every
-        if not listeners and self._connected_for() >= question.grace:
+        vanished = question.delivered and question.instruction.room is not None
+        if not listeners and not vanished and self._connected_for() >= question.grace:
             raise AgentAbsent(f"nobody listens for {question.agent}")
         return self._retry_every
 

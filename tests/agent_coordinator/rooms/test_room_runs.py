@@ -10,6 +10,7 @@ import pytest
 from agent_coordinator.config import RESUME_SECONDS
 from agent_coordinator.conversations.rooms import RETRY_SECONDS
 from agent_coordinator.conversations.state import ConversationState
+from agent_coordinator.policies.moderated import MODERATOR_WAIT_SECONDS
 from agent_coordinator.rooms.keeping import STALLED_SECONDS
 from agent_protocol.wire.messages import Instruction, PersonNotice
 from tests.support.coordinator_doubles import Ids, Voice, skipper, talker, until
@@ -154,6 +155,20 @@ async def test_people_moderate_by_naming_the_next_and_a_room_that_waits_for_them
     scene.time.let_go()
     await until(lambda: scene.room.status == "paused")
     assert (scene.room.why, scene.bus.speakers()) == ("nobody_named", ["claude", "historian"])
+
+
+async def test_each_wait_for_a_person_who_moderates_is_as_long_as_the_first(scene: RoomScene) -> None:
+    scene.time.held = True
+    await scene.open(policy="moderated")
+    scene.free = True
+    scene.let_one_speak()
+    await until(lambda: len(scene.bus.asked) == 1 and scene.time.waiting)
+    scene.time.now += MODERATOR_WAIT_SECONDS - 1
+    await scene.give("room-next", agent="historian")
+    await until(lambda: len(scene.bus.asked) == 2 and scene.time.waiting)
+    scene.time.now += MODERATOR_WAIT_SECONDS - 1
+    assert await scene.give("room-next", agent="grok") == "requested"
+    await until(lambda: len(scene.bus.asked) == 3)
 
 
 async def test_a_room_whose_conversation_dies_goes_on_after_a_minute(scene: RoomScene, caplog: Any) -> None:

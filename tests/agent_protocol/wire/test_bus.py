@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import bus as bus_module
 from agent_protocol.wire import keys
-from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.messages import Instruction, MentionNotice, Result
+from agent_protocol.wire.bus import LATE_SECONDS, Bus
+from agent_protocol.wire.messages import Instruction, MentionNotice, Result, RoomBrief
 from agent_protocol.wire.reading import read_instruction
 from agent_protocol.wire.requests import AgentAbsent, AgentTimedOut
 from agent_protocol.wire.subscriptions import LONGEST_PAUSE
@@ -187,6 +187,38 @@ async def test_the_deadline_ends_a_question(address, open_bus):
     answer_with(bus, "never", deaf_for=10_000)
     with pytest.raises(AgentTimedOut):
         await bus.ask("claude", instruction(deadline=time.time() + 0.05))
+
+
+def in_room(**fields) -> Instruction:
+    return instruction(room=RoomBrief(turn_number=1), **fields)
+
+
+async def test_in_a_room_a_result_that_comes_just_after_the_deadline_still_counts(address, open_bus, clock):
+    bus, heard = await open_bus(address, clock=clock), []
+    bus.subscribe(keys.instructions("claude"), heard.append)
+    question = asyncio.create_task(bus.ask("claude", in_room(deadline=clock() + 1)))
+    await until(lambda: heard)
+    clock.now += 1 + LATE_SECONDS / 2
+    await bus.publish(keys.results("claude"), Result(instruction_id="i1", agent_name="claude", text="in time"))
+    assert (await question).text == "in time"
+
+
+async def test_in_a_room_an_agent_that_took_its_turn_and_is_gone_since_may_have_posted_and_is_waited_for(
+    address, open_bus, clock
+):
+    bus, heard = await open_bus(address, clock=clock), []
+    bus.subscribe(keys.instructions("claude"), heard.append)
+    plain = asyncio.create_task(bus.ask("claude", instruction("i0"), absent_grace=0))
+    question = asyncio.create_task(bus.ask("claude", in_room(deadline=clock() + 60), absent_grace=0))
+    await until(lambda: len(heard) >= 2)
+    bus.unsubscribe(keys.instructions("claude"))
+    with pytest.raises(AgentAbsent):
+        await plain
+    assert not question.done()
+    answer_with(bus, "posted before it died")
+    assert (await question).text == "posted before it died"
+    with pytest.raises(AgentAbsent):
+        await bus.ask("grok", in_room(), absent_grace=0)
 
 
 async def test_a_clock_that_is_set_back_does_not_make_a_question_endless(address, open_bus, clock):
