@@ -76,20 +76,11 @@ class RoomUpkeep:
         if length(self._gate.clean(text)) > LIMIT:
             raise ValueError(f"a notice has {len(text)} characters")
         try:
-            if since is not None and await self._said(place, text, since):
+            if since is not None and await posted_before(self._gate, self._directory, place, text, since):
                 return
             await self._gate.send(place, text, nonce=nonce(key, 0))
         except REQUEST_ERRORS as error:
             raise cannot(place.id, "notice of a room", error) from error
-
-    async def _said(self, place: Channel, text: str, since: float) -> bool:
-        """Whether one of the newest messages is ours and begins with the same line."""
-        first = self._gate.clean(text).partition("\n")[0].strip()
-        newest = await self._gate.history(place, PAGE, None)
-        ours = (each for each in newest if self._directory.agent_of(each.author.id) is not None)
-        return any(
-            each.content.partition("\n")[0].strip() == first for each in ours if each.created_at.timestamp() >= since
-        )
 
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
         """Lock or unlock the thread."""
@@ -153,3 +144,12 @@ class RoomUpkeep:
         if not isinstance(found, discord.Thread):
             raise CannotPost("gone")
         return found
+
+
+async def posted_before(gate: Gate, directory: Directory, place: Channel, text: str, since: float) -> int | None:
+    """The message of ours among the newest, made after that time (unix seconds), that begins with the same line."""
+    first = gate.clean(text).partition("\n")[0].strip()
+    newest = await gate.history(place, PAGE, None)
+    ours = (each for each in newest if directory.agent_of(each.author.id) is not None)
+    found = (each for each in ours if each.content.partition("\n")[0].strip() == first)
+    return next((each.id for each in found if each.created_at.timestamp() >= since), None)

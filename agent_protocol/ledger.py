@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.coordination.arenas import Arenas
 from agent_protocol.coordination.command_owner import CommandOwner
 from agent_protocol.coordination.conversations import ConversationStore
 from agent_protocol.coordination.presence import Presence
@@ -76,6 +77,7 @@ class Ledger:
         self.schedule = ScheduleStore(link)
         self.conversations = ConversationStore(link)
         self.room_marks = RoomMarks(link)
+        self.arenas = Arenas(link)
         self.room_openings = RoomOpenings(link)
         self.rooms = RoomStore(link)
         self.records = Records(link, clock)

@@ -1,17 +1,28 @@
 """Open what rooms need besides bots and coordinator.
 
 every process                 the roster, which follows the folders of personas
-the coordinator's process     the personas without a bot, by one lease
+the coordinator's process     by one lease: the personas without a bot, the steward of rooms, the arenas
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
+from agent_cogs.agent import Agent
+from agent_cogs.base import BaseAgentCog
 from agent_cogs.channels import AgentChannels
+from agent_cogs.rooms.arena import ArenaKeeper
+from agent_cogs.rooms.closing import RoomCloser
+from agent_cogs.rooms.contenders import answered
+from agent_cogs.rooms.steward import Steward
+from agent_cogs.rooms.thread_bots import ThreadBots
 from agent_cogs.webhook_agents.hosts import PersonaHosts
+from agent_discord.arena_posts import ArenaPosts
+from agent_discord.room_upkeep import RoomUpkeep
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.arenas import Arena
 from agent_protocol.coordination.leases import Lease
 from agent_protocol.wire import keys
 from agent_runtime.process import Runtime
@@ -20,13 +31,17 @@ from agent_runtime.process import Runtime
 async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
     """Start it after the bots, whose connections it uses; the stack closes it before them."""
     runtime.start(runtime.services.roster.run(), "roster")
-    if runtime.setup.coordinator and runtime.setup.personas:
-        _host_personas(runtime, stack)
+    if runtime.setup.coordinator:
+        lease = runtime.lease(keys.PERSONAS_OWNER)
+        stack.push_async_callback(lease.release)
+        runtime.start(_hold(lease), "lease of the personas")
+        if runtime.setup.personas:
+            _host_personas(runtime, stack, lease)
+        _look_after_rooms(runtime, lease)
+        _keep_arenas(runtime, lease)
 
 
-def _host_personas(runtime: Runtime, stack: AsyncExitStack) -> None:
-    lease = runtime.lease(keys.PERSONAS_OWNER)
-    stack.push_async_callback(lease.release)
+def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease) -> None:
     hosts = PersonaHosts(
         runtime.services,
         runtime.setup.make_model,
@@ -37,8 +52,70 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack) -> None:
     )
     runtime.personas = hosts
     stack.push_async_callback(hosts.aclose)
-    runtime.start(_hold(lease), "lease of the personas")
     runtime.start(hosts.run(), "personas")
+
+
+def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
+    services, ledger = runtime.services, runtime.services.ledger
+
+    async def model_of(agent: str, thread_id: int) -> str:
+        found = await ledger.records.last(agent, thread_id)
+        return found[0].model if found else ""
+
+    def online() -> Sequence[RoomUpkeep]:
+        directory, posts = services.directory, services.webhooks.posts
+        return [RoomUpkeep(name, cog.bot, cog.gate, directory, posts, held) for name, cog, held in _online(runtime)]
+
+    def has_bot(agent: str) -> bool:
+        entry = services.roster.of(agent)
+        return entry is not None and entry.is_bot
+
+    steward = Steward(
+        ledger.rooms,
+        ledger.room_marks,
+        ThreadBots(online, has_bot),
+        RoomCloser(services.record, model_of, services.clock),
+        may_act=lambda: lease.held,
+        clock=services.clock,
+    )
+    steward.start(services.bus)
+    runtime.start(steward.run(), "steward")
+
+
+def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
+    services, stops = runtime.services, runtime.services.stops
+
+    def online() -> Sequence[ArenaPosts]:
+        return [ArenaPosts(name, cog.bot, cog.gate, services.directory, held) for name, cog, held in _online(runtime)]
+
+    def agents() -> Sequence[Agent]:
+        personas = runtime.personas.agents if runtime.personas is not None else ()
+        return [*(cog.host.agent for _, cog, _ in _online(runtime)), *personas]
+
+    def silent(arena: Arena) -> bool:
+        return stops.paused or any(stops.holds(place) for place in (arena.channel_id, arena.parent_id) if place)
+
+    keeper = ArenaKeeper(
+        services.ledger.arenas,
+        online,
+        agents,
+        lambda agent, arena: answered(agent, arena, services.ledger),
+        services.record,
+        silent=silent,
+        may_act=lambda: lease.held,
+        clock=services.clock,
+        rng=services.rng,
+    )
+    runtime.start(keeper.run(), "arenas")
+
+
+def _online(runtime: Runtime) -> Sequence[tuple[str, BaseAgentCog, Callable[[], bool]]]:
+    """The bots of this process that are connected: key, cog, and whether this process acts for them."""
+    return [(name, bot.cog, partial(_held, bot.lease)) for name, bot in runtime.bots.items() if bot.online]
+
+
+def _held(lease: Lease) -> bool:
+    return lease.held
 
 
 async def _hold(lease: Lease) -> None:

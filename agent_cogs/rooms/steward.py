@@ -64,7 +64,7 @@ class MarkStore(Protocol):
 class Notices(Protocol):
     """agent_protocol.wire.bus."""
 
-    def subscribe(self, channel: str, callback: Callable[[str], object]) -> None: ...
+    def subscribe(self, channel: str, handler: Callable[[str], Awaitable[None] | None], /) -> None: ...
 
 
 CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]

@@ -16,6 +16,7 @@ from agent_cogs.inbox.stop_orders import may_stop
 from agent_cogs.inbox.triggers import Ignored
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.prompt.conversation import reset_conversation
+from agent_cogs.rooms.arena_request import open_arena
 from agent_cogs.rooms.opening import RoomOpener
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.conversations import PAUSED, ConversationCommands
@@ -80,6 +81,7 @@ class SlashHandlers:
             WHY: self._why,
             "why-not": self._why_not,
             "ask": self._ask,
+            "arena": self._arena,
             "reset": self._reset,
             **rooms.everyone,
             **personas.everyone,
@@ -211,6 +213,19 @@ class SlashHandlers:
             return UNKNOWN
         if not prompt.strip():
             return "The question is empty."
+        if (refusal := self._refusal_to_ask(command)) is not None:
+            return refusal
+        user_id = self._services.directory.id_of(agent)
+        if user_id is None:
+            return f"{self._services.names[agent]} is offline."
+        return CommandReply(question_text(user_id, prompt), public=True)
+
+    async def _arena(self, command: CommandInvocation) -> str:
+        """Two hidden agents answer; everyone may ask, within the limits on their calls and costs."""
+        return self._refusal_to_ask(command) or await open_arena(self._services, command)
+
+    def _refusal_to_ask(self, command: CommandInvocation) -> str | None:
+        """Why nobody may ask the bots here, or not this person; None where they may."""
         settings, silent = self._services.settings, self._services.stops.holds
         if self._services.stops.paused:
             return PAUSED
@@ -226,12 +241,7 @@ class SlashHandlers:
             guild_id=command.guild_id,
             channel_id=command.channel_id,
         )
-        if message in ignored:
-            return "The bots are set to ignore you."
-        user_id = self._services.directory.id_of(agent)
-        if user_id is None:
-            return f"{self._services.names[agent]} is offline."
-        return CommandReply(question_text(user_id, prompt), public=True)
+        return "The bots are set to ignore you." if message in ignored else None
 
     async def _reset(self, command: CommandInvocation) -> Response:
         chosen = self._agent(command)

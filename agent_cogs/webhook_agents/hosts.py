@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from agent_chat.outlet import ChannelView
+from agent_cogs.agent import Agent
 from agent_cogs.build_agent import build_agent
 from agent_cogs.channels import AgentChannels
 from agent_cogs.host import AgentHost
@@ -149,6 +150,11 @@ class PersonaHosts:
     def names(self) -> tuple[str, ...]:
         """The keys of those that take instructions now."""
         return tuple(self._hosts)
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """The same as agents."""
+        return tuple(hosted.host.agent for hosted in self._hosts.values())
 
     async def run(self) -> None:
         """Follow the roster until cancelled, once a bot is there to see by."""

@@ -64,6 +64,11 @@ class Webhooks:
         self._warned: set[int] = set()
         count_webhooks(session, refused)
 
+    @property
+    def posts(self) -> WebhookPostStore:
+        """The record of what was posted."""
+        return self._posts
+
     async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None:
         """Posts, pings nobody, and returns the post's id; None where it failed, which is logged."""
         try:

@@ -22,6 +22,7 @@ TEXT_CHANNEL, NEWS, THREADS = 0, 5, (10, 11, 12)
 WHY = "Why?"
 FORM, MENU = "form", "menu"  # commands that are not listed: a form that is submitted, a choice from a menu (cog.py)
 LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes
+LONGEST_ARENA = 60  # minutes
 MOST_BACK = 10  # changes in a file's history
 MOST_CHOICES = 25
 LONGEST_TOPIC = 200  # characters, as the wire has it
@@ -84,6 +85,9 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
         _slash("stop", "Silence the bots here, or cancel their answers to you", _minutes(LONGEST_STOP, "a day")),
         _slash("resume", "Let the bots speak here again"),
         _slash("ask", "Ask a bot a question; everyone here sees it", agent, prompt),
+        _slash(
+            "arena", "Let two hidden agents answer, and vote on who is better", prompt, _minutes(LONGEST_ARENA, "5")
+        ),
         _slash("reset", RESET, any_agent),
         _slash("room", "Debates of bots and personas, in threads", *_room_parts(channel)),
         *_of_files(agent, file, files),

@@ -24,6 +24,7 @@ COORDINATOR_RECORD = "coordinator:record"
 ROOM_OPENINGS = "coordinator:room_openings"  # rooms whose threads are being made
 COORDINATOR_ROOMS = "coordinator:rooms"  # sorted set: all rooms by their last change
 ROOM_NOTICES = "coordinator:room_notices"  # pub/sub: rooms that changed
+COORDINATOR_ARENAS = "coordinator:arenas"  # hash: votes that are under way, by channel
 PERSONAS_OWNER = "coordinator:personas"
 RECORDER_OWNER = "coordinator:recorder"
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
@@ -188,10 +189,6 @@ def room_opening(request: str) -> str:
 def pulls(channel_id: int) -> str:
     """The pulls of the agents when the last speaker was chosen."""
     return f"coordinator:pulls:{channel_id}"
-
-
-def arena(message_id: int) -> str:
-    return f"coordinator:arena:{message_id}"
 
 
 def stop(channel_id: int | Literal["*"]) -> str:

@@ -20,7 +20,7 @@ from tests.support.redis_server import RedisServer, until
 
 ORDERS = keys.COORDINATOR_FORGOTTEN
 NAMES = sorted(
-    ["agent", "agent-file", "room", "ask", "bots", "forget", "reset", "resume", "stop", "why", "why-not", WHY]
+    ["agent", "agent-file", "arena", "ask", "bots", "forget", "reset", "resume", "room", "stop", "why", "why-not", WHY]
 )
 
 

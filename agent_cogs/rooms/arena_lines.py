@@ -1,0 +1,48 @@
+"""The messages of an arena. Bots do not read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_cogs.rooms.card import plain
+from agent_cogs.rooms.steps import HIDDEN, counted
+from agent_protocol.coordination.arenas import Arena, Corner
+
+BOXES = ("🅰️", "🅱️")
+LONGEST_QUOTE = 300  # characters of the question
+TOO_FEW = f"{HIDDEN}There is no arena now: it takes two agents that can answer. Please try again in a while."
+FAILED = f"{HIDDEN}There is no arena: one of the two had no answer. /why-not and the log say more; please ask again."
+INTERRUPTED = f"{HIDDEN}There is no arena: it was interrupted before both had answered. Please ask again."
+
+
+def question_of(arena: Arena) -> str:
+    words = plain(arena.question)
+    return words if len(words) <= LONGEST_QUOTE else words[: LONGEST_QUOTE - 1].rstrip() + "…"
+
+
+def answer_text(box: str, corner: Corner) -> str:
+    return f"{HIDDEN}{box}\n{corner.text}"
+
+
+def vote_text(arena: Arena) -> str:
+    return (
+        f"{HIDDEN}**Which answer is better?** {BOXES[0]} or {BOXES[1]}, one vote each;"
+        f" the names are shown after {counted(arena.minutes, 'minute')}.\n> {question_of(arena)}"
+    )
+
+
+def result_text(arena: Arena, votes: Sequence[int]) -> str:
+    """The names, the votes in order, and who won."""
+    lines = [
+        f"{box} **{plain(corner.shown)}** ({corner.model}): {counted(count, 'vote')}"
+        for box, corner, count in zip(BOXES, arena.corners, votes, strict=True)
+    ]
+    return "\n".join([f"{HIDDEN}**The arena is over: {_verdict(arena, votes)}**", *lines, f"> {question_of(arena)}"])
+
+
+def _verdict(arena: Arena, votes: Sequence[int]) -> str:
+    if not any(votes):
+        return "nobody voted"
+    if len(set(votes)) == 1:
+        return "a tie"
+    return f"{plain(arena.corners[votes.index(max(votes))].shown)} wins"
