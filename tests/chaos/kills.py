@@ -157,7 +157,7 @@ class Trial:
             numsub = await self.link.call(lambda redis: redis.pubsub_numsub(channel))
             return AGENT in self.f.discord.online and bool(numsub[0][1])
 
-        await _until(ready)
+        await until_true(ready)
 
     async def _begin(self) -> None:
         if self.kind == "mention":
@@ -191,7 +191,7 @@ class Trial:
             state = await self.link.call(lambda redis: redis.hget(keys.turn(AGENT, self._turn), "state"))
             return state == "done"
 
-        await _until(done)
+        await until_true(done)
 
     async def _ask_again(self) -> None:
         """Whoever asks again hears the same, and nothing is posted."""
@@ -216,7 +216,7 @@ class Trial:
         )
 
 
-async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
+async def until_true(condition: Callable[[], Awaitable[bool]]) -> None:
     """Looks again and again at another process, which tells nobody."""
     async with asyncio.timeout(WITHIN):
         while not await condition():  # noqa: ASYNC110

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import gateway_days, kills, model_days, pause_days, process_days, recorder_kills, redis_days
+from tests.chaos import (
+    gateway_days,
+    kills,
+    model_days,
+    pause_days,
+    process_days,
+    recorder_kills,
+    redis_days,
+    room_kills,
+)
 from tests.chaos.process_days import Outside, outside
 from tests.chaos.stage import Inside, inside
 from tests.chaos.tally import Tally
@@ -30,6 +39,10 @@ class Scenario:
 
 async def _killed(point: str, folder: Path, seed: int) -> Tally:
     return (await kills.run_trial(folder, point, KINDS[seed % 2], seed)).tally()
+
+
+async def _room_killed(point: str, folder: Path, seed: int) -> Tally:
+    return await room_kills.run_trial(folder, point, seed)
 
 
 async def _inside(play: Callable[[Inside], Awaitable[None]], slow: bool, folder: Path, seed: int) -> Tally:
@@ -58,6 +71,10 @@ def _there(name: str, runs: int, play: Any, group: str = "processes") -> Scenari
 
 SCENARIOS = (
     *(Scenario("kills", f"killed: {p}", 20, functools.partial(_killed, p), at_once=2) for p in kills.POINTS),
+    *(
+        Scenario("rooms", f"in a room: {p}", 8, functools.partial(_room_killed, p), at_once=2)
+        for p in room_kills.POINTS
+    ),
     Scenario("kills", "killed: the recorder, 20 times a run", 5, _recorder_killed),
     _here("redis", "redis killed and restarted", 5, redis_days.killed),
     _here("redis", "redis emptied", 8, redis_days.emptied),

@@ -25,7 +25,7 @@ from benchmarks.texts import Chat
 from tests.support.coordinator_doubles import MemoryBus, until
 
 PARENT = 1
-TURNS = 40  # of each room
+TURNS = 20  # of each room
 PATIENT = 10.0  # seconds: a command timeout on a busy machine
 
 
@@ -56,7 +56,7 @@ async def alone(bench: Bench) -> list[Row]:
             raise NotHere("no redis-server was found")
         async with RedisLink(place.address, command_timeout=PATIENT) as link:
             threads = itertools.count(1_000)
-            for _, size in itertools.product(range(bench.size(5, 1)), SIZES):  # all see the same minutes
+            for _, size in itertools.product(range(bench.size(3, 1)), SIZES):  # all see the same minutes
                 costs[size].append(await _cost(link, [next(threads) for _ in range(size)]))
     return cost_rows("rooms, coordinator alone", costs)
 

@@ -32,7 +32,7 @@ async def whole(bench: Bench) -> list[Row]:
         before = program.megabytes()
         await program.ask("watch_stalls", threshold=STALL)
         async with program.watching_memory() as highest:
-            for size in SIZES * bench.size(3, 1):
+            for size in SIZES * bench.size(2, 1):
                 costs[size].append(await _cost(stage, program, bus, size))
         stalls = await program.ask("stalls")
     memory = f"{before:.0f} MB before, {highest[0]:.0f} at most"
