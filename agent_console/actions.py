@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import snowflake
+from agent_console.room_actions import NOBODY_ANSWERS, RoomActions
 from agent_protocol.moderation.stop_store import EVERYWHERE
 from agent_protocol.turns.budgets import LARGEST_RAISE
 from agent_protocol.wire.coordinator_commands import NOBODY
@@ -51,7 +52,7 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
     "move no_such_time": (409, "{at} is no longer to come, or {to} is taken already"),
     "known_time": (409, "a conversation is scheduled for {at} already"),
     "out_of_day": (400, "{to} is past, or not of today"),
-    NOBODY: (503, "no coordinator answers: it is not running, or busy; nothing was done as far as the console knows"),
+    NOBODY: (503, NOBODY_ANSWERS),
 }
 
 
@@ -70,6 +71,13 @@ class Request(BaseModel):
     time: str | None = None  # HH:MM, in the owner's time zone
     scope: str | None = None  # all, agent:{name}, channel:{id}
     dollars: float | None = None
+    personas: list[str] | None = Field(default=None, max_length=50)  # those who take part in a room, by key
+    policy: str | None = None
+    turns: int | None = None
+    archive: int | None = None  # minutes
+    audience: int | None = None  # seconds
+    goodbye_ends: bool | None = None
+    rules: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,7 @@ class Actions:
             "move": self._move,
             "skip": self._skip,
             "add": self._add,
+            **RoomActions(parts, Done).known,
         }
 
     # conversations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from agent_console.api import actions, agents, budgets, conversations, costs, live, me, replay, turns
+from agent_console.api import actions, agents, arena, budgets, conversations, costs, live, me, replay, rooms, turns
 from agent_console.errors import errors_as_json
 from agent_console.live.feed import LiveFeed
 from agent_console.parts import ConsoleParts
@@ -16,7 +16,7 @@ from agent_console.static_files import file_routes, read_files
 
 MAX_BYTES = 65_536  # of a request's body
 
-API = (me, turns, conversations, costs, budgets, agents, actions, replay)
+API = (me, turns, conversations, rooms, arena, costs, budgets, agents, actions, replay)
 """The modules with `routes(parts)`."""
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from agent_config import Settings
 from agent_console.live.channels import LiveChannels, People
 from agent_console.record_file import RecordFile
+from agent_console.rooms import NoRoomSide, RoomSide
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.record.entries import ActionNote
@@ -112,6 +113,7 @@ class ConsoleParts:
     recorder: ReadState = lambda: OFF
     notes: Notes = field(default_factory=NoRecord)
     people: People | None = None
+    rooms: RoomSide = field(default_factory=NoRoomSide)
     replayer: Replayer | None = None
     routes: Sequence[web.RouteDef] = ()
     clock: Callable[[], float] = time.time

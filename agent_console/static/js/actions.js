@@ -139,12 +139,12 @@ async function timeDialog(title, name, slot, yes) {
 
 // --- parts ---
 
-function field(label, control) {
+export function field(label, control) {
   control.id ||= `field-${control.name}`;
   return h("p", { class: "field" }, h("label", { for: control.id }, label), control);
 }
 
-function select(name, choices) {
+export function select(name, choices) {
   return h("select", { name }, choices.map(([value, text]) => h("option", { value }, text)));
 }
 
@@ -156,12 +156,12 @@ function agents(first) {
 
 const given = (values, ...names) => Object.fromEntries(names.filter((name) => values[name]).map((name) => [name, values[name]]));
 
-function group(name, ...children) {
+export function group(name, ...children) {
   return h("div", { class: "row actions", role: "group", "aria-label": name }, ...children);
 }
 
 // A button that is busy while its action runs, and that has the focus again after it.
-function button(text, run, attributes = {}) {
+export function button(text, run, attributes = {}) {
   const node = h("button", { type: "button", ...attributes }, text);
   node.addEventListener("click", async () => {
     if (node.getAttribute("aria-busy")) return;
@@ -177,7 +177,7 @@ function button(text, run, attributes = {}) {
 }
 
 // One click is one action, however often it arrives: it has an id of its own, and is sent once more where no answer came.
-async function act(name, fields) {
+export async function act(name, fields) {
   const body = { id: crypto.randomUUID?.() || randomId(), ...fields };
   try {
     const { text, outcome } = await post(`api/actions/${name}`, body).catch((error) => {

@@ -7,6 +7,7 @@ import { writingBox } from "./live_box.js";
 import { messageNode, snippet } from "./live_message.js";
 import { join } from "./live_session.js";
 import { knownNames } from "./markup.js";
+import { pullsPanel } from "./pulls.js";
 
 const NEAR = 80; // pixels from the end that still count as its end
 const PATIENCE = 4000; // milliseconds without a connection before the page says so
@@ -33,6 +34,7 @@ class LivePage {
     this.session = session;
     const first = session.channels.get(lastChannel) || session.channels.values().next().value;
     this.channel = session.channels.get(wanted) || (wanted ? null : first) || null;
+    this.pulls = null; // why the last speaker was chosen
     this.wanted = wanted;
     this.names = knownNames(session.person ? [session.person.name] : []);
     this.box = null;
@@ -185,12 +187,19 @@ class LivePage {
       this.title = h("h1", null);
       this.line = h("p", { class: "live-line" });
       this.actions = h("div", { class: "live-actions" });
+      this.pulls = pullsPanel(channel.id);
       const more = h("button", { class: "quiet icon more-actions", "aria-label": "Actions", "aria-expanded": "false", onclick: () => more.setAttribute("aria-expanded", String(this.head.classList.toggle("acting"))) }, "⋯");
-      fill(this.head, this.toggle, h("div", { class: "live-title" }, this.title, this.line), more, this.actions);
+      fill(this.head, this.toggle, h("div", { class: "live-title" }, this.title, this.line), more, this.actions, this.pulls.node);
+    }
+    const speaker = running?.speaker ?? null;
+    if (speaker !== this.speaker) {
+      this.speaker = speaker;
+      this.pulls.look();
     }
     const theme = running?.theme || channel.theme;
     fill(this.title, h("span", { class: "muted", "aria-hidden": "true" }, "#"), h("bdi", null, channel.name), theme !== channel.name && chip(theme));
-    fill(this.line, stopped && chip(`stopped until ${clock(stopped)}`, "bad"), this.muted(situation), this.conversation(running, situation));
+    const room = situation.rooms?.[channel.id] || null;
+    fill(this.line, stopped && chip(`stopped until ${clock(stopped)}`, "bad"), this.muted(situation), this.conversation(running, situation, room));
     const state = JSON.stringify([Boolean(running), stopped]);
     if (state !== this.actionsFor) {
       this.actionsFor = state;
@@ -202,7 +211,8 @@ class LivePage {
     return Object.entries(situation.mutes).map(([agent, until]) => chip(`${agentName(agent)} is muted until ${clock(until)}`, "warn"));
   }
 
-  conversation(running, situation) {
+  conversation(running, situation, room) {
+    if (room && (!running || room.status !== "active")) return h("span", null, roomLink(this.channel.id), ` · ${room.status === "active" ? "running" : room.status} · turn ${room.turn} of ${room.turns}`, room.why && ` · ${room.why}`);
     if (!running) {
       const next = situation.times[0];
       const plan = h("a", { href: "#/schedule" }, "Schedule");
@@ -210,8 +220,8 @@ class LivePage {
     }
     const order = [running.speaker, ...running.coming].filter(Boolean);
     const parts = [
-      running.single ? "One turn, on request" : running.joins ? "The bots join a person’s talk" : `Round ${running.round} of at most ${this.session.mostRounds}`,
-      running.topic && h("span", { class: "topic", dir: "auto" }, `“${running.topic}”`),
+      room ? h("span", null, roomLink(this.channel.id), ` · turn ${room.turn} of ${room.turns}`) : running.single ? "One turn, on request" : running.joins ? "The bots join a person’s talk" : `Round ${running.round} of at most ${this.session.mostRounds}`,
+      !room && running.topic && h("span", { class: "topic", dir: "auto" }, `“${running.topic}”`),
       order.length > 0 && [agentInline(order[0]), running.speaker ? " has the turn" : " is next", order.length > 1 && [", then ", order.slice(1).flatMap((agent, index) => [index ? ", " : "", agentInline(agent)])]],
     ].filter(Boolean);
     return h("span", null, parts.flatMap((part, index) => (index ? [" · ", part] : [part])));
@@ -412,5 +422,6 @@ class LivePage {
   }
 }
 
+const roomLink = (id) => h("a", { href: `#/room/${id}` }, "Room");
 const agentInline = (agent) => coloured(h("b", { class: "agent-name" }, agentName(agent)), agent);
 const divider = (unix) => h("div", { class: "day-line", role: "separator" }, h("span", null, dayName(dayOf(unix))));

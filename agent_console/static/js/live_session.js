@@ -34,7 +34,7 @@ const compare = (a, b) => a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
 class Session {
   channels = new Map();
   threads = new Map(); // channel → { list: messages, oldest first; next: where older ones begin; reading }
-  situation = { thinking: [], conversations: {}, times: [], stops: {}, mutes: {}, connected: true };
+  situation = { thinking: [], conversations: {}, rooms: {}, times: [], stops: {}, mutes: {}, connected: true };
   seen = new Map(); // channel → the newest message that was on the screen
   listeners = new Set();
   person = null;

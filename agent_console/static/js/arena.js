@@ -1,0 +1,34 @@
+// The season: how agents and models did where people voted. Every share has its count and its interval.
+import { get } from "./api.js";
+import { agentChip, empty, fill, h, numberTable } from "./dom.js";
+import { percent } from "./format.js";
+
+const KINDS = [["", "All votes"], ["arena", "Arena"], ["room", "Rooms"]];
+const EMPTY = "Nobody has voted yet. In Discord, /arena asks two hidden models the same question, and at the end of a room people vote by a reaction.";
+
+export async function render(root, { query, signal }) {
+  const kind = KINDS.some(([key]) => key === query.get("kind")) ? query.get("kind") : "";
+  const { items } = await get("api/arena", { kind }, { signal }).catch((error) => {
+    if (error.status === 404) return { items: [] }; // a record that has nothing yet
+    throw error;
+  });
+  const tabs = KINDS.map(([key, text]) => h("a", { href: key ? `#/arena?kind=${key}` : "#/arena", "aria-current": key === kind && "page" }, text));
+  fill(root, h("div", { class: "page-head" }, h("h1", null, "Season"), h("div", { class: "row" }, h("a", { class: "button", href: "#/rooms" }, "Rooms"))),
+    h("nav", { class: "tabs", "aria-label": "Which votes" }, tabs),
+    items.length ? standings(items) : empty(EMPTY));
+}
+
+function standings(items) {
+  const rows = items.map((each) => [
+    h("span", { class: "row" }, agentChip(each.agent), h("span", { class: "muted" }, each.model || "unknown model")),
+    String(each.contests), share(each.wins), String(each.ties), share(each.votes), percent(each.fair_share),
+  ]);
+  return [
+    numberTable("Season", ["Agent and model", "Contests", "Won alone", "Tied", "Votes", "By chance"], rows),
+    h("p", { class: "muted" }, "In brackets the range in which the true share lies with 95 % certainty, given so few votes: where two ranges overlap, the order may be luck. The order is by the lower end. “By chance” is the share of votes if people voted blindly."),
+  ];
+}
+
+// "3 of 5, 60 % (23–88)"
+const share = ({ count, of, value, low, high }) =>
+  of ? `${count} of ${of}, ${percent(value)} (${Math.round(low * 100)}–${Math.round(high * 100)})` : "–";
