@@ -1,10 +1,10 @@
-"""What an owner does with rooms from the console: the same orders to the coordinator as those of `/room`."""
+"""Rooms from the console: an owner opens and steers them by the same orders to the coordinator as those of `/room`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from agent_console.asked import Act, Done, Request
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import snowflake
@@ -22,9 +22,6 @@ from agent_protocol.coordination.rooms import (
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import MAX_TOPIC, Command, RoomOrder
 
-if TYPE_CHECKING:
-    from agent_console.actions import Act, Done, Request
-
 MOST_AUDIENCE = 3600  # seconds
 NOBODY_ANSWERS = "no coordinator answers: it is not running, or busy; nothing was done as far as the console knows"
 
@@ -32,8 +29,8 @@ NOBODY_ANSWERS = "no coordinator answers: it is not running, or busy; nothing wa
 class RoomActions:
     """`known` maps the name of an action to what carries it out. The room is the request's `channel`: its thread."""
 
-    def __init__(self, parts: ConsoleParts, done: type[Done]) -> None:
-        self._parts, self._done = parts, done
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts = parts
         self.known: Mapping[str, Act] = {
             "room_open": self._open,
             "room_pause": self._pause,
@@ -51,7 +48,7 @@ class RoomActions:
         opened = await self._parts.rooms.open(wanted)
         if opened.thread_id is None:
             raise Refused(409, opened.text)
-        return self._done("opened", opened.text, wanted.topic)
+        return Done("opened", opened.text, wanted.topic)
 
     def _wanted(self, asked: Request) -> NewRoom:
         topic = " ".join((asked.topic or "").split())
@@ -109,7 +106,7 @@ class RoomActions:
         outcome = await self._parts.orders.give(command)
         fields = {"room": f"“{room.topic}”", "agent": self._shown(room, asked.agent)}
         if (text := ROOM_DONE.get(outcome)) is not None:
-            return self._done(outcome, text.format(**fields), detail)
+            return Done(outcome, text.format(**fields), detail)
         if outcome == NOBODY:
             raise Refused(503, NOBODY_ANSWERS)
         raise Refused(409, ROOM_REFUSALS.get(outcome, f"The coordinator refused: {outcome}.").format(**fields))

@@ -46,14 +46,14 @@ class NewRoom:
 
 @dataclass(frozen=True, slots=True)
 class OpenedRoom:
-    """What came of it: a line for the owner; `thread_id` is None where no room was opened."""
+    """The outcome: a line for the owner; `thread_id` is None where no room was opened."""
 
     text: str
     thread_id: int | None = None
 
 
 class RoomSide(Protocol):
-    """What the bots of this process know and do."""
+    """The part of rooms that the bots of this process know and do."""
 
     def seats(self) -> Sequence[Seat]:
         """Bots first, then personas."""

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from agent_cogs.limits.model_access import is_free
+from agent_cogs.persona.roster import PersonaFolders
 from agent_config import AgentSettings, Settings
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agent_local.discord.world.world import World
@@ -102,7 +103,8 @@ def local_personas(settings: Settings) -> Path:
     folder = settings.data_dir / LOCAL / "personas"
     if settings.personas_dir.resolve() == folder.resolve():
         return folder  # a link to itself would be none
-    return link_personas(settings.personas_dir, folder, settings.agents)
+    personas = PersonaFolders(settings.personas_dir).refresh()  # those without a bot
+    return link_personas(settings.personas_dir, folder, dict.fromkeys([*settings.agents, *personas]))
 
 
 def _local_agent(agent: AgentSettings, personas: Path, data: Path) -> AgentSettings:

@@ -12,7 +12,7 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TypeVar
 
 from rich.console import Console
@@ -22,7 +22,7 @@ from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
 from agent_console.serving import free_port
 from agent_coordinator.coordinator import Coordinator
-from agent_coordinator.events import ConversationReport
+from agent_coordinator.events import ConversationEnded, ConversationReport, Event
 from agent_discord.slash.definitions import command_list
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Model
@@ -44,12 +44,14 @@ from agent_local.local_settings import (
 from agent_local.models.server_kinds import advice
 from agent_local.models.server_search import Found, looking_for_servers, nothing_found
 from agent_local.models.thinking import Thinking, WatchedModel
+from agent_local.opened_room import members_for, newest_thread, room_command
 from agent_local.session_log import LOG_FILE, SessionLog, writable
 from agent_local.standard_streams import allow_any_characters, fill_standard_streams
 from agent_local.summary import summary
 from agent_local.terminal.saved_files import SavedFiles
 from agent_local.terminal.terminal import Header, Terminal
 from agent_local.terminal.view import Names
+from agent_local.voices.memory import SaidInRooms
 from agent_local.voices.voice import ScriptedVoice
 from agent_personas.files import PERSONA_FILES
 from agent_process.version import version_line
@@ -62,27 +64,30 @@ from agent_themes import THEMES
 
 T = TypeVar("T")
 FILES = "files"  # the folder of saved files, below the data folder
+LONGEST_ROOM = 3600.0  # seconds that --once waits for the end of a room
+CARD_SECONDS = 20.0  # and then for its closing card
 
 log = logging.getLogger(__name__)
 
 
-def run_local(settings: Settings, *, once: bool, scripted: bool) -> int:
-    """Run until the person leaves; return the exit code. Raises SettingsError if the data folder is not writable."""
+def run_local(settings: Settings, *, once: bool, scripted: bool, topic: str | None = None) -> int:
+    """Run until the person leaves; return the exit code. `topic`: begin with a room about it instead of a conversation.
+    Raises SettingsError if the data folder is not writable."""
     fill_standard_streams()
     allow_any_characters()
     with writable():
-        session = _Local(settings, once=once, scripted=scripted)
+        session = _Local(settings, once=once, scripted=scripted, topic=topic)
     return asyncio.run(session.run())
 
 
 class _Local:
     """A run of local mode."""
 
-    def __init__(self, settings: Settings, *, once: bool, scripted: bool) -> None:
-        self.once = once
+    def __init__(self, settings: Settings, *, once: bool, scripted: bool, topic: str | None) -> None:
+        self.once, self.topic = once, topic
         self.setting_warnings = setting_warnings_here(settings)  # before any folder is created
         self.pace = ONCE if once else WATCHING
-        self.rng = random.Random()
+        self.rng, self.rooms = random.Random(), SaidInRooms()
         self.console = Console(highlight=False)
         self.with_model = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
         self.looks_for_servers = len(self.with_model) < len(settings.agents) and not (once and scripted)
@@ -106,6 +111,7 @@ class _Local:
             delay=self._thinking_time,
             can_draw=bool(agent.image_model),
             remedy=_remedy(agent),
+            rooms=self.rooms,
         )
 
     def _thinking_time(self) -> float:
@@ -145,7 +151,7 @@ class _Local:
             return await hold(server, runtime, found)
 
     async def _hold_one(self, server: DiscordStandIn, runtime: Runtime, found: Found) -> int:
-        """--once: show one conversation, then its summary."""
+        """--once: show one conversation or room, then its summary."""
         terminal, channel_id = self._terminal(server, runtime), self.world.channel(CHANNELS[0]).id
         if refusal := LocalConversations(runtime, self.world).refusal(channel_id):
             print(f"No conversation: {refusal}.", file=sys.stderr)
@@ -153,12 +159,15 @@ class _Local:
         async with terminal.watching():
             await self._begin(terminal, found)
             runtime.start(self._show_slow(terminal), "slow models", essential=False)
-            report = await _first_of(self._one_conversation(runtime), runtime.stop.wait())
+            one = self._one_conversation(runtime) if self.topic is None else self._one_room(terminal, server, runtime)
+            report = await _first_of(one, runtime.stop.wait())
         if report is None:
+            if self.topic is not None and not runtime.stop.is_set():
+                return 1  # the terminal has said why there is no room
             print("Stopped during the conversation; no summary.", file=sys.stderr)
             return 1 if runtime.failed else 0
         self.console.print()
-        self.console.print(summary(report, self._shown()))
+        self.console.print(summary(report, runtime.services.roster.names))
         return 0 if report.messages and not runtime.failed else 1
 
     async def _one_conversation(self, runtime: Runtime) -> ConversationReport | None:
@@ -166,6 +175,37 @@ class _Local:
         if runtime.services.tools is not None:
             await runtime.services.tools.servers.tried()
         return await _coordinator(runtime).fire(self.world.channel(CHANNELS[0]).id)
+
+    async def _one_room(
+        self, terminal: Terminal, server: DiscordStandIn, runtime: Runtime
+    ) -> ConversationReport | None:
+        """Open a short room and wait for its end, and for the card that closes it; None where it was not opened."""
+        ended: dict[int, ConversationReport] = {}
+
+        def on_ended(event: Event) -> None:
+            if isinstance(event, ConversationEnded):
+                ended[event.report.channel_id] = event.report
+
+        _coordinator(runtime).engine.observers.append(on_ended)
+        thread_id = await self._open_room(terminal, runtime, short=True)
+        if thread_id is None:
+            return None
+        report = await server.wait_for(lambda: ended.get(thread_id), LONGEST_ROOM)
+        with suppress(TimeoutError):  # the debate itself was shown
+            await server.wait_for(lambda: self.world.channel(thread_id).archived, CARD_SECONDS)
+        return report
+
+    async def _open_room(self, terminal: Terminal, runtime: Runtime, *, short: bool = False) -> int | None:
+        """Open the room of --room as the person, and go there; None where the terminal says why there is none."""
+        assert self.topic is not None
+        personas = [entry.key for entry in runtime.services.roster.personas if entry.why_not is None]
+        before = newest_thread(self.world)
+        await terminal.use(room_command(self.topic, members_for(personas, self.settings.agents), short=short))
+        thread_id = newest_thread(self.world)
+        if thread_id is None or thread_id == before:
+            return None
+        terminal.go_to(thread_id)
+        return thread_id
 
     async def _watch(self, server: DiscordStandIn, runtime: Runtime, found: Found) -> int:
         """Start a conversation that the person at the terminal can join."""
@@ -196,7 +236,9 @@ class _Local:
                 terminal.note(line)
 
     async def _open(self, terminal: Terminal, runtime: Runtime) -> None:
-        if why_not := await LocalConversations(runtime, self.world).hold(self.world.channel(CHANNELS[0]).id, None):
+        if self.topic is not None:
+            await self._open_room(terminal, runtime)
+        elif why_not := await LocalConversations(runtime, self.world).hold(self.world.channel(CHANNELS[0]).id, None):
             terminal.note(f"no conversation started: {why_not}")
 
     def _terminal(self, server: DiscordStandIn, runtime: Runtime) -> Terminal:
@@ -212,6 +254,11 @@ class _Local:
                 channels={self.world.channel(name).id: name for name in CHANNELS},
                 users={**users, person.id: (PERSON, "bold white")},
                 roles={role.id: role.name},
+                personas={
+                    entry.shown: f"#{entry.settings.spec.colour:06x}"
+                    for entry in runtime.services.roster.personas
+                    if entry.settings is not None
+                },
             ),
             me=person.id,
             conversations=LocalConversations(runtime, self.world),
@@ -223,7 +270,12 @@ class _Local:
             guild=self.world.guild.id,
             status=self.thinking.shown,
             header=Header(
-                self._voices(), self._free(), str(self.settings.data_dir), runtime.console, joinable=not self.once
+                self._voices(),
+                self._free(),
+                str(self.settings.data_dir),
+                runtime.console,
+                joinable=not self.once,
+                room=self.topic or "",
             ),
             log_file=str(self.settings.data_dir / LOG_FILE),
         )

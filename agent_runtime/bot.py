@@ -17,6 +17,7 @@ import discord
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.prompt.conversation import AgentSessions
 from agent_cogs.services import AgentServices
+from agent_cogs.slash.room_create import RoomCreation
 from agent_config import AgentSettings, Settings, missing_key_message, shared_tokens
 from agent_discord.reading.gateway_connection import SessionLimit
 from agent_discord.rest.retries import STEADY_SECONDS, backoff
@@ -118,6 +119,10 @@ class BotSupervisor:
     @property
     def cog(self) -> BaseAgentCog:
         return self._run.cog
+
+    @property
+    def room_creation(self) -> RoomCreation:
+        return self._run.room_creation
 
     @property
     def online(self) -> bool:

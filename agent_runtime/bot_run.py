@@ -128,6 +128,7 @@ class BotRun:
             lambda channel_id: parent_of(self.client.get_channel(channel_id)),
             audience.may_see,
         )
+        self.room_creation = handlers.room_creation
         slash = Slash(self.client, self.cog.gate, handlers.answer, lambda: lease.held, handlers.complete)
         self.client.add_cog(slash)
         retry_requests(self.client, services.settings.discord_retries, services.rng)

@@ -31,6 +31,8 @@ from agent_process.redaction import Redactor
 from agent_process.signals import Shutdown
 from agent_process.version import version_line
 
+LONGEST_TOPIC = 200  # characters, as in Discord
+
 log = logging.getLogger(__name__)
 
 
@@ -76,7 +78,7 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
         with only_start(settings.data_dir / LOCAL):
             from agent_local.mode import run_local  # slow to import, and a second start needs its answer at once
 
-            return run_local(settings, once=options.once, scripted=options.scripted)
+            return run_local(settings, once=options.once, scripted=options.scripted, topic=options.room)
     except AlreadyRunning as running:
         print(running, file=sys.stderr)
         return 1
@@ -250,11 +252,19 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
+def _topic(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if (options.once or options.scripted or options.model is not None) and not options.local:
-        parser.error("--once, --scripted and --model need --local")
+    if (
+        options.once or options.scripted or options.model is not None or options.room is not None
+    ) and not options.local:
+        parser.error("--once, --scripted, --room and --model need --local")
+    if options.room is not None and not 0 < len(options.room) <= LONGEST_TOPIC:
+        parser.error(f"--room needs a topic of at most {LONGEST_TOPIC} characters: --room 'Is P equal to NP?'")
     if options.setup and (options.only or options.without):
         parser.error("--only and --without cannot be used with --setup, which asks about each bot")
     if options.local and (options.only or options.without):
@@ -277,6 +287,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--once", action="store_true", help="with --local: run one conversation, print a summary and exit"
+    )
+    parser.add_argument(
+        "--room",
+        type=_topic,
+        metavar="TOPIC",
+        help="with --local: open a room in which personas debate this; with --once, a short one to its end",
     )
     voices = parser.add_mutually_exclusive_group()
     voices.add_argument(

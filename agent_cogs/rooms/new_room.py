@@ -31,7 +31,7 @@ _MARKS = re.compile(r"([\\*_~`|>#\[\]])")
 class RoomDraft(RoomValue):
     """All of a room but its members, as one person asked for it. `question` is the one that it begins with."""
 
-    asked_by: int
+    asked_by: int  # 0: the owner, by the console
     channel_id: int
     guild_id: int | None = None
     topic: str = ""
@@ -61,7 +61,7 @@ def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | No
         turns=draft.turns,
         audience_seconds=draft.audience_seconds,
         goodbye_ends=draft.goodbye_ends,
-        opened_by=draft.asked_by,
+        opened_by=draft.asked_by or None,
         opened_at=now,
         changed_at=now,
     )
@@ -85,7 +85,8 @@ def opening_text(room: Room, question: str = "") -> str:
     shown = [escaped(member.shown) for member in room.members]
     who = f"{', '.join(shown[:-1])} and {shown[-1]}"
     first = f" The first question: {escaped(one_line(question, MOST_TOPIC))}" if question.strip() else ""
-    return f"**{escaped(room.topic)}**: {who} discuss it in this thread, as <@{room.opened_by}> asked.{first}"
+    asked = f", as <@{room.opened_by}> asked" if room.opened_by is not None else ""
+    return f"**{escaped(room.topic)}**: {who} discuss it in this thread{asked}.{first}"
 
 
 def escaped(text: str) -> str:

@@ -70,7 +70,7 @@ class SlashHandlers:
         self._services, self._rights, self._parent = services, rights, parent
         self._files = PersonaFileEditor(services.settings.personas_dir, services.names, may_see)
         rooms, personas = RoomCommands(services), PersonaCommands(services)
-        creation = RoomCreation(services, opener, room_problem, self._is_here)
+        self.room_creation = creation = RoomCreation(services, opener, room_problem, self._is_here)
         self.complete = Completions(services.roster, services.ledger.rooms).complete
         everyone: Mapping[str, Handler] = {
             "bots status": self._status,

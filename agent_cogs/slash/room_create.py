@@ -111,6 +111,16 @@ class RoomCreation:
             return EXPIRED
         return await self._open(request, draft, chosen)
 
+    async def for_owner(self, request: int, draft: RoomDraft, keys: Sequence[str]) -> tuple[str, int | None]:
+        """Open it for the installation's owner, with these members. Return what came of it, for people, and the thread,
+        None where there is none. Raises RedisAway."""
+        chosen = [entry for key in keys if (entry := self._services.roster.of(key)) is not None]
+        refusal = self._channel_refused(draft) or await self._members_refused(draft, chosen)
+        if refusal is not None:
+            return refusal, None
+        opening = await self._opened(request, draft, chosen)
+        return _answer(opening, draft), opening.thread_id
+
     async def _with_names(self, command: CommandInvocation, draft: RoomDraft, names: str) -> str | Menu | CommandReply:
         if not parted(names):
             return await self._menu(command, draft)
@@ -137,17 +147,25 @@ class RoomCreation:
         )
 
     async def _open(self, request: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str:
+        return _answer(await self._opened(request, draft, chosen), draft)
+
+    async def _opened(self, request: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Opening:
         members = [entry.member for entry in chosen]
         room = room_of(draft, members, draft.moderator, self._services.clock())
         name, text = thread_name(draft.topic), opening_text(room, draft.question)
-        return _answer(await self._opener.open(request, room, name, text), draft)
+        return await self._opener.open(request, room, name, text)
 
     # -- refusals -------------------------------------------------------------------------------------------------
 
     def _refusal(self, draft: RoomDraft, command: CommandInvocation) -> str | None:
         """Why nothing can be opened in the channel."""
+        if not self._is_here(draft.channel_id, command):
+            return f"<#{draft.channel_id}> is not one of the bots' channels."
+        return self._channel_refused(draft)
+
+    def _channel_refused(self, draft: RoomDraft) -> str | None:
         channel_id, stops = draft.channel_id, self._services.stops
-        if channel_id not in self._services.scope.channels or not self._is_here(channel_id, command):
+        if channel_id not in self._services.scope.channels:
             return f"<#{channel_id}> is not one of the bots' channels."
         if stops.paused:
             return PAUSED

@@ -17,8 +17,9 @@ from datetime import datetime, time, timedelta
 
 from aiohttp import web
 
-from agent_console.actions import Actions, Done, Request
+from agent_console.actions import Actions
 from agent_console.api.record_json import cursor_text, id_text, person_name, query_cursor
+from agent_console.asked import Done, Request
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import read_body

@@ -43,6 +43,7 @@ class Header:
     data_dir: str = ""
     console: str | None = None  # its address
     joinable: bool = True  # a person can type; not with --once
+    room: str = ""  # the topic of the room that is opened at the start
 
     def panel(self) -> Panel:
         scripted = [name for name, model in self.voices.items() if model is None]
@@ -60,10 +61,13 @@ class Header:
             lines.append(_labelled("browser", self.console))
         if self.data_dir:
             lines.append(_labelled("data", self.data_dir))
+        if self.room:
+            lines.append(_labelled("room", self.room))
         if self.joinable:
             lines.append(_labelled("type", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
         else:
-            lines.append(_labelled("once", "one conversation; without --once you can join in"))
+            what = "one short room" if self.room else "one conversation"
+            lines.append(_labelled("once", f"{what}; without --once you can join in"))
         return Panel(
             Group(*lines), title="agentic-discord, local", title_align="left", border_style="dim", padding=(0, 1)
         )

@@ -16,6 +16,7 @@ from agent_protocol.coordination.endings import ENDINGS
 from agent_replay.from_console import ConsoleReplayer
 from agent_runtime.console.live_channels import TranscriptChannels
 from agent_runtime.console.model_prices import model_prices
+from agent_runtime.console.rooms import AgentColours, ConsoleRooms
 from agent_runtime.process import Runtime
 from agent_runtime.watching import metrics_routes
 
@@ -34,8 +35,8 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
     setup, services = runtime.setup, runtime.services
     return ConsoleParts(
         settings=setup.settings,
-        names=services.names,
-        colours={name: agent.spec.colour for name, agent in setup.settings.agents.items()},
+        names=services.roster.names,
+        colours=AgentColours(services),
         ledger=services.ledger,
         bus=services.bus,
         orders=services.orders,
@@ -45,6 +46,7 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
         replayer=ConsoleReplayer(setup.settings, services.ledger, make_model=setup.make_model, clock=setup.clock),
         notes=services.record,
         people=setup.people,
+        rooms=ConsoleRooms(services, runtime.bots.values),
         reasons=REASONS,
         endings={str(because): text for because, text in ENDINGS.items()},
         prices=partial(_prices, runtime),
