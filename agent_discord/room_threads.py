@@ -18,11 +18,14 @@ from agent_discord.rest.outbound import nonce
 
 NEWEST = 50  # messages in which an earlier one is looked for
 THREAD_EXISTS = 160004  # discord.com/developers/docs/topics/opcodes-and-status-codes
-PERMISSIONS: Mapping[str, str] = {
+IN_THREADS: Mapping[str, str] = {
     "view_channel": "View Channel",
+    "send_messages_in_threads": "Send Messages in Threads",
+}
+PERMISSIONS: Mapping[str, str] = {
+    **IN_THREADS,
     "send_messages": "Send Messages",
     "create_public_threads": "Create Public Threads",
-    "send_messages_in_threads": "Send Messages in Threads",
 }
 WEBHOOKS = {"manage_webhooks": "Manage Webhooks"}
 
@@ -50,6 +53,13 @@ class RoomThreads:
             return "a room is a thread of a text channel, and that is none"
         missing = list(lacking(channel, {**PERMISSIONS, **WEBHOOKS} if webhooks else PERMISSIONS))
         return f"the bot lacks the permission {' and '.join(missing)} there" if missing else None
+
+    def may_write(self, channel_id: int) -> bool | None:
+        """Whether the bot may write in the threads of the channel; None where it is not known."""
+        channel = self._bot.get_channel(channel_id)
+        if not isinstance(channel, discord.TextChannel):
+            return None
+        return not list(lacking(channel, IN_THREADS))
 
     async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
         """Post the message above the thread, pinging nobody, and return its id. `request` is older than the message;

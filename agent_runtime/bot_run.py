@@ -18,6 +18,7 @@ from agent_cogs.base import BaseAgentCog
 from agent_cogs.limits.provider_backoff import share_backoff
 from agent_cogs.persona.file_rights import FileRights
 from agent_cogs.rooms.opening import RoomOpener
+from agent_cogs.rooms.thread_watch import ThreadWatch
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.handlers import SlashHandlers
 from agent_cogs.slash.ownership import CommandOwnership, priority_of
@@ -26,6 +27,7 @@ from agent_discord.objects.audience import Audience
 from agent_discord.objects.channels import parent_of
 from agent_discord.reading.echo_filter import skip_echoes
 from agent_discord.reading.gateway_connection import GatewayConnection, SessionLimit
+from agent_discord.reading.thread_events import ThreadEvents
 from agent_discord.reading.unreadable_events import tolerate_unreadable_events
 from agent_discord.rest.application_owners import ApplicationOwners
 from agent_discord.rest.login import log_in
@@ -129,6 +131,15 @@ class BotRun:
             audience.may_see,
         )
         self.room_creation = handlers.room_creation
+        watch = ThreadWatch(
+            agent.spec.name,
+            services.ledger.rooms,
+            services.ledger.room_marks,
+            services.orders,
+            may_act=lambda: self.online,
+            may_write=lambda room: threads.may_write(room.channel_id),
+        )
+        self.client.add_cog(ThreadEvents(self.client, watch))
         slash = Slash(self.client, self.cog.gate, handlers.answer, lambda: lease.held, handlers.complete)
         self.client.add_cog(slash)
         retry_requests(self.client, services.settings.discord_retries, services.rng)

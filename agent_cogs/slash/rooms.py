@@ -46,6 +46,8 @@ OUTCOMES: Mapping[str, str] = {
     "offline": "{agent} is offline.",
     "paused": PAUSED,
     "stopped": "The bots are stopped in {where}. Use /resume there first.",
+    "too_few_members": "{where} has fewer than two members. Use /room add first.",
+    "busy": "{where} is being changed by somebody else. Please try again in a moment.",
     NOBODY: "The coordinator did not answer: it is not running, or busy. Nothing was done as far as I know.",
 }
 

@@ -55,6 +55,11 @@ def a_room(thread_id: int = THREAD, topic: str = "Is P equal to NP?", **more: An
     )
 
 
+async def write_room(link: RedisLink, room: Room) -> None:
+    """Keep a room as the coordinator does."""
+    await link.script(f"{WRITE_ROOM} write_room(1, 1) return 1", room_keys(room), room_args(room))
+
+
 class Channel:
     """The threads of a server, which a bot makes for rooms. `problem` and `webhook_problem` say why none can be made
     there."""
@@ -152,7 +157,7 @@ class Place:
     async def has(self, *rooms: Room) -> None:
         """The rooms are in Redis, as the coordinator keeps them."""
         for room in rooms:
-            await self.link.script(f"{WRITE_ROOM} write_room(1, 1) return 1", room_keys(room), room_args(room))
+            await write_room(self.link, room)
 
     async def _owners(self) -> set[int]:
         self.asked_discord += 1

@@ -1,0 +1,72 @@
+"""The message and the thread of a room, against the stand-in: each made once, also when asked for twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_chat.outlet import CannotPost
+from agent_discord.rest.gate import Gate
+from agent_discord.room_threads import RoomThreads
+from agent_local.discord.faults import RestFault
+from agent_local.discord.world.permissions import CREATE_PUBLIC_THREADS, MANAGE_WEBHOOKS
+from agent_local.discord.world.world import Overwrite
+from tests.support.discord.gateway_scene import Scene, scene
+
+TEXT = "**Is P equal to NP?**: Grok and <@&1> @everyone discuss it"
+
+
+def threads(s: Scene) -> RoomThreads:
+    return RoomThreads(s.bot, Gate(), lambda: True)
+
+
+def posted(s: Scene) -> list[dict]:
+    return [message for message in s.server.messages("lounge") if message["content"] == TEXT]
+
+
+async def test_a_message_is_found_again_and_a_thread_that_is_there_will_do():
+    async with scene() as s:
+        made, request = threads(s), s.server.world.snowflakes.next()
+        first = await made.post(s.channel.id, TEXT, request, again=False)
+        assert await made.post(s.channel.id, TEXT, request, again=True) == first
+        assert await made.post(s.channel.id, TEXT, s.server.world.snowflakes.next(), again=True) != first, (
+            "another room"
+        )
+        for _ in range(2):
+            await made.start(s.channel.id, first, "P and NP", 4320)
+        thread = s.server.world.channel(first)
+        assert (thread.name, thread.parent_id) == ("P and NP", s.channel.id)
+        asked, again = (request.payload for request in s.server.requests if request.path.endswith("/threads"))
+        assert (asked["auto_archive_duration"], again) == (4320, None), "the second was refused"
+        assert len(posted(s)) == 2
+        await made.revise(s.channel.id, first, "There is no room.")
+        assert len(posted(s)) == 1
+        texts = [request.payload for request in s.server.requests if request.payload and "content" in request.payload]
+        assert all(payload["allowed_mentions"]["parse"] == [] for payload in texts)
+
+
+async def test_without_a_permission_the_problem_names_it():
+    async with scene() as s:
+        made, lounge = threads(s), s.server.world.channel("lounge")
+        assert made.problem(s.channel.id, webhooks=True) is None
+        assert made.may_write(s.channel.id) is True
+        assert "does not see" in (made.problem(7, webhooks=False) or "")
+        assert made.may_write(7) is None
+        everyone = s.server.world.guild.id
+        denied = Overwrite(everyone, 0, 0, CREATE_PUBLIC_THREADS | MANAGE_WEBHOOKS)
+        await s.server.change_channel(lounge.id, overwrites={everyone: denied})
+        await s.server.wait_for(lambda: made.problem(s.channel.id, webhooks=False))
+        assert made.problem(s.channel.id, webhooks=False) == "the bot lacks the permission Create Public Threads there"
+        assert (made.problem(s.channel.id, webhooks=True) or "").endswith(
+            "Create Public Threads and Manage Webhooks there"
+        )
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(403, "not_permitted"), (404, "gone"), (400, "discord_failed")], ids=str
+)
+async def test_each_refusal_of_discord_has_its_reason(status: int, reason: str):
+    async with scene() as s:
+        s.server.faults.add(RestFault("POST", "/messages$", status, times=9))
+        with pytest.raises(CannotPost) as refused:
+            await threads(s).post(s.channel.id, TEXT, 1, again=False)
+        assert refused.value.reason == reason

@@ -1,0 +1,84 @@
+"""/room over the whole program: from a person's command to a debate in a thread, and over a restart in between."""
+
+import logging
+
+import pytest
+
+from agent_local.discord.faults import RestFault
+from agent_local.discord.interactions import EPHEMERAL
+from agent_local.discord.world.world import PUBLIC_THREAD
+from tests.flows.test_commands_flow import ready, told
+from tests.support.flow import flow
+from tests.support.redis_server import RedisServer
+
+TOPIC = "Is P equal to NP?"
+BOTS = ("chatgpt", "claude")
+
+
+def threads(f):
+    return [channel for channel in f.world.guild.channels.values() if channel.type == PUBLIC_THREAD]
+
+
+async def create(f, **options):
+    return await f.discord.interact("Alice", "debate", "chatgpt", "room create", {"topic": TOPIC, **options})
+
+
+@pytest.fixture
+def two_bots():
+    return {"agents": BOTS}
+
+
+async def test_a_person_opens_a_room_from_the_menu_and_its_members_debate_until_its_limit(tmp_path, two_bots):
+    async with flow(tmp_path) as f, f.running(**two_bots) as runtime:
+        await ready(f)
+        asked = await create(f, turns=3)
+        await f.discord.wait_for(lambda: asked.menu)
+        assert threads(f) == []
+        chosen = await f.discord.choose(asked, "claude", "chatgpt")
+        await f.discord.wait_for(lambda: chosen.answers and threads(f))
+        (thread,) = threads(f)
+        assert chosen.answers[0]["content"] == f"The room is open: <#{thread.id}>"
+        assert chosen.answers[0]["flags"] & EPHEMERAL
+        (opening,) = f.said("debate", "chatgpt")
+        assert opening.startswith(f"**{TOPIC}**: Claude and ChatGPT discuss it in this thread")
+        assert thread.name == TOPIC
+        said = lambda: [m for m in f.discord.messages(thread.id) if "saw" in m["content"]]  # noqa: E731
+        await f.discord.wait_for(lambda: len(said()) == 3)
+        assert [m["author"]["username"] for m in said()] == ["Claude", "ChatGPT", "Claude"]
+        rooms = runtime.services.ledger.rooms
+        status = await told(f, await f.discord.interact("Bob", thread.id, "chatgpt", "room status", {}))
+        assert "**Members**: Claude and ChatGPT" in status
+        assert (await rooms.read(thread.id)).turn_number == 3
+        assert f"<#{thread.id}>" in await told(f, await f.discord.interact("Bob", "debate", "chatgpt", "room list", {}))
+
+
+async def test_a_room_whose_thread_discord_refused_is_opened_by_the_next_start_once(tmp_path, two_bots):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            f.discord.faults.add(RestFault("POST", "/threads$", 400, times=None))
+            async with f.running(**two_bots):
+                await ready(f)
+                answer = await told(f, await create(f, personas="ChatGPT, Claude", turns=2))
+                assert answer.startswith("Discord did not make the thread.")
+            assert threads(f) == []
+            f.discord.faults.clear()
+            async with f.running(**two_bots) as runtime:
+                await f.discord.wait_for(lambda: threads(f))
+                (thread,) = threads(f)
+                await f.discord.wait_for(lambda: f.discord.messages(thread.id)[1:])
+                assert len(f.said("debate", "chatgpt")) == 1
+                assert await runtime.services.ledger.room_openings.of("chatgpt") == []
+
+
+async def test_a_thread_that_a_moderator_archives_pauses_its_room(tmp_path, two_bots, caplog):
+    caplog.set_level(logging.INFO)
+    slow = {"COORDINATOR_TURN_DELAY_MIN": "60", "COORDINATOR_TURN_DELAY_MAX": "60"}
+    async with flow(tmp_path, **slow) as f, f.running(**two_bots) as runtime:
+        await ready(f)
+        await told(f, await create(f, personas="claude, chatgpt", turns=100))
+        (thread,) = threads(f)
+        await f.discord.wait_for(lambda: f.said(thread.id, "claude"))  # a turn under way would fail
+        await f.discord.change_channel(thread.id, archived=True, locked=True)
+        await f.discord.wait_for(lambda: f"room {thread.id} is locked: room_paused" in caplog.text)
+        room = await runtime.services.ledger.rooms.read(thread.id)
+        assert (room.status, room.why) == ("paused", "locked")
