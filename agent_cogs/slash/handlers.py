@@ -189,10 +189,10 @@ class SlashHandlers:
         if found is None:
             return "That is not a message link or id. Right-click the message and choose Copy Message Link."
         services, message_id = self._services, int(found[1])
-        record = await services.ledger.records.of_message(message_id, services.names)
+        record = await services.ledger.records.of_message(message_id, services.roster.names)
         if record is not None and record.guild_id not in (None, command.guild_id):
             return NO_RECORD  # another server's message
-        text = await why(services.ledger, services.names, message_id, services.clock())
+        text = await why(services.ledger, services.roster.names, message_id, services.clock())
         base = services.settings.console_link
         if record is None or text == NO_RECORD or base is None or not self._may_stop(command):
             return text

@@ -71,10 +71,10 @@ class PersonaChannels:
         """The outlet of a thread; None for a channel, out of scope, and where no bot sees it. Waits for a bot, or a
         guild, that arrives."""
         await self.wait_for(channel_id)
-        view = self._view(channel_id)
-        if view is None or view.parent is None:
+        view, parent = self._view(channel_id), self.parent(channel_id)
+        if view is None or parent is None:
             return None
-        theme = self._services.scope.theme(channel_id, view.parent.channel_id, view.guild_id)
+        theme = self._services.scope.theme(channel_id, parent, view.guild_id)
         return self._outlet(view) if theme is not None else None
 
     async def wait_for(self, channel_id: int) -> None:
