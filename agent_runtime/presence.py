@@ -1,4 +1,5 @@
-"""Announce an online agent to other processes, and learn from them the Discord user of each agent."""
+"""Announce an online agent to other processes, and learn from them the Discord user of each agent and the posts of
+personas."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ from collections.abc import Callable, Iterable
 from agent_chat.directory import Directory
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.presence import Presence
+from agent_protocol.state.posts import read_post
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
 
 RENEW_EVERY = 5.0  # seconds; the key lives for fifteen
 
@@ -35,6 +39,16 @@ async def keep_present(
     finally:
         if announced:  # otherwise the key may be another process's
             await _leave(agent, store)
+
+
+def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
+    """Learn which posts by webhook are whose, also those that other processes make."""
+
+    async def learn(raw: str) -> None:
+        if (post := read_post(raw)) is not None:
+            directory.learn_post(*post)
+
+    bus.subscribe(keys.WEBHOOK_POSTED, learn)
 
 
 async def recall_agents(store: Presence, directory: Directory, names: Iterable[str]) -> None:

@@ -28,7 +28,7 @@ from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.connection.locate import locate_redis
 from agent_runtime.bot_run import cancel
 from agent_runtime.health import serving_health
-from agent_runtime.presence import recall_agents
+from agent_runtime.presence import learn_webhook_posts, recall_agents
 from agent_runtime.process import Runtime
 from agent_runtime.rooms import serve_rooms
 from agent_runtime.services import Setup, build_services, tools_for
@@ -117,6 +117,7 @@ async def _read_shared_state(services: AgentServices) -> None:
         log.warning("all bots are paused, since before this start: /bots go-on or the console lets them go on")
     with suppress(RedisAway):
         await recall_agents(services.ledger.presence, services.directory, services.names)
+    learn_webhook_posts(services.bus, services.directory)
     services.forgetting.start()
     services.orders.start()
     services.resets.start()

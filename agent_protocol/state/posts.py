@@ -92,7 +92,7 @@ class WebhookPosts:
         except RedisAway as away:
             log.debug("only this process's webhook posts are known: %s", away)
             return own
-        return {**dict(filter(None, map(_parse, map(str, kept)))), **own}
+        return {**dict(filter(None, map(read_post, map(str, kept)))), **own}
 
     async def _write(self) -> None:
         waiting, now = dict(self._unwritten), self._clock()
@@ -104,6 +104,7 @@ class WebhookPosts:
                 pipe.zadd(key, {f"{message_id} {agent}": now})
                 pipe.zremrangebyrank(key, 0, -1 - MOST_POSTS)
                 pipe.expire(key, WEBHOOK_SECONDS)
+                pipe.publish(keys.WEBHOOK_POSTED, f"{message_id} {agent}")
             await pipe.execute()
 
         await self._link.call(write)
@@ -111,7 +112,8 @@ class WebhookPosts:
             self._unwritten.pop(key, None)
 
 
-def _parse(member: str) -> tuple[int, str] | None:
+def read_post(member: str) -> tuple[int, str] | None:
+    """The message and its agent's key, of "message agent"; None for anything else."""
     message_id, _, agent = member.partition(" ")
     if not (message_id.isdecimal() and agent):
         log.warning("a webhook post cannot be read and is ignored: %.80r", member)

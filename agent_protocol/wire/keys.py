@@ -26,6 +26,7 @@ COORDINATOR_ROOMS = "coordinator:rooms"  # sorted set: all rooms by their last c
 ROOM_NOTICES = "coordinator:room_notices"  # pub/sub: rooms that changed
 COORDINATOR_ARENAS = "coordinator:arenas"  # hash: votes that are under way, by channel
 PERSONAS_OWNER = "coordinator:personas"
+WEBHOOK_POSTED = "coordinator:webhook_posted"  # pub/sub: posts of our own webhooks
 RECORDER_OWNER = "coordinator:recorder"
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 

@@ -3,8 +3,9 @@ import asyncio
 import pytest
 
 from agent_chat.directory import Directory
-from agent_runtime.presence import RENEW_EVERY, keep_present
-from tests.support.doubles import LoopTime, MemoryPresence, settle
+from agent_protocol.wire import keys
+from agent_runtime.presence import RENEW_EVERY, keep_present, learn_webhook_posts
+from tests.support.doubles import LoopTime, MemoryBus, MemoryPresence, settle
 
 
 class House:
@@ -79,3 +80,11 @@ async def test_an_end_without_redis_is_an_end_all_the_same(services):
     services.store.away = True
     await services.end()
     assert services.task.cancelled()
+
+
+async def test_a_post_by_webhook_of_another_process_is_known_as_soon_as_it_says_so():
+    bus, directory = MemoryBus(), Directory()
+    learn_webhook_posts(bus, directory)
+    for said in ("5 historian", "nonsense", "6 "):
+        await bus.handlers[keys.WEBHOOK_POSTED](said)
+    assert (directory.agent_of_post(5), directory.agent_of_post(6)) == ("historian", None)

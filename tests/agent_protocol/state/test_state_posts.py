@@ -21,6 +21,16 @@ async def test_every_process_knows_the_posts_of_a_channel(link: RedisLink, clock
     assert 0 < await link.commands.ttl(keys.webhook_posts(CHANNEL)) <= WEBHOOK_SECONDS
 
 
+async def test_a_post_is_announced_to_all_processes(link: RedisLink, clock: Clock):
+    async with link.commands.pubsub() as heard:
+        await heard.subscribe(keys.WEBHOOK_POSTED)
+        await heard.get_message(timeout=5)
+        await WebhookPosts(link, clock).add(CHANNEL, BIG, "historian")
+        message = await heard.get_message(ignore_subscribe_messages=True, timeout=5)
+    assert message is not None
+    assert message["data"] == f"{BIG} historian"
+
+
 async def test_only_the_newest_posts_are_kept(link: RedisLink, clock: Clock):
     posts = WebhookPosts(link, clock)
     async with link.commands.pipeline() as pipe:
