@@ -60,23 +60,22 @@ class Members:
 
     async def _turn(self, name: str, instruction: Instruction) -> Result:
         room, brief = await self.ledger.rooms.read(THREAD), instruction.room
-        assert room is not None
         assert brief is not None
         turn = {"instruction_id": instruction.instruction_id, "agent_name": name}
-        if room.status != "active" or brief.turn_number != room.turn_number + 1:
+        if room is None or room.status != "active" or brief.turn_number != room.turn_number + 1:
             return Result(**turn, skipped=True, reason="out_of_turn")
         self.posts.append((name, brief.turn_number))
         return Result(**turn, text=f"{name} says {brief.turn_number}", message_id=brief.turn_number)
 
 
 class Dying(Bus):
-    """A bus that stops its coordinator for good before or after it asks for a post."""
+    """A bus that stops its coordinator before or after it asks for a post."""
 
     step, number = "", 0
 
     def __init__(self, link: RedisLink) -> None:
         super().__init__(link, republish_every=0.05, retry_every=0.01)
-        self.reached = asyncio.Event()
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
 
     async def ask(self, agent: str, instruction: Instruction, **options: Any) -> Result:
         here = instruction.room is not None and instruction.room.turn_number == self.number
@@ -89,7 +88,7 @@ class Dying(Bus):
 
     async def _stop(self) -> None:
         self.reached.set()
-        await asyncio.Event().wait()
+        await self.go_on.wait()
 
 
 class Leader:
@@ -239,3 +238,17 @@ async def test_a_room_that_was_pausing_when_its_coordinator_died_counts_its_last
     assert (room.status, room.why) == ("paused", "paused")
     await stage.order("room-resume")
     await finished(stage)
+
+
+@pytest.mark.parametrize("step", ["before it asks", "before it records the result"])
+async def test_a_redis_that_was_emptied_gets_the_room_back(stage: Stage, redis: RedisServer, step: str) -> None:
+    leader = await stage.lead()
+    leader.bus.step, leader.bus.number = step, 2
+    await stage.order("room-open", room=ROOM.model_dump_json())
+    await until(leader.bus.reached.is_set)
+    redis.flush()
+    leader.bus.step = ""
+    leader.bus.go_on.set()
+    room = await stage.until_room(lambda room: room.status == "closed")
+    assert (room.why, room.turn_number) == ("turn_limit", TURNS)
+    assert [number for _, number in stage.members.posts] == list(range(1, TURNS + 1))

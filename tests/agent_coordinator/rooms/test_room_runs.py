@@ -191,6 +191,22 @@ async def test_a_room_whose_conversation_dies_goes_on_after_a_minute(scene: Room
     assert len({asked.instruction_id for _, asked in scene.bus.asked}) == 4, "the turn under way is asked for again"
 
 
+async def test_a_room_whose_thread_was_taken_goes_on_after_a_minute(scene: RoomScene, caplog: Any) -> None:
+    scene.time.held = True
+    await scene.open()
+    await until(lambda: scene.bus.asked)
+    scene.ledger.schedule.holders[THREAD] = "another"
+    scene.let_one_speak()
+    await until(lambda: not scene.coordinator.engine.holds.busy)
+    assert scene.room.status == "active"
+    del scene.ledger.schedule.holders[THREAD]
+    scene.time.let_go()
+    await scene.talk()
+    assert (scene.room.why, scene.room.turn_number) == ("turn_limit", 4)
+    assert len({asked.instruction_id for _, asked in scene.bus.asked}) == 4
+    assert "stalled for 60 s and goes on" in caplog.text
+
+
 async def test_a_leader_goes_on_with_every_active_room_however_old(scene: RoomScene) -> None:
     await scene.open()
     await scene.speak(2)
