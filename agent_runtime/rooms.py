@@ -16,6 +16,7 @@ from agent_cogs.channels import AgentChannels
 from agent_cogs.rooms.arena import ArenaKeeper
 from agent_cogs.rooms.closing import RoomCloser
 from agent_cogs.rooms.contenders import answered
+from agent_cogs.rooms.positions import CheapPositions
 from agent_cogs.rooms.steward import Steward
 from agent_cogs.rooms.thread_bots import ThreadBots
 from agent_cogs.webhook_agents.hosts import PersonaHosts
@@ -70,11 +71,13 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
         entry = services.roster.of(agent)
         return entry is not None and entry.is_bot
 
+    cheap, zone = services.cheap, services.settings.timezone
+    positions = CheapPositions(cheap, ledger, services.clock, zone) if cheap is not None else None
     steward = Steward(
         ledger.rooms,
         ledger.room_marks,
         ThreadBots(online, has_bot),
-        RoomCloser(services.record, model_of, services.clock),
+        RoomCloser(services.record, model_of, services.clock, positions),
         may_act=lambda: lease.held,
         clock=services.clock,
     )

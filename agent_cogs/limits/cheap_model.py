@@ -1,5 +1,5 @@
-"""The cheap model: it says whether an agent speaks, where CHEAP_FIRST names that agent, and notes what falls out of a
-room's window. It never posts.
+"""The cheap model: it says whether an agent speaks, where CHEAP_FIRST names that agent, notes what falls out of a
+room's window, and the members' positions at its end. It never posts.
 
 One model serves all agents of a process; what it costs is on the books of the agent for whose turn it was asked.
 """
