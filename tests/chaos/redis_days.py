@@ -1,5 +1,5 @@
 """Redis in mid-conversation: killed and restarted, emptied, paused, full, slow, cut off between what it did and its
-reply. A person asks meanwhile."""
+reply; a master that dies before its replica has taken over. A person asks meanwhile."""
 
 from __future__ import annotations
 
@@ -44,6 +44,16 @@ async def killed(scene: Inside) -> None:
         scene.redis.start()
 
     await _through(scene, kill, start)
+
+
+async def failed_over(scene: Inside) -> None:
+    async def kill() -> None:
+        scene.servers.kill_master()
+
+    async def nothing() -> None:
+        pass
+
+    await _through(scene, kill, nothing)
 
 
 async def emptied(scene: Inside) -> None:

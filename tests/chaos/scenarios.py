@@ -19,7 +19,7 @@ from tests.chaos import (
     room_kills,
 )
 from tests.chaos.process_days import Outside, outside
-from tests.chaos.stage import Inside, inside
+from tests.chaos.stage import Inside, behind_sentinels, inside
 from tests.chaos.tally import Tally
 
 KINDS = ("instruction", "mention")
@@ -48,6 +48,12 @@ async def _room_killed(point: str, folder: Path, seed: int) -> Tally:
 async def _inside(play: Callable[[Inside], Awaitable[None]], slow: bool, folder: Path, seed: int) -> Tally:
     async with inside(folder, seed, slow=slow) as scene:
         await play(scene)
+        return await scene.tally()
+
+
+async def _failed_over(folder: Path, seed: int) -> Tally:
+    async with behind_sentinels(folder, seed) as scene:
+        await redis_days.failed_over(scene)
         return await scene.tally()
 
 
@@ -80,6 +86,7 @@ SCENARIOS = (
     _here("redis", "redis emptied", 8, redis_days.emptied),
     _here("redis", "redis paused for 60 s", 1, redis_days.paused),
     _here("redis", "redis full", 3, redis_days.full),
+    Scenario("redis", "redis fails over to its replica", 8, _failed_over),
     _here("redis", "redis slow", 5, redis_days.slow, slow=True),
     _here("redis", "redis did it, its reply was cut off", 6, redis_days.cut, slow=True),
     _here("gateway", "gateway dropped", 6, gateway_days.dropped),

@@ -17,15 +17,17 @@ from agent_runtime.process import Runtime
 from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene, until
 from tests.chaos.slow_redis import SlowRedis
 from tests.support.flow import flow
+from tests.support.redis_group import WatchedRedis
 from tests.support.redis_server import PATIENT, RedisServer
 
 
 class Inside(Scene):
-    """The program in this process. `redis` may be killed, `way` to it made slow."""
+    """The program in this process. `redis` may be killed, `way` to it made slow, the master of `servers` killed."""
 
     runtime: Runtime
     redis: RedisServer
     way: SlowRedis
+    servers: WatchedRedis
 
     def talk(self) -> asyncio.Task[ConversationReport | None]:
         """Begins a conversation."""
@@ -80,14 +82,31 @@ async def inside(folder: Path, seed: int, *, quick: bool = False, slow: bool = F
     """All four bots and the coordinator, online."""
     with RedisServer() as redis:
         async with SlowRedis(redis.socket) as way, AsyncExitStack() as stack:
-            url = way.url if slow else redis.url
-            f = await stack.enter_async_context(flow(folder, redis_url=url, COORDINATOR_MAX_ROUNDS="1"))
-            link = await stack.enter_async_context(RedisLink(redis.url, command_timeout=PATIENT))
-            scene = Inside(f, link, seed, quick=quick, present=tuple(AGENTS))
-            stack.enter_context(_hearing_faults(scene))
-            if quick:
-                stack.enter_context(patch.dict(Bus.__init__.__kwdefaults__, republish_every=1.0))
-            scene.runtime = await stack.enter_async_context(f.running())
+            used = way.url if slow else redis.url
+            scene = await stack.enter_async_context(_online(folder, seed, redis.url, used, quick=quick))
             scene.redis, scene.way = redis, way
-            await scene.begin()
             yield scene
+
+
+@asynccontextmanager
+async def behind_sentinels(folder: Path, seed: int) -> AsyncIterator[Inside]:
+    """The same with a master, a replica and a Sentinel as its Redis."""
+    with WatchedRedis(folder) as servers:
+        async with _online(folder, seed, servers.url, servers.url) as scene:
+            scene.servers = servers
+            yield scene
+
+
+@asynccontextmanager
+async def _online(folder: Path, seed: int, url: str, way: str, *, quick: bool = False) -> AsyncIterator[Inside]:
+    """The program on that way to the Redis of `url`."""
+    async with AsyncExitStack() as stack:
+        f = await stack.enter_async_context(flow(folder, redis_url=way, COORDINATOR_MAX_ROUNDS="1"))
+        link = await stack.enter_async_context(RedisLink(url, command_timeout=PATIENT))
+        scene = Inside(f, link, seed, quick=quick, present=tuple(AGENTS))
+        stack.enter_context(_hearing_faults(scene))
+        if quick:
+            stack.enter_context(patch.dict(Bus.__init__.__kwdefaults__, republish_every=1.0))
+        scene.runtime = await stack.enter_async_context(f.running())
+        await scene.begin()
+        yield scene
