@@ -20,7 +20,8 @@ from agent_discord.slash.definitions import POLICIES
 from agent_discord.slash.responses import CommandReply, Response
 from agent_protocol.coordination.conversations import Running
 from agent_protocol.coordination.endings import ENDINGS
-from agent_protocol.coordination.rooms import MOST_MEMBERS, MOST_TURNS, Room
+from agent_protocol.coordination.room_outcomes import ROOM_DONE, ROOM_REFUSALS
+from agent_protocol.coordination.rooms import MOST_TURNS, Room
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command, RoomOrder
 from agent_store.database import RecordError
@@ -31,23 +32,15 @@ MOST_LISTED = 15
 MOST_BYTES = 8_000_000  # of a file, below Discord's limit for a server without boosts
 NO_ROOM = "This is no room's thread. Use the command in one, or name a room by its link or topic."
 OUTCOMES: Mapping[str, str] = {
-    "room_paused": "{where} is paused; a message that is being written may still appear. /room resume lets it go on.",
-    "room_resumed": "{where} goes on.",
-    "room_closed": "{where} is closed. /room resume opens it again, with more turns.",
-    "requested": "{agent} speaks next in {where}.",
-    "added_member": "{agent} takes part in {where} from now on.",
-    "removed_member": "{agent} no longer takes part in {where}.",
-    "no_room": "{where} is no room, or its thread is gone.",
-    "not_active": "{where} is not running at present. Use /room resume first.",
-    "already_member": "{agent} takes part in {where} already.",
-    "no_member": "{agent} does not take part in {where}.",
-    "full": f"{{where}} has {MOST_MEMBERS} members, which is the most.",
-    "unknown_agent": "The coordinator does not know {agent}.",
-    "offline": "{agent} is offline.",
+    **ROOM_DONE,
+    **ROOM_REFUSALS,
+    # those after which another command helps
+    "room_paused": f"{ROOM_DONE['room_paused']} /room resume lets it go on.",
+    "room_closed": f"{ROOM_DONE['room_closed']} /room resume opens it again, with more turns.",
+    "not_active": f"{ROOM_REFUSALS['not_active']} Use /room resume first.",
+    "too_few_members": "{room} has fewer than two members. Use /room add first.",
     "paused": PAUSED,
-    "stopped": "The bots are stopped in {where}. Use /resume there first.",
-    "too_few_members": "{where} has fewer than two members. Use /room add first.",
-    "busy": "{where} is being changed by somebody else. Please try again in a moment.",
+    "stopped": "The bots are stopped in {room}. Use /resume there first.",
     NOBODY: "The coordinator did not answer: it is not running, or busy. Nothing was done as far as I know.",
 }
 
@@ -142,7 +135,7 @@ class RoomCommands:
             Command(command=name, channel_id=room.thread_id, agent_name=key, room=order)
         )
         text = OUTCOMES.get(outcome, "The coordinator refused: {outcome}.")
-        return text.format(where=f"<#{room.thread_id}>", agent=shown, outcome=outcome)
+        return text.format(room=f"<#{room.thread_id}>", agent=shown, outcome=outcome)
 
     # -- everyone -------------------------------------------------------------------------------------------------
 
