@@ -117,7 +117,7 @@ class TurnRunner:
         agent = self._agent if outlet is None else self._agent.at(outlet)
         room, ask = None, None
         if outlet is not None:
-            room = await room_now(agent, event)
+            room = await room_now(agent, event) if number_in_room(event) is not None else None
             event = prepared(event, outlet.view.transcript, room)
             ask = request_at_claim(agent, outlet, event, room) if cancellation.reason is None else None
         progress = await self.registry.claim(event, self._services.transcripts.of(event.channel_id).newest, ask)

@@ -71,8 +71,6 @@ def _marked(entry: Entry) -> Entry:
 async def room_summary(turn: Turn, reset: int) -> Summary | None:
     """The summary that a turn in a room is shown; None for none, for one with messages from before the agent's last
     reset, and for one with a message that was deleted or hidden since, which is dropped."""
-    if not in_room(turn.event):
-        return None
     summary = await turn.agent.summaries.read(turn.event.channel_id)
     if summary is None or summary.first <= reset:
         return None

@@ -23,7 +23,7 @@ from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.prompt.conversation import after
 from agent_cogs.prompt.model_call import call_cheap
 from agent_cogs.prompt.question import gone
-from agent_cogs.prompt.rooms import in_room, room_entries
+from agent_cogs.prompt.rooms import room_entries
 from agent_cogs.prompt.view import TurnView
 from agent_context.build import shown
 from agent_context.entries import Entry
@@ -55,10 +55,10 @@ log = logging.getLogger(__name__)
 
 
 async def summarise(turn: Turn, view: TurnView) -> None:
-    """Make the room's next summary, if it is due and no other turn makes it. A failure is logged once a room, and the
-    room goes on without it."""
+    """Make the next summary of the turn's room, if it is due and no other turn makes it. A failure is logged once a
+    room, which goes on without it."""
     cheap = turn.agent.cheap
-    if cheap is None or cheap.rests or not in_room(turn.event) or view.context.closing:
+    if cheap is None or cheap.rests or view.context.closing:
         return
     seconds = min(SECONDS, turn.event.deadline - turn.agent.clock() - 1.0)
     if seconds < LEAST_SECONDS:

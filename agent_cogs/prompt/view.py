@@ -70,7 +70,7 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
     theme = replace(theme, search=theme.search and may_search)
     inner = agent.options.inner_names(channel)
     turn.outlet.sink.know_as(inner)
-    summary = await room_summary(turn, reset)
+    summary = await room_summary(turn, reset) if in_room(event) else None
     window, chosen = await window_of(
         turn,
         options,

@@ -96,16 +96,17 @@ async def admit(turn: Turn, progress: Progress) -> None:
     Raises TurnOver with the reason that forbids the turn, and CannotPost for one that another process has taken over.
     """
     agent, outlet, spending = turn.agent, turn.outlet, turn.spending
-    progress.room = await admit_to_room(turn, progress.room)
     request, verdict = progress.request, progress.verdict
     if progress.continued:  # it was admitted when it began
         if (refusal := outlet.sink.refusal()) is not None:
             raise TurnOver(refusal)
+        progress.room = await admit_to_room(turn, progress.room)
         request = request_of(agent, outlet, turn.event)
         agent.limits.resume(request, spending.total.cost_usd)
     elif request is None or verdict is None:
         if (reason := obstacle(agent, outlet)) is not None:
             raise TurnOver(reason)
+        progress.room = await admit_to_room(turn, progress.room)
         request = request_of(agent, outlet, turn.event)
         verdict = await agent.limits.take(request)
     if verdict not in ("ok", "closing", None):

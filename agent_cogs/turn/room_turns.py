@@ -1,4 +1,4 @@
-"""The agent's side of a turn in a room: whose account it is on, whether its number is still wanted, who speaks next.
+"""The agent's side of a turn in a room: whether its number is still wanted, and who speaks next.
 
 Only the coordinator that leads writes a room; here it is read. A turn is taken where its number is the room's plus one
 and the room is active. What cannot be known is not guessed: while Redis is away a turn waits to be admitted, at most
@@ -28,9 +28,7 @@ def number_in_room(event: TurnEvent) -> int | None:
 
 
 async def room_now(agent: Agent, event: TurnEvent) -> Room | None:
-    """The room of a turn, as it stands; None outside of rooms, and while Redis is away."""
-    if number_in_room(event) is None:
-        return None
+    """The room of a turn, as it stands; None for none, and while Redis is away."""
     try:
         return await agent.rooms.read(event.channel_id)
     except RedisAway:
@@ -47,13 +45,12 @@ def wants(room: Room | None, event: TurnEvent) -> bool:
 
 
 async def admit_to_room(turn: Turn, room: Room | None) -> Room | None:
-    """Return the room: as it was read when the turn was claimed, or, where it could not be, as soon as Redis is back.
+    """Return the turn's room, None outside of rooms: as it was read when the turn was claimed, or, where it could not
+    be, as soon as Redis is back.
 
     Raises TurnOver("out_of_turn").
     """
-    if number_in_room(turn.event) is None:
-        return None
-    if room is None:
+    if room is None and number_in_room(turn.event) is not None:
         room = await _read_patiently(turn)
     if not wants(room, turn.event):
         raise TurnOver("out_of_turn")
@@ -75,8 +72,6 @@ async def check_room(turn: Turn) -> None:
 
     Raises TurnOver("out_of_turn").
     """
-    if number_in_room(turn.event) is None:
-        return
     try:
         room = await turn.agent.rooms.read(turn.event.channel_id)
     except RedisAway:

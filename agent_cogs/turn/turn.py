@@ -150,11 +150,12 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
             if progress.answer is None:
                 await progress.keep_answer(decision, sources)
             _check_overtaken(turn, view)
-            await check_room(turn)
+            if progress.room is not None:
+                await check_room(turn)
             _check_clock(turn)
             done = await act(turn, progress, view, decision, sources)
         note_post(turn, done.message_id)
-        if done.message_id is not None:
+        if done.message_id is not None and progress.room is not None:
             await summarise(turn, view)
         return replace(done, reason="budget") if progress.closing else done
 
