@@ -127,7 +127,9 @@ def _called(context: TurnContext) -> str:
     )
 
 
-def _continue(_: TurnContext) -> str:
+def _continue(context: TurnContext) -> str:
+    if context.room is not None:  # a person named this member as the next
+        return f"{_go_on(context)}{'' if context.take_up else ' You may not skip.'}"
     return (
         ".\nA person wants you to go on: say what you would say next in this channel, as if it had been your turn. Do"
         " not mention that you were asked to. You may not skip."
