@@ -85,6 +85,7 @@ class TurnContext:
     can_draw: bool = False
     searches: bool = False
     closing: bool = False  # this is the conversation's last turn
+    frugal: bool = False  # there is money for one call: no tools
     room: RoomTurn | None = None
     take_up: bool = False  # `target` is a person's message that the turn must take up
     angle: str | None = None  # what to bring into a conversation that repeats itself

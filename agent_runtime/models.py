@@ -37,11 +37,11 @@ def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
     return in_order(usable, make, own={model.provider for model in agent.models})
 
 
-def cheap_model(settings: Settings) -> Model | None:
+def cheap_model(settings: Settings, *, free_at_home: bool = True) -> Model | None:
     """The model for small questions: that of CHEAP_MODEL, else the least expensive default of the providers whose key
     is set; None for none."""
     chosen = cheapest(settings.cheap_models)
-    return None if chosen is None else _lazy(chosen, "", settings.model_retries, free_at_home=True)
+    return None if chosen is None else _lazy(chosen, "", settings.model_retries, free_at_home=free_at_home)
 
 
 def no_cheap_model(settings: Settings) -> None:

@@ -49,7 +49,7 @@ def toolbox_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Tool
     can make them, and none searches by itself. Of our tools a model with its own loop gets its memory alone."""
     options, model = view.options, agent.model
     takes_any = not prefilled if model.own_loop else prefilled or profile(model.name).tools
-    if view.context.closing or not options.max_tool_depth or not takes_any:
+    if view.context.frugal or not options.max_tool_depth or not takes_any:
         return Toolbox()
     box = agent.toolbox(options.tools, not prefilled and searches_itself(model.name))
     return box.allowed((MEMORY,)) if model.own_loop else box

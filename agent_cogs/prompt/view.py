@@ -60,7 +60,8 @@ class TurnView:
 
 
 async def look(turn: Turn, *, closing: bool = False) -> TurnView:
-    """Build the view, in the stages of agent_context.build. `closing`: this is the conversation's last turn."""
+    """Build the view, in the stages of agent_context.build. `closing`: this is the conversation's last turn, since the
+    day's money ends. A room's last turn may also be known from its limit, and has its tools as any other."""
     agent, channel, event = turn.agent, turn.outlet.view, turn.event
     options = await _settled(agent, turn.outlet)
     files = await agent.persona_prompt(event.channel_id, options)
@@ -82,7 +83,7 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
     trigger = trigger_of(event)
     given = event.instruction if isinstance(event, InstructionEvent) else None
     room = room_turn(given, inner, agent.names)
-    closing = closing or (given is not None and given.room is not None and given.room.closing)
+    last = given is not None and given.room is not None and given.room.closing
     context = TurnContext(
         me=with_members(_identity(agent, inner), room),
         theme=theme,
@@ -100,7 +101,8 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         round_number=given.round_number if given else 1,
         can_draw=turn.can_draw,
         searches=(theme.search or trigger == "starter" or looks_things_up(event)) and may_search and not closing,
-        closing=closing,
+        closing=closing or last,
+        frugal=closing,
         room=room,
         summary=summary.text if summary is not None else "",
         take_up=given is not None and given.take_up is not None,
