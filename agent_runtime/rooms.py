@@ -6,7 +6,7 @@ the coordinator's process     by one lease: the personas without a bot, the stew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
@@ -26,6 +26,7 @@ from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.arenas import Arena
 from agent_protocol.coordination.leases import Lease
 from agent_protocol.wire import keys
+from agent_runtime.bot import BotSupervisor
 from agent_runtime.process import Runtime
 
 
@@ -46,9 +47,9 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease) -> Non
     hosts = PersonaHosts(
         runtime.services,
         runtime.setup.make_model,
-        lambda: bots_to_see_by(runtime),
+        lambda: bots_to_see_by(runtime.bots.values()),
         arriving=lambda: any(not bot.settled.is_set() for bot in runtime.bots.values()),
-        may_act=lambda: lease.held,
+        may_act=lambda: lease.held and bool(bots_to_see_by(runtime.bots.values())),  # else it is asked again
         prepare=runtime.prepare,
     )
     runtime.personas = hosts
@@ -127,7 +128,7 @@ async def _hold(lease: Lease) -> None:
     await lease.run()
 
 
-def bots_to_see_by(runtime: Runtime) -> Sequence[AgentChannels]:
-    """The channels of the bots of this process that were online, in the table's order, those first that are now."""
-    known = [bot for bot in runtime.bots.values() if bot.cog.host.ready.is_set() and bot.lease.held]
+def bots_to_see_by(bots: Iterable[BotSupervisor]) -> Sequence[AgentChannels]:
+    """The channels of the bots that were online and have not failed since, those first that are online now."""
+    known = [bot for bot in bots if bot.cog.host.ready.is_set() and bot.lease.held and bot.failure is None]
     return [bot.cog.channels for bot in sorted(known, key=lambda bot: not bot.online)]

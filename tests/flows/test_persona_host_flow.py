@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from aiohttp import web
 
-from agent_protocol.wire.messages import Instruction
+from agent_protocol.coordination.rooms import Room
+from agent_protocol.wire.messages import Command, Instruction, RoomOrder
 from tests.support.flow import decision, flow
 
 HISTORIAN = "---\ndisplay_name: Clio\nmodel: google/{}\n---\nYou are Clio.\n"
@@ -97,6 +98,36 @@ async def test_folders_are_followed_while_the_program_runs(tmp_path, monkeypatch
         await f.discord.wait_for(lambda: "poet" not in runtime.personas.names)
 
 
+async def test_a_room_of_personas_and_a_bot_goes_on_by_itself_to_its_end(tmp_path):
+    write(tmp_path / "who", "sceptic", text="---\ndisplay_name: Sextus\nmodel: google/gemini-3.8-flash\n---\n")
+    async with debate(tmp_path) as (f, runtime, thread):
+        await hosted(f, runtime, "sceptic")
+        f.models.answer = lambda r: decision(f"{'abcd'[len(f.models.requests) % 4] * 9} is my point.")
+        members = tuple(runtime.services.roster.of(key).member for key in ("historian", "sceptic", "gemini"))
+        room = Room(
+            thread_id=thread,
+            channel_id=f.channel("debate"),
+            conversation_id="a debate",
+            topic="Was Metternich right?",
+            members=members,
+            turns=4,
+        )
+        order = RoomOrder(room=room.model_dump_json())
+        assert (
+            await runtime.services.orders.give(Command(command="room-open", channel_id=thread, room=order)) == "opened"
+        )
+        said = f.world.channel(thread).messages
+        await f.discord.wait_for(lambda: len(said) > room.turns, timeout=20)
+        assert [message.author.username for message in said.values()][: room.turns] == [
+            "Clio",
+            "Sextus",
+            "Gemini",
+            "Clio",
+        ]
+        kept = await runtime.services.ledger.rooms.read(thread)
+        assert (kept.status, kept.why, kept.turn_number) == ("closed", "turn_limit", 4)
+
+
 class Held:
     """Requests to webhooks wait until `go_on`, and are then carried out, or not."""
 
@@ -112,7 +143,10 @@ class Held:
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-async def test_a_turn_whose_process_ends_at_the_post_is_finished_by_the_next_one_and_posted_once(tmp_path, arrives):
+async def test_a_turn_whose_process_ends_at_the_post_is_finished_by_the_next_one_and_posted_once(
+    tmp_path, arrives, monkeypatch
+):
+    monkeypatch.setattr("agent_cogs.inbox.catch_up.ROUND_SECONDS", 0.2)
     async with world(tmp_path) as (f, thread), AsyncExitStack() as later:
         f.models.answer = lambda r: decision("Once.")
         f.discord.faults.on_request = held = Held(arrives=arrives)
