@@ -88,7 +88,7 @@ class TurnContext:
     frugal: bool = False  # there is money for one call: no tools
     room: RoomTurn | None = None
     take_up: bool = False  # `target` is a person's message that the turn must take up
-    angle: str | None = None  # what to bring into a conversation that repeats itself
+    angle: str | None = None  # what to bring into a talk that repeats itself, or calls for nobody
     summary: str = ""  # of a room's messages before the window
     hints: tuple[str, ...] = ()  # openings for a starter without an idea of its own
     task: AutomationTask | None = None  # the task of a turn that nobody in the channel asked for

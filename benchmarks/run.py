@@ -15,6 +15,7 @@ from benchmarks.measures.crowds import crowd, limits, rush
 from benchmarks.measures.day import day
 from benchmarks.measures.instructions import instructions
 from benchmarks.measures.mentions import mentions
+from benchmarks.measures.posts import posts
 from benchmarks.measures.record import record
 from benchmarks.measures.rooms.measure import rooms
 from benchmarks.measures.stalls import stalls
@@ -34,6 +35,7 @@ MEASURES: Mapping[str, Measure] = {
     "context": context,
     "record": record,
     "conversation": conversation,
+    "posts": posts,
     "crowd": crowd,
     "limits": limits,
     "rush": rush,

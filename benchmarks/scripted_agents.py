@@ -2,7 +2,8 @@
 
 They know nothing of the policies that ask them. A message is an agent's business when it names the agent, when it is
 about one of the agent's subjects, or when it comes back to the agent's last message with a question or a contradiction.
-Of the turns that are their business agents skip few; of the others they skip half, without a reason, as models do.
+An instruction that asks for something in particular is a reason too. Of the turns for which they have a reason agents
+skip few; of the others they skip half, as models do.
 A policy sees texts alone, and in texts a subject is words that people use for it: some are forms of the word that the
 persona's file has, others are not; and only some of the contradictions use phrases that a list could know.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agent_protocol.wire.messages import Instruction, TurnUsage
 from benchmarks.texts import Chat
@@ -84,11 +85,13 @@ class Scripted:
     talkativeness: float
     price_in: float
     price_out: float
-    silence: float = field(default=IDLE_SILENCE)
 
-    def speaks(self, instruction: Instruction, lines: Sequence[Line], rng: random.Random) -> bool:
+    def speaks(
+        self, instruction: Instruction, lines: Sequence[Line], rng: random.Random, silence: float = IDLE_SILENCE
+    ) -> bool:
         forced = instruction.requested or instruction.take_up is not None or instruction.is_conversation_starter
-        return forced or rng.random() >= (OWN_SILENCE if self.is_business(lines) else self.silence)
+        has_reason = instruction.angle is not None or self.is_business(lines)
+        return forced or rng.random() >= (OWN_SILENCE if has_reason else silence)
 
     def is_business(self, lines: Sequence[Line]) -> bool:
         """Whether these messages, oldest first, are its business: the newest one, or its name since its own last."""

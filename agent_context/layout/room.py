@@ -73,9 +73,9 @@ def turn_of(room: RoomTurn) -> str:
 
 
 def angle_line(angle: str | None) -> str:
-    """The sentence that asks for something new; "" for none."""
+    """The sentence that asks for something in particular; "" for none."""
     said = one_line(angle or "", MAX_ANGLE)
-    return f"The conversation begins to repeat itself. Bring this into it: {said}" if said else ""
+    return f"Bring this into the conversation: {said}" if said else ""
 
 
 def naming_line(room: RoomTurn | None, own: str) -> str:

@@ -77,7 +77,7 @@ def instruction_for(state: ConversationState) -> Instruction:
         trigger_message_id=state.joining,
         requested=state.granted,
         room=brief_for(state.room, state.pending[0]) if state.room is not None else None,
-        angle=state.angle,
+        angle=state.angle or state.lead,
         take_up=state.take_up,
         chosen_because=state.chosen_because,
     )

@@ -133,7 +133,7 @@ class Runner:
         if choice.pulls:
             place = (state.conversation_id, state.channel_id)
             self._notify(SpeakerChosen(*place, self._clock(), choice.speakers[0], choice.because, choice.pulls))
-        return state.choosing(choice.speakers, choice.because, new_round=choice.new_round)
+        return state.choosing(choice.speakers, choice.because, choice.lead, new_round=choice.new_round)
 
     def _stopped(self, state: ConversationState) -> bool:
         """Whether a person stopped the channel; a room's also where the channel above is stopped."""

@@ -74,6 +74,7 @@ class ConversationState:
     named: str | None = None  # by the last turn, to speak next
     named_by: str | None = None
     chosen_because: str | None = None  # the first of `pending`
+    lead: str | None = None  # what that one is to bring in, since nothing calls for anybody
     angle: str | None = None  # what the next speaker is to bring in, since the talk repeats itself
     angles: int = 0  # turns that had one, since the last message that was new
     waits_until: float | None = None  # unix seconds: for a person to name somebody
@@ -128,10 +129,12 @@ class ConversationState:
             silent=(),
         )
 
-    def choosing(self, speakers: tuple[str, ...], because: str | None, *, new_round: bool) -> ConversationState:
+    def choosing(
+        self, speakers: tuple[str, ...], because: str | None, lead: str | None = None, *, new_round: bool
+    ) -> ConversationState:
         """The state with the next speakers, in a round of their own or in this one."""
         state = self.begin_round(speakers) if new_round else replace(self, pending=speakers)
-        return replace(state, chosen_because=because, waits_until=None)
+        return replace(state, chosen_because=because, lead=lead, waits_until=None)
 
     def hearing(self, heard: Heard) -> ConversationState:
         """A person wrote: agents that were silent may speak again, nothing is stale. An older message is ignored."""
@@ -158,6 +161,7 @@ class ConversationState:
             requested=None,
             granted=True,
             chosen_because=ON_REQUEST,
+            lead=None,
             waits_until=None,
         )
 
@@ -244,6 +248,7 @@ class ConversationState:
             named=None,
             named_by=None,
             chosen_because=None,
+            lead=None,
         )
 
     def _known_to_call(self, heard: Heard) -> ConversationState:

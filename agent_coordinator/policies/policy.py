@@ -19,12 +19,13 @@ from agent_protocol.coordination.pulls import Pull
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The next speakers, in order; at least one. `because` is why the first of them was chosen, `pulls` are those of
-    all that could have been, for people who ask."""
+    all that could have been, for people who ask; `lead` is what it is to bring in, where nothing calls for it."""
 
     speakers: tuple[str, ...]
     new_round: bool = True
     because: str | None = None
     pulls: tuple[Pull, ...] = ()
+    lead: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """After each message the agent is asked for which the conversation calls most strongly (pulls.py).
 
-Nobody speaks twice in a row. A round has as many turns as there are agents; two in a row that leave no message end it,
-as does one, where nothing calls for anybody else. A person's message takes all of that back, and is taken up.
+Where it calls for nobody in particular, the agent that is asked is given that as a reason to carry the talk on: asked
+without one, models skip half of their turns. Nobody speaks twice in a row. A round has as many turns as there are
+agents; two in a row that leave no message end it, as does one, where nothing calls for anybody else. A person's message
+takes all of that back, and is taken up.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import Choice
-from agent_coordinator.policies.pulls import pulls_of, reason_for
+from agent_coordinator.policies.pulls import is_called, pulls_of, reason_for
 from agent_coordinator.policies.round_rules import END_REQUESTS_NEEDED, SPEAKERS_NEEDED, RoundRules
 from agent_coordinator.policies.scene import scene_of
 from agent_coordinator.policies.speakers import Speaker
@@ -19,6 +21,10 @@ from agent_protocol.coordination.endings import EndReason
 
 MOST_SILENCES = 2  # turns in a row
 LEAST_PULL = 0.4  # after a turn without a message
+LEAD = (
+    "something that carries the talk on, since it calls for nobody in particular: a question to one of the others, by "
+    "name, or a subject of your own"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,8 @@ class PullPolicy(RoundRules):
         begins, scene = self._round_is_over(state), scene_of(state, self.speakers)
         silences = 0 if begins else _silences(state)
         pulls = pulls_of(self._candidates(state), self.speakers, scene, silences, rng)
-        return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls)
+        lead = None if is_called(pulls[0]) or state.take_up is not None or not state.opened else LEAD
+        return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls, lead)
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """Only at the end of a round, and not while a person waits: one without a message, or one of a single agent

@@ -35,6 +35,10 @@ FADING = 0.5
 DEFAULT_TALKATIVENESS = 0.5  # of agents whose persona says nothing
 LEAST_TALKATIVENESS = 0.05  # one that has 0 speaks when it is called
 BY_CHANCE = "chance"
+BEHIND, AHEAD, HAS_WAITED = "has said less than its share", "has said its share", "has not spoken for a while"
+REST = "began the conversation, which came to rest"
+CALLS_NOBODY = frozenset({BY_CHANCE, BEHIND, AHEAD, HAS_WAITED, REST})
+LEAST_CALL = 0.2  # of what is in messages
 
 _Cause = tuple[str, str, float]  # what it is, in words, its amount
 
@@ -56,6 +60,11 @@ def reason_for(pull: Pull) -> str | None:
     """Name the strongest part but chance."""
     strongest = max((part for part in pull.parts if part.why != BY_CHANCE), key=lambda part: part.amount, default=None)
     return strongest.why if strongest is not None and strongest.amount > 0 else None
+
+
+def is_called(pull: Pull) -> bool:
+    """Whether something in the messages calls for the agent."""
+    return sum(part.amount for part in pull.parts if part.why not in CALLS_NOBODY) >= LEAST_CALL
 
 
 def behind(agent: str, speakers: Sequence[Speaker], posts: Mapping[str, int]) -> float:
@@ -125,11 +134,11 @@ def _of_dispute(speaker: Speaker, scene: Scene) -> Iterator[PullPart]:
 
 def _of_balance(speaker: Speaker, scene: Scene, behind_by: float) -> Iterator[PullPart]:
     bounded = max(-MOST_BEHIND, min(MOST_BEHIND, behind_by))
-    yield PullPart(why="has said less than its share" if bounded > 0 else "has said its share", amount=SHARE * bounded)
+    yield PullPart(why=BEHIND if bounded > 0 else AHEAD, amount=SHARE * bounded)
     waited = len(scene.unseen(speaker.name))
-    yield PullPart(why="has not spoken for a while", amount=WAITED * min(waited, MOST_WAITED))
+    yield PullPart(why=HAS_WAITED, amount=WAITED * min(waited, MOST_WAITED))
     if scene.lull and speaker.name == scene.starter:
-        yield PullPart(why="began the conversation, which came to rest", amount=DUTY)
+        yield PullPart(why=REST, amount=DUTY)
 
 
 def _author(message: Message) -> str:

@@ -29,8 +29,10 @@ COURTESIES = 2  # farewells or thanks in a row
 SHORT = 30  # words; a longer message has more in it than a courtesy
 
 ANGLES: Mapping[Repetition, str] = {
-    "duplicate": "something that nobody has mentioned yet: a case, a number, a cost, or somebody whom it concerns",
-    "openings": "another beginning, and an example, a doubt or a consequence that nobody has drawn",
+    "duplicate": "something that nobody has mentioned yet, since the talk repeats itself: a case, a number, a cost, or "
+    "somebody whom it concerns",
+    "openings": "another beginning than the last messages had, and an example, a doubt or a consequence that nobody "
+    "has drawn",
     "agreement": "the other side, for all have agreed: a flaw, something missing, or a question that it leaves open",
     "farewells": "something new that is worth staying for, instead of another goodbye",
     "thanks": "something new, instead of more thanks",

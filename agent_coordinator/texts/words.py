@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from agent_protocol.coordination.names import folded
 
@@ -32,6 +33,7 @@ def tokens(text: str) -> list[str]:
     return found
 
 
+@lru_cache(maxsize=512)  # a conversation's last messages are read before each of its turns
 def content_words(text: str) -> frozenset[str]:
     """The words that may carry a subject."""
     return frozenset(_content(text))

@@ -100,7 +100,7 @@ class Instruction(WireMessage):
     trigger_message_id: _Snowflake | None = None  # of a reactive turn: the person's message
     requested: bool = False  # an owner asked for this turn: silence is no answer
     room: RoomBrief | None = None
-    angle: str | None = None  # the talk repeats itself: what to bring into it
+    angle: str | None = None  # what to bring into a talk that repeats itself, or calls for nobody
     take_up: _Snowflake | None = None  # a person's message that this turn must take up: silence is no answer
     chosen_because: str | None = None  # by the policy, for people who ask why
 

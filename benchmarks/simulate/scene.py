@@ -18,13 +18,13 @@ from typing import Any
 from agent_coordinator.events import ConversationEnded, ConversationStarted, Event
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction, MentionNotice, PersonNotice, Result
-from benchmarks.scripted_agents import AGENTS, SUBJECTS, Line, Words, model_seconds, worded
+from benchmarks.scripted_agents import AGENTS, IDLE_SILENCE, SUBJECTS, Line, Words, model_seconds, worded
 from benchmarks.simulate.counted import Counted
 from benchmarks.simulate.people import Habit, Visit
 from benchmarks.texts import Chat
 from tests.support.coordinator_doubles import MemoryBus, MemoryLedger, MemorySchedule
 
-WINDOW = 40  # messages that a model sees
+WINDOW = 40  # messages that a model sees; a channel has had at least as many, before its first conversation too
 TO_A_CONVERSATION = 0.6  # share of the visits to a channel where agents converse at the time, if there is one
 FAVOURITES = 5  # channels of a person
 
@@ -59,13 +59,16 @@ class _Waiting:
 
 
 class Scene(MemoryBus):
-    """The bus, with the channels behind it. `clock` in unix seconds."""
+    """The bus, with the channels behind it. `clock` in unix seconds; `silence`: the share of the turns without a reason
+    that agents skip."""
 
-    def __init__(self, channels: Sequence[int], clock: Callable[[], float], rng: random.Random) -> None:
+    def __init__(
+        self, channels: Sequence[int], clock: Callable[[], float], rng: random.Random, silence: float = IDLE_SILENCE
+    ) -> None:
         super().__init__()
         self.counted = Counted()
         self._channels, self._clock, self._rng = channels, clock, rng
-        self._agents = {agent.name: agent for agent in AGENTS}
+        self._agents, self._silence = {agent.name: agent for agent in AGENTS}, silence
         self._lines: dict[int, deque[Line]] = defaultdict(lambda: deque(maxlen=WINDOW))
         self._waiting: dict[int, list[_Waiting]] = {}  # by channel with a conversation, in the order of their beginning
         self._numbers, self._chat = count(1), Chat(rng.randrange(2**32))
@@ -80,8 +83,8 @@ class Scene(MemoryBus):
         self.counted.joined += instruction.trigger_message_id is not None
         seen = tuple(self._lines[channel])
         await asyncio.sleep(model_seconds(self._rng))
-        speaks = scripted.speaks(instruction, seen, self._rng)
-        usage = scripted.usage(len(self._lines[channel]), speaks)
+        speaks = scripted.speaks(instruction, seen, self._rng, self._silence)
+        usage = scripted.usage(WINDOW, speaks)
         self.counted.calls += 1
         self.counted.cost += usage.cost_usd
         answer = self._post(instruction, agent) if speaks else {"skipped": True, "reason": "skipped"}

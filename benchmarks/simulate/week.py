@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.coordinator import Coordinator
 from agent_themes import THEMES
-from benchmarks.scripted_agents import AGENTS
+from benchmarks.scripted_agents import AGENTS, IDLE_SILENCE
 from benchmarks.simulate.counted import Counted
 from benchmarks.simulate.people import DAY, HOUR, visits
 from benchmarks.simulate.scene import Ledger, Scene
@@ -35,19 +35,19 @@ class Size:
     conversations: float = 0.3
 
 
-def live_through(policy: str, size: Size, seed: int) -> Counted:
-    """Simulate a server with this policy."""
-    return run_virtually(_live(policy, size, seed))
+def live_through(policy: str, size: Size, seed: int, silence: float = IDLE_SILENCE) -> Counted:
+    """Simulate a server with this policy. `silence`: the share of the turns without a reason that agents skip."""
+    return run_virtually(_live(policy, size, seed, silence))
 
 
-async def _live(policy: str, size: Size, seed: int) -> Counted:
+async def _live(policy: str, size: Size, seed: int, silence: float) -> Counted:
     loop = asyncio.get_running_loop()
 
     def clock() -> float:
         return MONDAY + BEGIN + loop.time()
 
     channels = range(FIRST_CHANNEL, FIRST_CHANNEL + size.channels)
-    scene = Scene(channels, clock, random.Random(f"{seed} scene"))
+    scene = Scene(channels, clock, random.Random(f"{seed} scene"), silence)
     coordinator = Coordinator(
         _config(policy, size), scene, Ledger(clock), clock=clock, rng=random.Random(f"{seed} rules")
     )

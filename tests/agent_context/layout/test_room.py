@@ -92,7 +92,7 @@ def test_the_summary_comes_first_and_moves_no_cache_mark() -> None:
 def test_the_tail_has_the_turn_the_angle_and_who_may_be_named() -> None:
     tail = build_tail(context([said(1, GROK)], replace(ROOM, names_next=True), angle="Count\nit."))
     assert ", turn 3 of 20 in this room." in tail
-    assert "Bring this into it: Count it." in tail
+    assert "Bring this into the conversation: Count it." in tail
     assert "in `next_speaker`: Ada, Grok." in tail
 
 

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_coordinator.conversations.asking import instruction_for
 from agent_coordinator.conversations.state import ConversationState, Heard, Said, Tally
-from agent_coordinator.policies.pull import PullPolicy
+from agent_coordinator.policies.pull import LEAD, PullPolicy
 from agent_coordinator.policies.speakers import Speaker
 from agent_protocol.coordination.endings import EndReason
+from agent_protocol.wire.messages import Result
 
 ADA = Speaker("ada", "Ada", 0.5, ("ships", "steam engines"))
 BOB = Speaker("bob", "Bob", 0.5, ("Schiffe", "cooking"))
@@ -116,6 +118,18 @@ def test_who_is_behind_its_share_speaks_where_nobody_is_called() -> None:
     assert chosen(quiet) == ("dan", "has said less than its share")
     loud = replace(ADA, talkativeness=1.0), replace(BOB, talkativeness=0.1), replace(EVE, talkativeness=0.1)
     assert chosen(talk(("ada", "One."), ("bob", "Two."), ("eve", "Three.")), policy(*loud))[0] == "ada"
+
+
+def test_where_the_talk_calls_for_nobody_the_one_that_is_asked_is_given_a_reason_to_speak() -> None:
+    assert policy().choose(talk(*ROUND), random.Random(1)).lead == LEAD
+    called = talk(*ROUND[:3], ("dan", "Ada?"))
+    assert policy().choose(called, random.Random(1)).lead is None
+    assert policy().choose(person("Hm.", talk(*ROUND)), random.Random(1)).lead is None
+    assert policy().choose(talk(silent=("ada",)), random.Random(1)).lead is None
+    begun = called.choosing(("ada",), "why", LEAD, new_round=False).begin_turn("i")
+    assert instruction_for(begun).angle == LEAD
+    skip = Result(instruction_id="i", agent_name="ada", skipped=True)
+    assert begun.took_turn("ada", skip).lead is None
 
 
 def test_after_a_lull_the_one_that_began_the_conversation_has_a_duty() -> None:
