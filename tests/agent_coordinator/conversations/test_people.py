@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import pytest
+
 from agent_coordinator.config import WAIT_STEP_SECONDS
 from agent_coordinator.conversations.state import ConversationState, Heard
 from agent_coordinator.coordinator import Coordinator
@@ -152,6 +154,20 @@ async def test_a_conversation_that_people_moderate_waits_for_them_and_then_ends(
         await until(lambda: scene.ended)
         assert scene.ended == ["nobody_named"]
         assert scene.sleeping.count(WAIT_STEP_SECONDS) == MODERATOR_WAIT_SECONDS / WAIT_STEP_SECONDS
+
+
+async def test_a_wait_for_a_person_goes_on_after_a_restart() -> None:
+    async with Scene(policy="moderated").led() as scene:
+        await scene.begin()
+        scene.say("Coffee.")
+        await until(lambda: scene.sleeping.count(WAIT_STEP_SECONDS) == 20)
+    began, (kept,) = scene.time.now - 20 * WAIT_STEP_SECONDS, await scene.ledger.conversations.kept()
+    scene.time.now += 15 * WAIT_STEP_SECONDS  # nobody leads
+    assert ConversationState.from_json(kept).waits_until is not None
+    async with scene.led():
+        await until(lambda: scene.ended)
+    assert scene.ended == ["nobody_named"]
+    assert scene.time.now == pytest.approx(began + MODERATOR_WAIT_SECONDS, abs=2 * WAIT_STEP_SECONDS)
 
 
 def test_a_person_who_wrote_while_a_turn_was_under_way_is_not_yet_taken_up() -> None:
