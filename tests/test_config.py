@@ -372,6 +372,10 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("WEB_SEARCH", "maybe", "true or false"),
         ("CONFIG_FILES_DIR", "c" * 300, "a folder"),
         ("ENDPOINT_LAB_KEY", "two words", "without spaces"),
+        ("CHEAP_MODEL", "gpt-6-luna", "provider/model"),
+        ("CHEAP_MODEL", "nobody/gpt-6-luna", "provider/model"),
+        ("CHEAP_MODEL", "openai/gpt-6-luna", "OPENAI_API_KEY"),
+        ("CHEAP_FIRST", "claude, G.R.O.K", "agents' names"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_key_with_what_was_expected(key: str, text: str, expected: str) -> None:

@@ -69,6 +69,8 @@ def turn_link(console: str, record: TurnRecord) -> str:
 
 def _called(record: TurnRecord) -> str:
     person = f"<@{record.asked_by}>" if record.asked_by else "a person"
+    if record.room_turn is not None:
+        return f"took turn {record.room_turn} of a room"
     if record.trigger == "mention":
         return f"was called by {person}"
     if record.trigger == "call":
@@ -79,8 +81,6 @@ def _called(record: TurnRecord) -> str:
         return f"joined in after another bot answered {person}"
     if record.trigger == "starter":
         return "started a conversation of the bots"
-    if record.room_turn is not None:
-        return f"took turn {record.room_turn} of a room"
     if record.trigger == "round":
         return f"took its turn in round {record.round_number or 1} of a conversation of the bots"
     if record.trigger == "errand":

@@ -15,14 +15,14 @@ from agent_protocol.record.writer import Notes
 
 REMEMBERED = 5000  # deleted messages
 
-DropSummary = Callable[[int, Collection[int]], Awaitable[None]]
+DropSummary = Callable[[int, Collection[int] | None], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
 
 class GatewayNotes:
     """Shared by the bots of a process, each of which hears of the same event. `clock` gives unix seconds.
-    `drop_summary` removes the summary of a thread that has words of these messages."""
+    `drop_summary` removes a thread's summary that has words of these messages; None: of any."""
 
     def __init__(
         self, record: Notes, transcripts: Transcripts, clock: Callable[[], float], drop_summary: DropSummary
@@ -39,7 +39,7 @@ class GatewayNotes:
             self._record.note(DeletionNote(channel_id=channel_id, message_ids=new, at=self._clock()))
             self._background.start(self._without_summary(channel_id, new), f"summary of {channel_id}")
 
-    async def _without_summary(self, channel_id: int, message_ids: Collection[int]) -> None:
+    async def _without_summary(self, channel_id: int, message_ids: Collection[int] | None) -> None:
         try:
             await self._drop_summary(channel_id, message_ids)
         except RedisAway as away:  # the next turn there sees that it is outdated
@@ -52,6 +52,7 @@ class GatewayNotes:
             transcript = self._transcripts.known(channel_id)
             known = tuple(entry.id for entry in transcript.entries()) if transcript is not None else ()
             self._record.note(DeletionNote(channel_id=channel_id, message_ids=known, at=self._clock(), whole=True))
+            self._background.start(self._without_summary(channel_id, None), f"summary of {channel_id}")
 
     def reacted(
         self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = True

@@ -115,10 +115,11 @@ class Summaries:
         names = (keys.summary(thread_id), keys.summary_claim(thread_id))
         await self._link.call(lambda redis: redis.delete(*names))
 
-    async def drop_covering(self, thread_id: int, message_ids: Collection[int]) -> None:
-        """Remove the thread's summary where one of these messages went into it, or may. Raises RedisAway."""
+    async def drop_covering(self, thread_id: int, message_ids: Collection[int] | None) -> None:
+        """Remove the thread's summary where one of these messages went into it, or may; None: in any case. Raises
+        RedisAway."""
         summary = await self.read(thread_id)
-        if summary is None or any(map(summary.covers, message_ids)):
+        if summary is None or message_ids is None or any(map(summary.covers, message_ids)):
             await self.drop(thread_id)
 
     async def forget_person(self, user_id: int) -> int:

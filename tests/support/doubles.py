@@ -703,8 +703,8 @@ class MemorySummaries(_Away):
         self.kept.pop(thread_id, None)
         self.claims.pop(thread_id, None)
 
-    async def drop_covering(self, thread_id: int, message_ids: Iterable[int]) -> None:
-        if thread_id in self.kept and any(map(self.kept[thread_id].covers, message_ids)):
+    async def drop_covering(self, thread_id: int, message_ids: Iterable[int] | None) -> None:
+        if thread_id in self.kept and (message_ids is None or any(map(self.kept[thread_id].covers, message_ids))):
             await self.drop(thread_id)
 
 

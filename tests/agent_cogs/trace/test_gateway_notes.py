@@ -7,8 +7,9 @@ import discord
 import pytest
 
 from agent_protocol.record.entries import DeletionNote, ReactionNote
+from agent_protocol.state.summaries import Summary
 from tests.support.agent_scene import LOUNGE, THREAD, Scene
-from tests.support.doubles import ALICE, BOB, GUILD
+from tests.support.doubles import ALICE, BOB, GUILD, settle
 
 
 @pytest.fixture
@@ -58,3 +59,18 @@ async def test_a_thread_that_is_deleted_is_noted_once_with_the_messages_that_are
     data: Any = {"id": str(THREAD), "guild_id": str(GUILD), "parent_id": str(LOUNGE), "type": 11}
     await every_bot(scene, "on_raw_thread_delete", discord.RawThreadDeleteEvent(data))
     assert scene.record == [DeletionNote(channel_id=THREAD, message_ids=(said,), at=scene.clock(), whole=True)]
+
+
+async def test_what_is_deleted_goes_from_the_summary_of_its_thread_too(scene):
+    kept = scene.ledger.summaries.kept
+    kept[THREAD] = kept[999] = Summary(text="Tea.", first=1, upto=9, messages=(7, 8))
+    other: Any = {"ids": ["6"], "channel_id": "999"}
+    await every_bot(scene, "on_raw_bulk_message_delete", discord.RawBulkMessageDeleteEvent(other))
+    await settle()
+    assert set(kept) == {THREAD, 999}
+    bulk: Any = {"ids": ["7"], "channel_id": "999"}
+    await every_bot(scene, "on_raw_bulk_message_delete", discord.RawBulkMessageDeleteEvent(bulk))
+    thread: Any = {"id": str(THREAD), "guild_id": str(GUILD), "parent_id": str(LOUNGE), "type": 11}
+    await every_bot(scene, "on_raw_thread_delete", discord.RawThreadDeleteEvent(thread))
+    await settle()
+    assert kept == {}
