@@ -6,16 +6,20 @@ and in threads only: a room is one.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from agent_chat.outlet import Outlet
 from agent_cogs.agent import ChannelInfo, ReactionView
-from agent_cogs.channels import AgentChannels
+from agent_cogs.channels import GUILD_WAIT, AgentChannels
 from agent_cogs.services import AgentServices
 from agent_config import AgentSettings
 from agent_discord.channel_view import DiscordView
 from agent_discord.posting.webhooks import WebhookIdentity, may_use_webhooks
 from agent_discord.webhook_sink import WebhookSink, default_avatar
+
+ARRIVAL_POLL = 0.1  # seconds
 
 
 class PersonaChannels:
@@ -78,10 +82,11 @@ class PersonaChannels:
         return self._outlet(view) if theme is not None else None
 
     async def wait_for(self, channel_id: int) -> None:
-        """Wait until a bot sees the channel, or all have arrived; GUILD_WAIT at most for each that is there."""
-        for bot in self._bots():
-            if self._view(channel_id) is None:
-                await bot.wait_for(channel_id)
+        """Wait until a bot sees the channel, or all bots and their guilds have arrived; GUILD_WAIT at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GUILD_WAIT):
+                while self._view(channel_id) is None and self.arriving:  # noqa: ASYNC110 - several bots may come
+                    await asyncio.sleep(ARRIVAL_POLL)
 
     def channel_of(self, channel_id: int) -> object:
         """The channel as py-cord has it; None for an unknown one."""

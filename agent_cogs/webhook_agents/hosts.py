@@ -99,10 +99,12 @@ class PersonaHost:
     async def finish(self, seconds: float) -> None:
         """Let the running turns end, for so many seconds at most, and close."""
         self.host.stop_listening()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.host.queue.inbox.drain()
-        await self.aclose()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.host.queue.inbox.drain()
+        finally:
+            await self.aclose()
 
     async def aclose(self) -> None:
         """Cancel what runs; another process, or the next host, continues it."""
@@ -119,8 +121,8 @@ def without_daily_limit(agent: str, services: AgentServices) -> AgentLimits:
     return AgentLimits(agent, services.ledger.limits, cooldown=0.0, daily_max=UNLIMITED, unasked_max=UNLIMITED)
 
 
-async def nothing_left(_: str) -> None:
-    """Keep the turns that an earlier run left open."""
+async def unprepared(_: str) -> None:
+    """Leave everything as an earlier run left it."""
 
 
 class PersonaHosts:
@@ -135,7 +137,7 @@ class PersonaHosts:
         *,
         arriving: Callable[[], bool],
         may_act: Callable[[], bool],
-        prepare: Callable[[str], Awaitable[None]] = nothing_left,
+        prepare: Callable[[str], Awaitable[None]] = unprepared,
     ) -> None:
         self._services, self._make_model, self._bots = services, make_model, bots
         self._arriving, self._may_act, self._prepare = arriving, may_act, prepare

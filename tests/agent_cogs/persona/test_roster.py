@@ -11,6 +11,7 @@ from agent_chat.directory import Directory
 from agent_cogs.persona.roster import PersonaFolders, Roster, listed
 from agent_config import FrontMatter, load_settings
 from agent_protocol.coordination.rooms import RoomMember
+from agent_settings.personas import COLOURS
 from tests.support.doubles import MemoryPresence
 
 BOT = {"BOT_TOKEN_CLAUDE": "a-token", "ANTHROPIC_API_KEY": "a-key"}
@@ -90,6 +91,15 @@ def test_the_model_of_the_command_line_and_of_the_owners_file_for_all_count_for_
     assert by_file.models[0].name == "ollama/llama"
     forced = load_settings(env, None, model="openai/gpt-6-luna").persona_models
     assert forced.settings_of("historian", FrontMatter(provider="google")).models[0].name == "openai/gpt-6-luna"
+
+
+def test_a_persona_draws_by_the_model_that_it_names_and_has_a_colour_that_stays():
+    front = FrontMatter(models=("openai/gpt-6-luna",), image_model="gpt-image-2.6-flare")
+    assert entry(front, OPENAI_API_KEY="k").settings.image_model == "gpt-image-2.6-flare"
+    elsewhere = FrontMatter(models=("openai/gpt-6-luna",), image_model="google/gemini-3.1-flash-image")
+    assert entry(elsewhere, OPENAI_API_KEY="k").settings.image_model is None
+    assert entry(FrontMatter(colour=0x102030)).settings.spec.colour == 0x102030
+    assert entry().settings.spec.colour == entry().settings.spec.colour in COLOURS
 
 
 def test_a_persona_is_a_member_of_a_room_under_its_name():

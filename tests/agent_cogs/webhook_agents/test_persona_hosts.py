@@ -168,7 +168,19 @@ async def test_it_speaks_in_threads_of_the_bots_channels_and_nowhere_else(tmp_pa
         assert channels.is_stopped(THREAD)
 
 
-async def test_without_a_bot_it_sees_nothing(tmp_path):
+async def test_a_bot_that_is_still_on_its_way_is_waited_for(tmp_path):
+    async with stage(tmp_path, poet="") as s:
+        poet, late = s.roster.of("poet").settings, s.bots.pop()
+        channels = PersonaChannels(poet, s.services, lambda: s.bots, arriving=lambda: not s.bots, may_act=lambda: True)
+        looking = asyncio.create_task(channels.outlet_in_scope(THREAD))
+        await settle()
+        assert not looking.done()
+        s.bots.append(late)
+        assert (await looking).view.channel_id == THREAD
+
+
+async def test_without_a_bot_it_sees_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("agent_cogs.webhook_agents.channels.GUILD_WAIT", 0.01)
     async with stage(tmp_path, poet="") as s:
         poet = s.roster.of("poet").settings
         channels = PersonaChannels(poet, s.services, list, arriving=lambda: True, may_act=lambda: True)
