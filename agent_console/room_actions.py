@@ -32,13 +32,13 @@ class RoomActions:
     def __init__(self, parts: ConsoleParts) -> None:
         self._parts = parts
         self.known: Mapping[str, Act] = {
-            "room_open": self._open,
-            "room_pause": self._pause,
-            "room_resume": self._resume,
-            "room_next": self._next,
-            "room_close": self._close,
-            "room_add": self._add,
-            "room_remove": self._remove,
+            "open_room": self._open,
+            "pause_room": self._pause,
+            "resume_room": self._resume,
+            "next_in_room": self._next,
+            "close_room": self._close,
+            "add_to_room": self._add,
+            "remove_from_room": self._remove,
         }
 
     async def _open(self, asked: Request) -> Done:

@@ -12,6 +12,9 @@ from agent_local.discord.world.world import User
 from agent_local.local_conversations import LocalConversations
 from agent_protocol.coordination.endings import ENDINGS
 
+NO_CONVERSATION = "no conversation is running here; mention a bot (@claude) or start one with /fire"
+NO_ROOM = "the room is not running; /room resume lets it go on"
+
 
 def last_bot_message(server: DiscordStandIn, channel_id: int) -> str | None:
     """The id of the newest message of a bot, None without one."""
@@ -40,10 +43,15 @@ def give_hints(
     """Pass hints to `note` from now on, about what this person does."""
 
     def on_ended(event: Event) -> None:
-        if isinstance(event, ConversationEnded):
+        if isinstance(event, ConversationEnded) and not _is_room(event.report.channel_id):
             line = ended_line(event.report, server.world.channel(event.report.channel_id).name)
             if line is not None:
                 note(line)
+
+    def _is_room(channel_id: int) -> bool:
+        """Its end is said in its thread, which may be gone."""
+        channel = server.world.find_channel(channel_id)
+        return channel is None or channel.is_thread
 
     def on_message(event: str, data: Mapping[str, Any]) -> None:
         if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:
@@ -61,7 +69,7 @@ def give_hints(
             if last_bot_message(server, channel_id) is None:
                 note("no bot has written here yet; name one: @claude m continue")
         elif channel_id not in coordinator.engine.holds.busy:
-            silent = "no conversation is running here; mention a bot (@claude) or start one with /fire"
+            silent = NO_ROOM if _is_room(channel_id) else NO_CONVERSATION
             note(conversations.stopped(channel_id) or silent)
 
     coordinator.engine.observers.append(on_ended)

@@ -9,7 +9,7 @@ GET /api/pulls/{channel}           the last choice of a speaker by pulls, explai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from aiohttp import web
 
@@ -34,9 +34,8 @@ from agent_protocol.coordination.rooms import (
 )
 from agent_protocol.wire.messages import MAX_TOPIC
 from agent_store.export.render import FORMATS
-from agent_store.export.room_story import export_room
-from agent_store.export.story import Look
-from agent_store.queries.rooms import RecordedMessage, messages_of_room
+from agent_store.export.room_story import export_room, read_room_story
+from agent_store.export.story import Look, Message
 
 MEDIA_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
 GONE = "there is no such room, or it ended more than 90 days ago"
@@ -50,7 +49,7 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
 
     async def room(request: web.Request) -> web.Response:
         found = await _asked_for(parts, request)
-        messages = [_message_json(each) for each in await _recorded(parts, found.thread_id)]
+        messages = await _recorded(parts, found.thread_id)
         seats = [_seat_json(seat) for seat in parts.rooms.seats() if found.member(seat.key) is None]
         return web.json_response({**_room_json(parts, found), "messages": messages, "others": seats})
 
@@ -59,8 +58,7 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
         if kind not in FORMATS:
             raise Refused(400, f"format: expected one of {', '.join(FORMATS)}")
         thread = snowflake(request.match_info["thread"])
-        look = Look(parts.names, parts.colours, channels=parts.live.names(), zone=parts.settings.timezone)
-        page = await export_room(await parts.store.open(), thread, kind, look)
+        page = await export_room(await parts.store.open(), thread, kind, _look(parts))
         if page is None:
             raise Refused(404, "the record does not have this room yet, or no longer")
         headers = {"Content-Disposition": f'attachment; filename="{page.name}"'}
@@ -103,12 +101,17 @@ async def _asked_for(parts: ConsoleParts, request: web.Request) -> Room:
     return found
 
 
-async def _recorded(parts: ConsoleParts, thread_id: int) -> Sequence[RecordedMessage]:
-    """None where there is no record."""
+async def _recorded(parts: ConsoleParts, thread_id: int) -> list[Json]:
+    """The room's messages; none where the record does not have them."""
     try:
-        return await messages_of_room(await parts.store.open(), thread_id)
+        story = await read_room_story(await parts.store.open(), thread_id, _look(parts))
     except Refused:
-        return ()
+        return []
+    return [_message_json(each, story.look) for each in story.messages] if story is not None else []
+
+
+def _look(parts: ConsoleParts) -> Look:
+    return Look(parts.names, parts.colours, channels=parts.live.names(), zone=parts.settings.timezone)
 
 
 def _room_json(parts: ConsoleParts, room: Room) -> Json:
@@ -151,13 +154,13 @@ def _seat_json(seat: Seat) -> Json:
     }
 
 
-def _message_json(message: RecordedMessage) -> Json:
+def _message_json(message: Message, look: Look) -> Json:
     return {
         "id": str(message.message_id),
-        "agent": message.agent,
-        "name": message.name,
+        "agent": None if message.person else message.agent,
+        "name": look.name(message.agent),
         "text": message.text,
-        "at": message.at,
+        "at": message.at.timestamp(),
     }
 
 

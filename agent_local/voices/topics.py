@@ -57,7 +57,7 @@ class RoomTopic:
 
 def read_topic(text: str) -> RoomTopic:
     said = plain(text).strip() or "this"
-    words = _WORD.findall(said)
+    words = _WORD.findall(_inside(said))
     kind = _kind(said, [word.lower() for word in words])
     if kind == "thing":
         return RoomTopic(kind, _inside(said), _inside(said), _standing_out(words) or (said,))

@@ -200,10 +200,11 @@ class LivePage {
     fill(this.title, h("span", { class: "muted", "aria-hidden": "true" }, "#"), h("bdi", null, channel.name), theme !== channel.name && chip(theme));
     const room = situation.rooms?.[channel.id] || null;
     fill(this.line, stopped && chip(`stopped until ${clock(stopped)}`, "bad"), this.muted(situation), this.conversation(running, situation, room));
-    const state = JSON.stringify([Boolean(running), stopped]);
+    const state = JSON.stringify([Boolean(running), stopped, Boolean(room)]);
     if (state !== this.actionsFor) {
       this.actionsFor = state;
-      fill(this.actions, channelActions({ ...channel, running: Boolean(running), stopped: Boolean(stopped) }));
+      const steer = h("a", { class: "button", href: `#/room/${channel.id}` }, "Steer the room");
+      fill(this.actions, room ? steer : channelActions({ ...channel, running: Boolean(running), stopped: Boolean(stopped) }));
     }
   }
 

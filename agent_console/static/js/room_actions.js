@@ -16,10 +16,10 @@ export function roomActions(room) {
   const order = (name, more = {}) => act(name, { channel, ...more });
   const active = status === "active";
   return group(`Actions for the room ${room.topic}`,
-    active && button("Next speaker", () => choose("Next speaker", members, (agent) => order("room_next", { agent }))),
-    button("Add", () => choose("Who joins?", room.others.filter((seat) => !seat.why_not), (agent) => order("room_add", { agent }))),
-    button("Remove", () => choose("Who leaves?", members, (agent) => order("room_remove", { agent }))),
-    active && button("Pause", () => order("room_pause")),
+    active && button("Next speaker", () => choose("Next speaker", members, (agent) => order("next_in_room", { agent }))),
+    button("Add", () => choose("Who joins?", room.others.filter((seat) => !seat.why_not), (agent) => order("add_to_room", { agent }))),
+    button("Remove", () => choose("Who leaves?", members, (agent) => order("remove_from_room", { agent }))),
+    active && button("Pause", () => order("pause_room")),
     !active && button("Resume", () => resume(room, order), { class: "primary" }),
     status !== "closed" && button("Close", () => close(room, order), { class: "danger" }));
 }
@@ -37,13 +37,13 @@ async function choose(title, agents, then) {
 }
 
 async function close(room, order) {
-  if (await ask("Close the room?", h("p", null, `“${room.topic}” ends here. It can be resumed later.`), "Close it")) await order("room_close");
+  if (await ask("Close the room?", h("p", null, `“${room.topic}” ends here. It can be resumed later.`), "Close it")) await order("close_room");
 }
 
 async function resume(room, order) {
   const turns = h("input", { name: "turns", type: "number", min: 1, max: 200, value: room.turn >= room.turns ? 10 : "", placeholder: "none" });
   const values = await ask("Resume the room", [h("p", null, `It stands at turn ${room.turn} of ${room.turns}.`), field("More turns", turns)], "Resume");
-  if (values) await order("room_resume", values.turns ? { turns: Number(values.turns) } : {});
+  if (values) await order("resume_room", values.turns ? { turns: Number(values.turns) } : {});
 }
 
 async function openDialog() {
@@ -52,7 +52,7 @@ async function openDialog() {
   const values = await ask("Open a room", fields(bounds), "Open");
   if (!values) return;
   const chosen = bounds.seats.filter((seat) => values[`seat-${seat.key}`]).map((seat) => seat.key);
-  await act("room_open", {
+  await act("open_room", {
     channel: values.channel, topic: values.topic, personas: chosen, policy: values.policy, turns: Number(values.turns),
     archive: Number(values.archive), audience: Number(values.audience || 0), rules: values.rules, goodbye_ends: Boolean(values.goodbye),
   });
@@ -65,17 +65,16 @@ function fields(bounds) {
     field("Channel", select("channel", me.channels.map((channel) => [channel.id, channelText(channel)]))),
     h("div", { class: "row" },
       field("Turns", h("input", { name: "turns", type: "number", min: 2, max: bounds.most_turns, value: bounds.turns, required: true })),
-      field("Who speaks next", select("policy", bounds.policies.map((policy) => [policy, POLICIES[policy] || policy])))),
+      field("Who speaks next", select("policy", usualFirst(bounds.policies, bounds.policy).map((policy) => [policy, POLICIES[policy] || policy])))),
     h("details", null, h("summary", null, "More"), h("div", { class: "stack" },
       field("Rules", h("textarea", { name: "rules", rows: 3, maxlength: bounds.longest_rules, placeholder: "At most five sentences" })),
       field("Seconds for the audience after each round, 0 for always open", h("input", { name: "audience", type: "number", min: 0, max: 3600, value: 0 })),
-      field("Discord archives the thread after", select("archive", ordered(bounds).map((minutes) => [minutes, ARCHIVES[minutes] || `${minutes} minutes`]))),
+      field("Discord archives the thread after", select("archive", usualFirst(bounds.archives, bounds.archive).map((minutes) => [minutes, ARCHIVES[minutes] || `${minutes} minutes`]))),
       h("label", { class: "row" }, h("input", { type: "checkbox", name: "goodbye" }), "A mere goodbye ends it"))),
   ];
 }
 
-// The usual one comes first.
-const ordered = ({ archives, archive }) => [archive, ...archives.filter((minutes) => minutes !== archive)];
+const usualFirst = (all, usual) => [usual, ...all.filter((one) => one !== usual)];
 
 function seat(one) {
   const id = `seat-${one.key}`;
