@@ -107,6 +107,7 @@ def test_what_a_start_fails_at_is_told_without_a_traceback(tmp_path, environment
     "arguments",
     [
         *(["--once"], ["--scripted"], ["--local", "--only", "grok"], ["--only", "bing"]),
+        *(["--room", "tea"], ["--local", "--room", " "], ["--local", "--room", "x" * 201]),
         *(["--model", "ollama/x"], ["--local", "--scripted", "--model", "ollama/x"]),
     ],
 )
@@ -136,6 +137,22 @@ def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
     total = next(line for line in ended.stdout.splitlines() if line.startswith("all "))
     assert int(total.split()[1]) == len(shown) > 0
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    assert ended.stderr == ""
+
+
+def test_local_once_with_a_topic_holds_a_short_room_of_personas_to_its_card(tmp_path):
+    arguments = ("--local", "--scripted", "--once", "--room", "Is P equal to NP?")
+    ended = run(tmp_path, *arguments, COLUMNS="200", TIMEZONE="UTC", PERSONAS_DIR=str(PROJECT / "personas"))
+    assert ended.returncode == 0, ended.stderr
+    shown = re.findall(
+        r"^\d\d:\d\d +\d+ #room-1 (Historian|Optimist|Engineer|Sceptic) +(.*)", ended.stdout, re.MULTILINE
+    )
+    assert {name for name, _ in shown} == {"Historian", "Optimist", "Engineer", "Sceptic"}
+    assert len({words for _, words in shown}) == len(shown) >= 7
+    assert "you are in #room-1: “Is P equal to NP?”" in ended.stdout
+    assert ended.stdout.count("**This room is closed**") == 1
+    total = next(line for line in ended.stdout.splitlines() if line.startswith("all "))
+    assert int(total.split()[1]) == len(shown)
     assert ended.stderr == ""
 
 

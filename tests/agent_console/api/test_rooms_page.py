@@ -171,7 +171,7 @@ async def test_an_owner_steers_a_room_by_the_orders_of_slash_room(
 
 async def test_a_refusal_is_told_in_one_line() -> None:
     async with page("not_active") as console:
-        assert await console.act("next_in_room", channel="21") == (409, "The room “Tea?” is not running.")
+        assert await console.act("next_in_room", channel="21") == (409, "“Tea?” is not running at present.")
         assert await console.act("pause_room", channel="99") == (404, "there is no such room")
         assert (await console.act("resume_room", channel="21", turns=500))[0] == 400
         status, told = await console.act("add_to_room", channel="21", agent="eve")
