@@ -29,6 +29,7 @@ class ConversationNotes:
                     theme=event.theme,
                     starter=event.starter,
                     topic=event.topic,
+                    policy=event.policy,
                     started_at=event.started_at,
                 )
                 self._record.note(note)
@@ -46,6 +47,7 @@ class ConversationNotes:
                     theme=report.theme,
                     starter=report.opened_by,
                     topic=report.topic,
+                    policy=report.policy,
                     started_at=report.started_at,
                     ended_at=report.ended_at,
                     ended_because=report.ended_because,

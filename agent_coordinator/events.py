@@ -39,6 +39,7 @@ class ConversationReport:
     ended_at: float
     per_agent: Mapping[str, Tally]
     opened_by: str = ""
+    policy: str = "rounds"
 
 
 def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
@@ -67,6 +68,7 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
         ended_at=ended_at,
         per_agent=dict(state.tallies),
         opened_by=(room and room.starter) or (state.history[0].agent if state.history else ""),
+        policy=state.policy,
     )
 
 
@@ -78,6 +80,7 @@ class ConversationStarted:
     starter: str
     started_at: float  # unix seconds
     topic: str | None = None  # where an owner named it; else the starter does later
+    policy: str = "rounds"
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class Engine:
             starter = starter or await self._next_starter(channel_id)
             policy, now = self._policies.name_for(channel_id, theme), self._clock()
             state = ConversationState(conversation_id, channel_id, theme, started_at=now, topic=topic, policy=policy)
-            self._notify(ConversationStarted(conversation_id, channel_id, theme, starter, now, topic))
+            self._notify(ConversationStarted(conversation_id, channel_id, theme, starter, now, topic, policy))
             opening = self._policies.of(state).opening(starter, self._rng)
             state = await self._run(self._runner.chosen(state, opening))
         return self._report(state)
@@ -221,7 +221,8 @@ class Engine:
             self._notify(ConversationResumed(*place, state.round_number))
             return state
         choice = self._policies.of(state).opening(state.room.names[0], self._rng)
-        self._notify(ConversationStarted(*place, choice.speakers[0], state.started_at, state.topic))
+        began = (choice.speakers[0], state.started_at)
+        self._notify(ConversationStarted(*place, *began, topic=state.topic, policy=state.policy))
         return self._runner.chosen(state, choice)
 
     def _report(self, state: ConversationState) -> ConversationReport:

@@ -151,11 +151,11 @@ def paused(state: ConversationState, because: EndReason) -> ConversationState:
 
 
 def resumed(state: ConversationState, turns: int) -> ConversationState:
-    """The room is active, with that limit of turns, and all have a clean slate."""
+    """The room is active, with that limit of turns; all have a clean slate, and a slot that was cut short is over."""
     if state.room is None:
         return state
     members = tuple(member.model_copy(update={"failures": 0}) for member in state.room.members)
-    room = _updated(state.room, status="active", why=None, turns=turns, members=members)
+    room = _updated(after_slot(state.room), status="active", why=None, turns=turns, members=members)
     return replace(state, room=room, idle_turns=0, end_streak=0)
 
 

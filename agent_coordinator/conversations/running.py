@@ -146,6 +146,7 @@ class Runner:
         """One turn, one wait, or the choice of the next speakers. A turn that is under way, or that an owner asked for,
         is taken before anything may end. A reactive round has no next one, whatever the policy."""
         await self._leadership.until_held()
+        running.become(running.state)  # what people changed until now has taken effect
         if not running.state.asking:
             running.state = rooms.without_strangers(running.state).granting()
         state = running.state

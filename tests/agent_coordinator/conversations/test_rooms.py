@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,10 +19,12 @@ from agent_coordinator.conversations.rooms import (
     ending,
     is_goodbye,
     slot_is_due,
+    speaking_next,
     with_member,
     with_slot,
     without_member,
 )
+from agent_coordinator.conversations.running import Running
 from agent_coordinator.conversations.state import MAX_ROOM_HISTORY, ConversationState, Missed
 from agent_protocol.coordination.rooms import MOST_FAILURES, Room, RoomMember
 from agent_protocol.wire.messages import Result, TurnUsage
@@ -237,3 +240,14 @@ def test_a_state_keeps_the_newest_messages_of_a_room_only() -> None:
     for _ in range(3):
         plain = plain.took_turn("claude", Result(instruction_id="i", agent_name="claude", text="more"))
     assert len(plain.history) == MAX_ROOM_HISTORY + 3
+
+
+async def test_what_a_person_changes_during_a_step_is_made_on_its_outcome_too_and_once() -> None:
+    running = Running(begun().begin_turn("i"))
+    asked = running.state
+    running.change(partial(without_member, agent="historian"))
+    running.change(partial(speaking_next, agent="grok"))
+    after = running.become(turn(asked, "claude", text="one"))
+    assert (room_of(after).names, room_of(after).turn_number, after.requested) == (("claude", "grok"), 1, "grok")
+    running.state = running.state.granting()
+    assert running.become(running.state.begin_turn("j")).requested is None

@@ -243,6 +243,6 @@ async def test_the_record_has_each_change_and_one_conversation_for_the_rooms_who
     assert [note.turn_number for note in rooms if note.status == "active"] == [0, 1, 2, 3, 4]
     assert [(note.status, note.why) for note in rooms if note.status != "active"][-1] == ("closed", "turn_limit")
     assert rooms[0].members == NAMES
-    assert {note.id for note in talks} == {"c"}
+    assert {(note.id, note.policy) for note in talks} == {("c", "round-robin")}
     assert [(note.ended_because, note.messages) for note in talks] == [(None, 0), ("paused", 3), ("turn_limit", 4)]
     assert (talks[-1].starter, talks[-1].topic) == ("claude", "tea")

@@ -142,6 +142,19 @@ async def test_a_message_of_a_person_is_the_next_turns_subject_and_does_not_shor
     assert [asked.take_up for _, asked in scene.bus.asked[:4]] == [None, None, None, 78]
 
 
+async def test_a_room_that_was_paused_in_a_slot_speaks_when_it_is_resumed(scene: RoomScene) -> None:
+    scene.time.held = True
+    await scene.open(turns=6, audience_seconds=45.0)
+    scene.free = True
+    scene.let_one_speak()
+    await until(lambda: scene.room.slot_until is not None)
+    await scene.give("room-pause")
+    await until(lambda: not scene.coordinator.engine.holds.busy)
+    assert scene.room.slot_until is None
+    await scene.give("room-resume")
+    await until(lambda: len(scene.bus.asked) > 3)
+
+
 async def test_people_moderate_by_naming_the_next_and_a_room_that_waits_for_them_too_long_pauses(
     scene: RoomScene,
 ) -> None:
