@@ -91,7 +91,7 @@ async def _prompt(agent: Agent, arena: Arena) -> Prompt:
         system=f"You are {agent.identity.display_name}.\n\n{who}\n\n{RULES}",
         max_output_tokens=ANSWER_TOKENS,
         timeout=ANSWER_SECONDS,
-        labels={"agent": agent.key, "arena": str(arena.id)},
+        labels={"agent": agent.key, "arena": str(arena.id), "trigger": "mention", "asked": arena.question},
     )
 
 

@@ -80,13 +80,16 @@ def thread_name(topic: str) -> str:
     return name or UNNAMED
 
 
+VOTES = "A 👍 on a post is a vote for its author."
+
+
 def opening_text(room: Room, question: str = "") -> str:
     """The message above the thread."""
     shown = [escaped(member.shown) for member in room.members]
     who = f"{', '.join(shown[:-1])} and {shown[-1]}"
     first = f" The first question: {escaped(one_line(question, MOST_TOPIC))}" if question.strip() else ""
     asked = f", as <@{room.opened_by}> asked" if room.opened_by is not None else ""
-    return f"**{escaped(room.topic)}**: {who} discuss it in this thread{asked}.{first}"
+    return f"**{escaped(room.topic)}**: {who} discuss it in this thread{asked}.{first} {VOTES}"
 
 
 def escaped(text: str) -> str:

@@ -529,6 +529,30 @@ async def test_nobody_is_asked_where_nobody_may_answer():
         )
 
 
+# arena
+
+
+async def test_an_arena_is_opened_once_a_channel_by_the_process_that_runs_arenas():
+    async with a_place() as place:
+        assert "run_all.py" in await place.use("arena", MEMBER, prompt="why?")
+        await place.link.commands.set(keys.PERSONAS_OWNER, "here")
+        assert "Two agents answer" in await place.use("arena", MEMBER, prompt=" why? ", minutes=900)
+        assert "runs in this channel already" in await place.use("arena", MEMBER, prompt="why not?")
+        (arena,) = await place.ledger.arenas.all()
+        assert (arena.channel_id, arena.question, arena.minutes, arena.asked_by) == (LOUNGE, "why?", 60, BOB)
+
+
+async def test_no_arena_is_opened_where_nobody_may_answer():
+    async with a_place(IGNORE_ROLE_IDS="7") as place:
+        await place.link.commands.set(keys.PERSONAS_OWNER, "here")
+        assert "ignore you" in await place.use("arena", Person(BOB, frozenset({7})), prompt="x")
+        assert "empty" in await place.use("arena", prompt="  ")
+        await place.stops.stop(LOUNGE, "m1", None)
+        assert "stopped here" in await place.use("arena", prompt="x")
+        assert "stopped here" in await place.use("arena", prompt="x", channel=THREAD, parent=LOUNGE)
+        assert await place.ledger.arenas.all() == []
+
+
 # other servers
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from agent_chat.incoming import Person
 from agent_chat.outlet import CannotPost
+from agent_cogs.rooms.new_room import VOTES
 from agent_cogs.slash.conversations import PAUSED
 from agent_cogs.slash.room_create import EXPIRED, NOT_YOURS
 from agent_discord.slash.definitions import ARCHIVES, LONGEST_TOPIC, MOST_TURNS, POLICIES
@@ -72,7 +73,7 @@ async def test_with_topic_and_names_it_is_opened_at_once(personas):
         assert (room.opened_by, room.opened_at, room.status) == (ANN, NOW, "active")
         assert place.channel.names == {FIRST: (TOPIC, 60)}
         assert place.channel.messages == {
-            FIRST: f"**{TOPIC}**: Grok and Ada the Sceptic discuss it in this thread, as <@{ANN}> asked."
+            FIRST: f"**{TOPIC}**: Grok and Ada the Sceptic discuss it in this thread, as <@{ANN}> asked. {VOTES}"
         }
         assert await place.ledger.room_openings.of("grok") == []
         assert [(note.action, note.detail) for note in place.notes] == [("open_room", f" {TOPIC}\n")]
