@@ -134,6 +134,16 @@ def test_the_least_expensive_default_of_the_keys_that_are_set_is_used() -> None:
     assert named() is None
 
 
+def test_the_bots_that_it_is_asked_for_are_named_in_any_case_or_all() -> None:
+    def asked(names: str) -> list[str]:
+        settings = load_settings({"CHEAP_FIRST": names}, env_file=None)
+        return [name for name in settings.agents if settings.asks_cheaply(name)]
+
+    assert asked("Grok, gemini") == ["gemini", "grok"]
+    assert asked("ALL") == ["chatgpt", "claude", "gemini", "grok"]
+    assert asked("") == asked("none") == []
+
+
 def test_asking_first_pays_for_dear_models_alone() -> None:
     """The shares in docs/costs.md: how many turns must be skipped so that the question pays for itself."""
     settings = load_settings(dict.fromkeys(KEYS, "k" * 20), env_file=None)
