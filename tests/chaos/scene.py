@@ -85,6 +85,7 @@ class Scene:
         # Calls that may be charged although the server never heard of them: each is noted before it is made, and then a
         # person stopped it or its process was killed.
         self.cut_off = 0
+        self.unreplicated = 0  # calls whose booking a master may have answered and not passed on before it died
         self._calls_before = len(self.f.models.requests)
         self._answered = 0  # calls that were well answered, be it to nobody
         self._began = time.monotonic()
@@ -234,7 +235,7 @@ class Scene:
             double_posts=self._doubles(),
             model_calls=calls,
             double_charges=max(0, round(charged - calls) - self.cut_off),
-            free=max(0, self._answered - round(charged)),
+            free=max(0, self._answered - round(charged) - self.unreplicated),
             lost=self._lost(),
             conversations=len(self.talks),
             ended=self.orderly,
