@@ -15,6 +15,7 @@ from agent_coordinator.texts.words import content_words, in_common
 from agent_protocol.coordination.pulls import Pull, PullPart
 
 NAMED = 1.0
+NAME_ASKED = 0.4  # more, where it is in a question
 REPLIED_TO = 1.0
 SUBJECT = 0.7
 SUBJECT_ASKED = 0.3  # more, where it is a question
@@ -97,7 +98,10 @@ def _of_messages(speaker: Speaker, scene: Scene) -> Iterator[PullPart]:
 
 def _of_address(speaker: Speaker, message: Message) -> Iterator[_Cause]:
     if speaker.name in message.names:
-        yield "named", f"named by {_author(message)}", NAMED
+        if message.asks_for(speaker):
+            yield "named", f"asked by {_author(message)}", NAMED + NAME_ASKED
+        else:
+            yield "named", f"named by {_author(message)}", NAMED
     if message.replied_to == speaker.name:
         yield "replied to", "a person replied to it", REPLIED_TO
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent_coordinator.conversations.entries import Heard, Said
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.speakers import Speaker
-from agent_coordinator.texts.phrases import DISAGREEMENT, asks, says
+from agent_coordinator.texts.phrases import DISAGREEMENT, asks, questions, says
 from agent_coordinator.texts.words import content_words
 from agent_protocol.coordination.names import names_in
 
@@ -30,6 +30,10 @@ class Message:
     @property
     def asks(self) -> bool:
         return asks(self.text)
+
+    def asks_for(self, speaker: Speaker) -> bool:
+        """Whether the speaker is named in a question."""
+        return any(names_in(question, {speaker.name: speaker.shown}) for question in questions(self.text))
 
     @property
     def disagrees(self) -> bool:

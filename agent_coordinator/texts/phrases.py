@@ -51,6 +51,7 @@ THANKS = (
     *("bedankt", "dank je", "dziękuję", "спасибо", "teşekkürler", "ありがとう", "谢谢", "감사합니다"),
 )
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e")  # full-width, Arabic, Greek, Armenian
+_QUESTION = re.compile(rf"[^.!\n{''.join(QUESTION_MARKS)}\u3002\uff01]+[{''.join(QUESTION_MARKS)}]")
 _ADDRESS = re.compile(r"https?://\S+")
 
 
@@ -62,6 +63,11 @@ def says(text: str, phrases: tuple[str, ...]) -> bool:
 def asks(text: str) -> bool:
     """Whether there is a question in it; a mark within an address is none."""
     return any(mark in _ADDRESS.sub(" ", text) for mark in QUESTION_MARKS)
+
+
+def questions(text: str) -> list[str]:
+    """The sentences that end in a question mark."""
+    return _QUESTION.findall(_ADDRESS.sub(" ", text))
 
 
 @lru_cache(maxsize=32)

@@ -143,12 +143,34 @@ IN_COORDINATOR = (
         ("end_streak >= END_REQUESTS_NEEDED", "end_streak > END_REQUESTS_NEEDED", "two end requests in a row end it"),
         ("        if state.pending:\n            return None\n", "", "a round is not judged before its last turn"),
         ("if not state.opened:", "if state.opened:", "a conversation that nobody opens ends"),
-        ("delay if state.last_turn_showed else 0.0", "delay", "nobody waits for a turn that showed nothing"),
+        (
+            "delay if state.last_turn_showed and state.take_up is None else 0.0",
+            "delay if state.take_up is None else 0.0",
+            "nobody waits for a turn that showed nothing",
+        ),
         (
             "rng.uniform(self.delay_min, self.delay_max)",
             "rng.uniform(self.delay_max, self.delay_max)",
             "the pause between turns is drawn from its range",
         ),
+    ),
+    *of(
+        "agent_coordinator/policies/pull.py",
+        "agent_coordinator/policies/test_pull.py",
+        (
+            'out |= {state.last_speaker or "", *state.unheard}',
+            "out |= {*state.unheard}",
+            "nobody speaks twice in a row",
+        ),
+        ("out = {*state.silent, *state.missing}", "out = {*state.missing}", "who is silent is not asked again at once"),
+        ("        if state.take_up is not None:\n            return False\n", "", "a round goes on for a person"),
+        ("if not state.spoke:", "if state.spoke:", "a round without a message ends it"),
+    ),
+    *of(
+        "agent_coordinator/conversations/staleness.py",
+        "agent_coordinator/conversations/test_staleness.py",
+        ("    if angles >= MOST_ANGLES:\n", "    if angles > MOST_ANGLES:\n", "a stale talk ends within three turns"),
+        ("angle=None, angles=0)", "angle=None)", "what is new begins the count again"),
     ),
     *of(
         "agent_coordinator/policies/rounds.py",

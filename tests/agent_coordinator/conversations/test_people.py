@@ -140,10 +140,10 @@ async def test_the_pulls_of_each_choice_are_kept_for_people_who_ask() -> None:
         await scene.begin()
         scene.say("Grok, what keeps sailors awake?")
         agent, instruction = await scene.asked(2)
-        assert (agent, instruction.chosen_because) == ("grok", "named by claude")
+        assert (agent, instruction.chosen_because) == ("grok", "asked by claude")
         await until(lambda: scene.ledger.pulls.kept)
         (kept,) = scene.ledger.pulls.kept
-        assert (kept.channel_id, kept.chosen, kept.because) == (CHANNEL, "grok", "named by claude")
+        assert (kept.channel_id, kept.chosen, kept.because) == (CHANNEL, "grok", "asked by claude")
         assert {pull.agent for pull in kept.pulls} == {"chatgpt", "gemini", "grok"}
 
 

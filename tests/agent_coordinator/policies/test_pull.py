@@ -57,6 +57,7 @@ ROUND = (("bob", "Good evening."), ("ada", "Good evening."), ("eve", "Hello ther
     [
         ("I wonder what Ada makes of that.", "ada", "named by Dan"),
         ("BOB!", "bob", "named by Dan"),
+        ("Eve is right, and Ada too. Bob, why is that? Eve knows.", "bob", "asked by Dan"),
         ("Which ship was the fastest?", "ada", "asked a question about ships, its subject"),
         ("Steam made the engine what it is.", "ada", "steam engines is its subject"),
         ("Ein Schiff wird kommen.", "bob", "Schiffe is its subject"),
@@ -103,7 +104,7 @@ def test_one_that_had_nothing_to_say_is_not_asked_again_before_the_next_message(
 
 def test_a_person_is_answered_by_the_one_that_is_meant_even_if_it_spoke_last() -> None:
     state = person("And you, Dan?", talk(*ROUND), names=("dan",))
-    assert chosen(state) == ("dan", "named by a person")
+    assert chosen(state) == ("dan", "asked by a person")
     assert chosen(person("Really?", talk(*ROUND), replied_to="bob")) == ("bob", "a person replied to it")
 
 
