@@ -30,11 +30,15 @@ export async function render(root, { parts: [id], signal }) {
     document.title = `${room.topic} · agentic-discord`;
     fill(head, heading(room, path), facts(room));
   };
-  if (session.channels.has(id)) await session.open(id).catch(() => {}); // the record then has what is known
+  // A new thread is seen by the bots a moment after it was made; until then, the record has what is known.
+  const openThread = async () => { if (session.channels.has(id)) await session.open(id).catch(() => {}); };
+  await openThread();
   const look = async () => {
     room = await get(path, {}, { signal });
     showHead();
-    if (!live().length) showLog();
+    await openThread();
+    const said = live().length || room.messages.length;
+    if (!live().length || said !== log.childElementCount) showLog();
     pulls.look();
   };
   showHead();
