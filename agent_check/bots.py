@@ -10,7 +10,7 @@ from discord.http import HTTPClient
 
 from agent_check.discord_view import BotView, ChannelView, Json, discord_http, read_application, read_bot_view
 from agent_check.findings import Findings, ReportSection
-from agent_check.permissions import NEEDED, WELCOME, WRITING, invite_link, missing, wanted_by
+from agent_check.permissions import NEEDED, ROOMS, WELCOME, WRITING, invite_link, missing, wanted_by
 from agent_cogs.persona.options import load_options
 from agent_cogs.persona.persona import Personas
 from agent_config import AgentSettings, Settings
@@ -112,6 +112,17 @@ def channel_findings(
             fine.append(f"#{channel.name}")
     if fine:
         found.ok("channels", ", ".join(fine))
+    _rooms(view, settings, found)
+
+
+def _rooms(view: BotView, settings: Settings, found: Findings) -> None:
+    """A hint where rooms lack permissions, in one line."""
+    channels = [view.channels[channel_id] for channel_id in settings.channels if channel_id in view.channels]
+    lacking = {f"#{channel.name}": missing(view.bits_in(channel), ROOMS) for channel in channels}
+    names = dict.fromkeys(name for names in lacking.values() for name in names)
+    if names:
+        places = ", ".join(name for name, lacks in lacking.items() if lacks)
+        found.note("rooms", f"{places}: missing {', '.join(names)}", "optional: rooms and personas need them")
 
 
 def report_channels(settings: Settings) -> Mapping[str, int]:

@@ -32,6 +32,14 @@ WELCOME: Mapping[str, discord.Permissions] = MappingProxyType(
     {"Use External Emojis": discord.Permissions(use_external_emojis=True)}
 )
 """Optional: a bot works without these."""
+ROOMS: Mapping[str, discord.Permissions] = MappingProxyType(
+    {
+        "Create Public Threads": discord.Permissions(create_public_threads=True),
+        "Manage Threads": discord.Permissions(manage_threads=True),
+        "Manage Webhooks": discord.Permissions(manage_webhooks=True),
+    }
+)
+"""Optional too: for rooms, to lock and archive their threads, and for personas."""
 
 _BY_OPTION: Mapping[str, tuple[str, discord.Permissions, Callable[[Options], bool]]] = MappingProxyType(
     {
@@ -81,7 +89,7 @@ def invite_link(client_id: int, guild_id: int | None = None, more: Iterable[disc
     """The link that adds the bot to a server, with `guild_id` preselected. `more`: permissions besides those that every
     bot needs."""
     wanted = discord.Permissions.none()
-    for permission in (*NEEDED.values(), *WELCOME.values(), *more):
+    for permission in (*NEEDED.values(), *WELCOME.values(), *ROOMS.values(), *more):
         wanted |= permission
     if guild_id is None:
         return discord.utils.oauth_url(client_id, permissions=wanted, scopes=SCOPES)

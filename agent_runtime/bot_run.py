@@ -113,33 +113,8 @@ class BotRun:
         audience = Audience(self.client.get_channel)
         owners = ApplicationOwners(self.client, self.cog.gate)
         rights = FileRights(services.settings, audience.guild_of, owners.ids)
-        threads = RoomThreads(self.client, self.cog.gate, lambda: lease.held)
-        self._room_opener = RoomOpener(
-            agent.spec.name,
-            services.ledger.room_openings,
-            services.orders,
-            threads,
-            clock=services.clock,
-            may_act=lambda: self.online,
-        )
-        handlers = SlashHandlers(
-            services,
-            rights,
-            self._room_opener,
-            lambda channel_id, webhooks: threads.problem(channel_id, webhooks=webhooks),
-            lambda channel_id: parent_of(self.client.get_channel(channel_id)),
-            audience.may_see,
-        )
+        handlers = self._add_rooms(rights, audience)
         self.room_creation = handlers.room_creation
-        watch = ThreadWatch(
-            agent.spec.name,
-            services.ledger.rooms,
-            services.ledger.room_marks,
-            services.orders,
-            may_act=lambda: self.online,
-            may_write=lambda room: threads.may_write(room.channel_id),
-        )
-        self.client.add_cog(ThreadEvents(self.client, watch))
         slash = Slash(self.client, self.cog.gate, handlers.answer, lambda: lease.held, handlers.complete)
         self.client.add_cog(slash)
         retry_requests(self.client, services.settings.discord_retries, services.rng)
@@ -147,6 +122,36 @@ class BotRun:
         count_refusals(self.client, services.outbound.refused, self._unauthorized.set)
         self.delayed = asyncio.Event()  # Discord was unreachable at login: startup waits no longer
         self.closed = False
+
+    def _add_rooms(self, rights: FileRights, audience: Audience) -> SlashHandlers:
+        """Open rooms by this bot, follow their threads, and return the handlers of its commands."""
+        services, name = self._services, self.agent.spec.name
+        threads = RoomThreads(self.client, self.cog.gate, lambda: self._lease.held)
+        self._room_opener = RoomOpener(
+            name,
+            services.ledger.room_openings,
+            services.orders,
+            threads,
+            clock=services.clock,
+            may_act=lambda: self.online,
+        )
+        watch = ThreadWatch(
+            name,
+            services.ledger.rooms,
+            services.ledger.room_marks,
+            services.orders,
+            may_act=lambda: self.online,
+            may_write=lambda room: threads.may_write(room.channel_id),
+        )
+        self.client.add_cog(ThreadEvents(self.client, watch))
+        return SlashHandlers(
+            services,
+            rights,
+            self._room_opener,
+            lambda channel_id, webhooks: threads.problem(channel_id, webhooks=webhooks),
+            lambda channel_id: parent_of(self.client.get_channel(channel_id)),
+            audience.may_see,
+        )
 
     @property
     def online(self) -> bool:

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import pytest
 
 from agent_check.forecast import INPUT_TOKENS, OUTPUT_TOKENS
-from agent_check.permissions import NEEDED, WELCOME
+from agent_check.permissions import NEEDED, ROOMS, WELCOME
 from agent_cogs.answer.schema import DECISION_SCHEMA
 from agent_cogs.events import REASONS
 from agent_cogs.inbox.bot_mentions import CHAIN_END
@@ -162,7 +162,7 @@ def test_the_page_of_rooms_says_of_each_reason_whether_the_room_pauses_or_closes
 
 def test_the_pages_for_owners_name_every_permission_and_option() -> None:
     words = " ".join((README + OPERATIONS + LOCAL).split())
-    for name in (*NEEDED, *WELCOME):
+    for name in (*NEEDED, *WELCOME, *ROOMS):
         assert name in words
     for action in _parser()._actions:
         if "--help" not in action.option_strings:

@@ -27,6 +27,8 @@ from tests.support.redis_server import redis_binary
 EMBED_LINKS = discord.Permissions(embed_links=True).value
 VIEW_CHANNEL = discord.Permissions(view_channel=True).value
 SEND_MESSAGES = discord.Permissions(send_messages=True).value
+MANAGE_WEBHOOKS = discord.Permissions(manage_webhooks=True).value
+INVITED = 326954765376  # all permissions that the invite link asks for
 
 
 async def test_a_healthy_set_up_is_all_well_and_nothing_is_posted(tmp_path: Path) -> None:
@@ -38,7 +40,7 @@ async def test_a_healthy_set_up_is_all_well_and_nothing_is_posted(tmp_path: Path
             assert "Message Content is on" in told
             assert "#debate, #memes" in told
             assert f"{spec.key_setting} is accepted" in told
-            link = f"client_id={set_up.world.app(name).id}&scope=bot+applications.commands&permissions=274878286912"
+            link = f"client_id={set_up.world.app(name).id}&scope=bot+applications.commands&permissions={INVITED}"
             assert f"{link}&guild_id={set_up.world.guild.id}\n" in set_up.printed
         shared = set_up.section("Shared")
         assert "version" in shared
@@ -119,8 +121,20 @@ async def test_what_an_option_needs_is_asked_for_and_missed_where_it_is_set(
         (warned,) = set_up.lines("!")
         assert warned.startswith(f"! #memes: missing: {lacking} (for {option.split(':')[0]}")
         assert warned in set_up.section("Claude")
-        assert f"permissions={274878286912 | needs}&" in set_up.printed
-        assert set_up.printed.count("permissions=274878286912&") == len(AGENTS) - 1
+        assert f"permissions={INVITED | needs}&" in set_up.printed
+        others = len(AGENTS) - (INVITED | needs != INVITED)
+        assert set_up.printed.count(f"permissions={INVITED}&") == others
+
+
+async def test_where_rooms_lack_permissions_one_line_for_each_bot_says_so(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        for name in ("debate", "memes"):
+            _deny(set_up.world.channel(name), set_up.world.app("claude").user.id, MANAGE_WEBHOOKS)
+        assert await set_up.check() == 0
+        assert set_up.lines("!") == []
+        (hint,) = set_up.lines("–")
+        assert "missing Manage Webhooks" in hint
+        assert hint in set_up.section("Claude")
 
 
 async def test_channels_that_are_not_there_or_not_where_they_should_be_are_named(tmp_path: Path) -> None:

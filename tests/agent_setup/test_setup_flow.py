@@ -178,7 +178,7 @@ async def test_bots_are_invited_into_the_chosen_one_of_several_servers(tmp_path:
         links = [("Are they in?", ""), ("Are they in?", invite_both)]
         servers = [("In which servers", "3"), ("In which servers", "1"), ("Are they in?", invite_grok)]
         assert await scene.run(*only("claude", "grok"), *links, *servers, *CHANNELS, *HABITS, *YES) == 0
-        link = f"client_id={grok.id}&scope=bot+applications.commands&permissions=274878286912"
+        link = f"client_id={grok.id}&scope=bot+applications.commands&permissions=326954765376"
         assert f"{link}\n" in scene.printed
         assert f"{link}&guild_id={world.guild.id}\n" in scene.printed
         assert "Not there yet: Claude, Grok" in scene.printed
