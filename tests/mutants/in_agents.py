@@ -30,7 +30,7 @@ IN_AGENTS = (
             f"{STOPPING} {COG}",
         ),
         (
-            "        _check_overtaken(turn, view)\n",
+            "            _check_overtaken(turn, view)\n",
             "",
             "words that pass by what a person has just said are not posted",
             STOPPING,
@@ -285,10 +285,10 @@ IN_AGENTS = (
             "a person's question cannot be skipped",
         ),
         ("ends=not self._forced", "ends=self._forced", "a reaction is no answer to a person"),
-        (" if not decision.is_empty else Decision(skip=True)", "", "an empty completion is a skip"),
+        (" if not decision.is_empty or decision.leave else Decision(skip=True)", "", "an empty completion is a skip"),
         (
-            '{"prompt": "image_prompt", "emoji": "react_emoji"}',
-            '{"prompt": "image_prompt", "emoji": "text"}',
+            '"emoji": "react_emoji", ',
+            '"emoji": "text", ',
             "an emoji is a reaction",
         ),
     ),
@@ -297,7 +297,11 @@ IN_AGENTS = (
         DECISION,
         ("0 < value <= MAX_ID", "0 <= value <= MAX_ID", "no message has the id 0"),
         ("if ends and ends[-1] * 2 >= len(text)", "if ends", "most of a text that was cut stays"),
-        ("if decision.skip and not forced", "if decision.skip", "silence is no answer to a person"),
+        (
+            "if decision.skip and not (forced or decision.leave)",
+            "if decision.skip and not decision.leave",
+            "silence is no answer to a person",
+        ),
         (
             "react_emoji=None, react_to_message_id=None, end_conversation=False)",
             "end_conversation=False)",

@@ -46,7 +46,7 @@ IN_DISCORD = (
         "agent_discord/rest/gate.py",
         GATE,
         ("username=self.clean(name)", "username=name", "no secret leaves in a webhook's name", GATE),
-        ("self.clean(text), username", "text, username", "no secret leaves in a webhook's post", GATE),
+        ("said = self.clean(text) if text", "said = text if text", "no secret leaves in a webhook's post", GATE),
         (
             "        self._check_open(answers=answers)  # it may",
             "        pass  # it may",
@@ -67,8 +67,8 @@ IN_DISCORD = (
             "agent_chat/test_pins.py agent_discord/rest/test_gate.py agent_discord/test_outlet.py",
         ),
         (
-            "hidden = not public",
-            "hidden = public",
+            "ephemeral=not public",
+            "ephemeral=public",
             "an answer to a command is its user's alone",
             "flows/test_commands_flow.py agent_discord",
         ),
@@ -76,11 +76,11 @@ IN_DISCORD = (
     *of(
         "agent_discord/posting/webhooks.py",
         WEBHOOKS,
-        ("if webhook.token and webhook.user", "if webhook.user", "a webhook without a token is not used"),
+        ("(place)) if webhook.token)", "(place)))", "a webhook without a token is not used"),
         ("min(ours, key", "max(ours, key", "the oldest webhook of ours is used"),
         (
-            "            self._known.pop(place.id, None)\n            webhook = await",
-            "            webhook = await",
+            "if _is_gone(error) and self._known.get(place.id) is webhook:",
+            "if False:",
             "a deleted webhook is made once more",
         ),
         (
@@ -88,7 +88,7 @@ IN_DISCORD = (
             "if False",
             "without the right no webhook is asked for",
         ),
-        ("await self._posts.add(channel.id, message_id, face.agent)", "pass", "what our webhooks posted is known"),
+        ("await self._posts.add(channel_id, message_id, agent)", "pass", "what our webhooks posted is known"),
         ("length(cut) > room", "length(cut) > LIMIT", "a webhook's post fits with the note of its cut"),
         (
             "channel.parent if isinstance(channel, discord.Thread) else channel",
@@ -126,8 +126,8 @@ IN_DISCORD = (
             "only own posts are taken for a post made earlier",
         ),
         (
-            "embed=_cost_embed(post.cost) if post.cost and permissions_in(self._channel).embed_links else None",
-            "embed=_cost_embed(post.cost) if post.cost else None",
+            "embeds=permissions_in(self._channel).embed_links",
+            "embeds=True",
             "without the right no embed is sent",
         ),
         (
