@@ -23,11 +23,17 @@ SPLIT_AT = 1800  # UTF-16 units; a longer text becomes several messages
 
 
 class CannotPost(Exception):
-    """Nothing was posted. `reason` is for the result: not_permitted, unknown_channel, discord_failed or not_ours."""
+    """Nothing was posted. `reason` is for the result: not_permitted, gone, unknown_channel, discord_failed or
+    not_ours."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+    @property
+    def is_final(self) -> bool:
+        """Whether another try would fail too."""
+        return self.reason in ("not_permitted", "gone")
 
 
 @dataclass(frozen=True, slots=True)

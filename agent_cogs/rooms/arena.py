@@ -25,7 +25,6 @@ from agent_protocol.record.writer import Notes
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 15.0
-FINAL = frozenset({"not_permitted", "gone"})  # reasons of CannotPost that do not pass
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +126,7 @@ class ArenaKeeper:
             else:
                 await self._begin(arena)
         except CannotPost as error:
-            if error.reason not in FINAL:
+            if not error.is_final:
                 raise
             log.warning("arena %d in channel %d ends: %s", arena.id, arena.channel_id, error.reason)
             await self._arenas.drop(arena.channel_id)

@@ -27,7 +27,6 @@ GIVE_UP_SECONDS = 15 * 60
 RETRY_SECONDS = 15.0
 OPENED = "opened"
 AWAY = "away"  # an outcome: Redis is away, so nobody could be asked
-FINAL = frozenset({"not_permitted", "gone"})  # reasons of CannotPost that do not pass
 NOT_OPENED = "(This room was not opened.)"
 
 log = logging.getLogger(__name__)
@@ -120,9 +119,9 @@ class RoomOpener:
             await self._threads.start(room.channel_id, room.thread_id, opening.name, room.archive_minutes)
         except CannotPost as error:
             log.warning("%s: no thread in channel %d: %s", self._agent, opening.room.channel_id, error.reason)
-            if error.reason in FINAL:
+            if error.is_final:
                 await self._give_up(opening)
-            return Opening(error.reason, continues=error.reason not in FINAL)
+            return Opening(error.reason, continues=not error.is_final)
         thread_id, outcome = room.thread_id, await self._order(room)
         if outcome == OPENED:
             await self._forget(opening)

@@ -10,8 +10,6 @@ from agent_chat.outlet import CannotPost
 from agent_discord.room_upkeep import RoomPost
 from agent_protocol.coordination.rooms import Room
 
-FINAL = frozenset({"not_permitted", "gone"})  # reasons of CannotPost that do not pass
-
 log = logging.getLogger(__name__)
 
 
@@ -90,7 +88,7 @@ class ThreadBots:
             try:
                 await request(bot)
             except CannotPost as error:
-                if error.reason not in FINAL:
+                if not error.is_final:
                     raise
             else:
                 return True

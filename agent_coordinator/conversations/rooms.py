@@ -22,7 +22,6 @@ from agent_protocol.wire.messages import MAX_TOPIC, Result, RoomBrief
 log = logging.getLogger(__name__)
 
 ROOM_TURN_SECONDS = 60.0
-END_REQUESTS_NEEDED = 2  # in a row, not counting skips
 RETRY_SECONDS = 5.0
 IDLE_ROUNDS = 2  # so many turns a member with nothing to say, and the room closes
 
@@ -135,7 +134,7 @@ def ending(state: ConversationState, room: Room) -> EndReason | None:
         return "too_few_left"
     if room.turn_number >= room.turns:
         return "turn_limit"
-    if state.end_streak >= END_REQUESTS_NEEDED:
+    if state.agreed_to_end:
         return "agreed"
     return "most_skipped" if state.idle_turns >= IDLE_ROUNDS * len(room.members) else None
 

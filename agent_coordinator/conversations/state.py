@@ -28,6 +28,7 @@ from agent_protocol.wire.messages import HistoryEntry, Result
 
 Missed = Literal["absent", "timed_out"]
 OVERTAKEN = "overtaken"  # the reason of a turn that was dropped for a person's newer message
+END_REQUESTS_NEEDED = 2  # in a row, not counting skips
 ON_REQUEST = "a person asked for it"
 MOST_HEARD = 5
 MAX_TOPIC_CHARACTERS = 200
@@ -103,6 +104,10 @@ class ConversationState:
     def messages(self) -> int:
         """All of the conversation; `history` has the last ones."""
         return sum(tally.messages for tally in self.tallies.values())
+
+    @property
+    def agreed_to_end(self) -> bool:
+        return self.end_streak >= END_REQUESTS_NEEDED
 
     @property
     def take_up(self) -> int | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import Choice, Wait
-from agent_coordinator.policies.round_rules import END_REQUESTS_NEEDED, RoundRules
+from agent_coordinator.policies.round_rules import RoundRules
 from agent_protocol.coordination.endings import EndReason
 
 MODERATOR_WAIT_SECONDS = 1800.0  # for a person to name somebody
@@ -42,7 +42,7 @@ class Moderated(RoundRules):
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """No chance ends what somebody moderates."""
-        if state.end_streak >= END_REQUESTS_NEEDED:
+        if state.agreed_to_end:
             return "agreed"
         if state.pending or state.take_up is not None:
             return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import Choice
 from agent_coordinator.policies.pulls import is_called, pulls_of, reason_for
-from agent_coordinator.policies.round_rules import END_REQUESTS_NEEDED, SPEAKERS_NEEDED, RoundRules
+from agent_coordinator.policies.round_rules import SPEAKERS_NEEDED, RoundRules
 from agent_coordinator.policies.scene import scene_of
 from agent_coordinator.policies.speakers import Speaker
 from agent_protocol.coordination.endings import EndReason
@@ -50,7 +50,7 @@ class PullPolicy(RoundRules):
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """Only at the end of a round, and not while a person waits: one without a message, or one of a single agent
         that nobody has answered, ends it; else the rules of rounds do."""
-        if state.end_streak >= END_REQUESTS_NEEDED:
+        if state.agreed_to_end:
             return "agreed"
         if state.pending or not self._round_is_over(state):
             return None

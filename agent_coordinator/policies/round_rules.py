@@ -9,7 +9,6 @@ from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION
 from agent_coordinator.conversations.state import ConversationState
 from agent_protocol.coordination.endings import EndReason
 
-END_REQUESTS_NEEDED = 2  # consecutive turns that were not skips
 SPEAKERS_NEEDED = 2  # a single agent would only talk to itself
 
 
@@ -36,7 +35,7 @@ class RoundRules:
         return delay if state.last_turn_showed and state.take_up is None else 0.0
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
-        if state.end_streak >= END_REQUESTS_NEEDED:
+        if state.agreed_to_end:
             return "agreed"
         if state.pending:
             return None

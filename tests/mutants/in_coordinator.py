@@ -157,7 +157,7 @@ IN_COORDINATOR = (
             "rng.random() < continuation_probability",
             "a likely round follows",
         ),
-        ("end_streak >= END_REQUESTS_NEEDED", "end_streak > END_REQUESTS_NEEDED", "two end requests in a row end it"),
+        ("if state.agreed_to_end:", "if not state.agreed_to_end:", "two end requests in a row end it"),
         ("        if state.pending:\n            return None\n", "", "a round is not judged before its last turn"),
         ("if not state.opened:", "if state.opened:", "a conversation that nobody opens ends"),
         (
