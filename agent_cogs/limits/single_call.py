@@ -4,11 +4,11 @@ record as a turn of its own."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_cogs.limits.cost_estimate import AFTER_DEADLINE, under_way
 from agent_cogs.limits.limits import AgentLimits
-from agent_cogs.limits.usage import cost_fields
+from agent_cogs.limits.usage import cost_fields, on_the_wire
 from agent_llm.errors import ModelError
 from agent_llm.types import Reply, Usage
 from agent_protocol.ledger import Ledger
@@ -113,7 +113,7 @@ async def _settle(call: SingleCall, agent: str, ledger: Ledger, outcome: _Outcom
         agent_name=agent,
         skipped=outcome.reason is not None,
         reason=outcome.reason,
-        usage=_on_the_wire(call, outcome.usage),
+        usage=on_the_wire(replace(outcome.usage, model=outcome.usage.model or call.model)),
     )
     await ledger.settle(
         agent,
@@ -127,36 +127,10 @@ async def _settle(call: SingleCall, agent: str, ledger: Ledger, outcome: _Outcom
     )
 
 
-def _on_the_wire(call: SingleCall, usage: Usage) -> TurnUsage:
-    return TurnUsage(
-        model=usage.model or call.model,
-        calls=usage.calls,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        searches=usage.searches,
-        cost_usd=usage.cost_usd,
-    )
-
-
 def _record(call: SingleCall, agent: str, result: Result, error: str | None, began: float, ended: float) -> TurnRecord:
-    usage = result.usage or TurnUsage()
-    seconds = round(ended - began, 3)
-    made = CallRecord(
-        n=0,
-        kind=call.call_kind,
-        model=usage.model,
-        at=began,
-        seconds=seconds,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        searches=usage.searches,
-        cost_usd=usage.cost_usd,
-        error=error,
-    )
+    usage, seconds = result.usage or TurnUsage(), round(ended - began, 3)
+    counts = usage.model_dump(exclude={"calls", "pictures", "picture_cost_usd"})
+    of_call = CallRecord(n=0, kind=call.call_kind, at=began, seconds=seconds, error=error, **counts)
     return TurnRecord(
         id=call.turn_id,
         agent=agent,
@@ -165,14 +139,10 @@ def _record(call: SingleCall, agent: str, result: Result, error: str | None, beg
         channel_id=call.channel_id,
         guild_id=call.guild_id,
         asked_by=call.person_id,
-        model=usage.model,
         seconds=seconds,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        cost_usd=usage.cost_usd,
         reason=result.reason,
         outcome="posted" if result.reason is None else "",
         phases=Phases(model=seconds),
-        calls=(made,) if usage.calls else (),
+        calls=(of_call,) if usage.calls else (),
+        **usage.model_dump(include={"model", "input_tokens", "cached_tokens", "output_tokens", "cost_usd"}),
     )

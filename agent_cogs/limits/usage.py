@@ -40,6 +40,21 @@ async def day_total(costs: Costs, agent: str, date: str, usage: Usage) -> float:
     return booked.get("total_cost", 0.0) + usage.cost_usd
 
 
+def on_the_wire(usage: Usage) -> TurnUsage:
+    return TurnUsage(
+        model=usage.model,
+        calls=usage.calls,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        searches=usage.searches,
+        pictures=usage.pictures,
+        cost_usd=round(usage.cost_usd, 8),
+        picture_cost_usd=round(usage.picture_cost_usd, 8),
+    )
+
+
 def cost_fields(result: Result) -> dict[str, float | int]:
     """The turn's share of its agent's costs of the day, under the names of agent_protocol.turns.costs."""
     usage = result.usage or TurnUsage()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from agent_cogs.agent import Agent
 from agent_cogs.events import AutomationEvent, InstructionEvent, MentionEvent, TurnEvent, asked_id, trigger_of
-from agent_cogs.limits.usage import cost_fields
+from agent_cogs.limits.usage import cost_fields, on_the_wire
 from agent_cogs.trace.trace import TurnTrace
 from agent_cogs.turn.progress import Done, Facts, Progress
 from agent_cogs.turn.room_turns import number_in_room
@@ -54,22 +54,7 @@ def result_of(agent: str, turn_id: str, done: Done, usage: Usage = NO_USAGE) -> 
         answers_message_id=done.answers if done.message_id is not None else None,
         leaves=done.leaves and done.message_id is not None,
         next_agent=done.next_agent if done.message_id is not None else None,
-        usage=_on_the_wire(usage) if usage.calls else None,
-    )
-
-
-def _on_the_wire(usage: Usage) -> TurnUsage:
-    return TurnUsage(
-        model=usage.model,
-        calls=usage.calls,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        searches=usage.searches,
-        pictures=usage.pictures,
-        cost_usd=round(usage.cost_usd, 8),
-        picture_cost_usd=round(usage.picture_cost_usd, 8),
+        usage=on_the_wire(usage) if usage.calls else None,
     )
 
 
