@@ -18,6 +18,8 @@ ROOM = insert(
     " status = excluded.status, why = excluded.why, turns = excluded.turns, turn_number = excluded.turn_number,"
     " opened_by = excluded.opened_by, changed_at = excluded.changed_at WHERE excluded.changed_at >= rooms.changed_at",
 )
+# A room's conversation goes on with the room. An end that is newer than the note stays: notes may come late.
+GOES_ON = "UPDATE conversations SET ended_at = NULL, ended_because = NULL WHERE id = ? AND ended_at < ?"
 # Agents read the same messages, and their streams have no order among them.
 ROOM_MESSAGE = insert(
     "room_messages",
@@ -46,7 +48,9 @@ def room_statements(note: RoomNote) -> list[Statement]:
     members, left = json.dumps(note.members), json.dumps(note.left)
     place = (note.thread_id, note.channel_id, note.guild_id, note.conversation_id, note.topic, note.policy)
     standing = (note.status, note.why, note.turns, note.turn_number)
-    return [(ROOM, [(*place, members, left, *standing, note.opened_by, note.opened_at, note.changed_at)])]
+    room = (*place, members, left, *standing, note.opened_by, note.opened_at, note.changed_at)
+    goes_on = [(note.conversation_id, note.changed_at)] if note.status == "active" else []
+    return [(ROOM, [room]), (GOES_ON, goes_on)]
 
 
 def room_words_statements(words: RoomWords) -> list[Statement]:

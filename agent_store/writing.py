@@ -32,8 +32,9 @@ from agent_protocol.record.reader import Position, Received
 from agent_protocol.turns.records import TurnRecord
 from agent_store.forgetting import Barred, Worded, barred, delete_messages
 from agent_store.packing import pack
-from agent_store.room_rows import contest_statements, room_statements, room_words_statements
+from agent_store.room_rows import GOES_ON, contest_statements, room_statements, room_words_statements
 from agent_store.rows import (
+    CONVERSATION,
     NO_REACTION,
     REACTION,
     DayOf,
@@ -53,6 +54,7 @@ POSITION = """
 INSERT INTO positions (stream, last_id, last_n, dropped) VALUES (?, ?, ?, ?) ON CONFLICT (stream)
 DO UPDATE SET last_id = excluded.last_id, last_n = excluded.last_n, dropped = excluded.dropped
 """
+UNDONE_BY = {REACTION: NO_REACTION, NO_REACTION: REACTION, CONVERSATION: GOES_ON}
 
 log = logging.getLogger(__name__)
 
@@ -145,12 +147,11 @@ async def _write_entries(db: aiosqlite.Connection, entries: Sequence[Entry | Tur
 
 
 def joined(statements: Iterable[Statement]) -> list[Statement]:
-    """The rows of each statement together, in order; but a reaction that is taken back stays behind its giving."""
+    """The rows of each statement together, in order; but what undoes another statement's rows stays behind them."""
     whole: list[Statement] = []
     places: dict[str, list[Values]] = {}
     for sql, rows in statements:
-        if sql in (REACTION, NO_REACTION):
-            places.pop(NO_REACTION if sql == REACTION else REACTION, None)
+        places.pop(UNDONE_BY.get(sql, ""), None)
         if sql not in places:
             places[sql] = []
             whole.append((sql, places[sql]))

@@ -7,6 +7,7 @@ import pytest
 from agent_protocol.record.entries import (
     Contender,
     ContestNote,
+    ConversationNote,
     DeletionNote,
     PostWords,
     RoomMessage,
@@ -68,6 +69,27 @@ async def test_a_room_has_its_newest_state_also_where_an_older_one_comes_later(s
     assert scene.rows("SELECT status, why, turn_number, members, left_members FROM rooms") == [
         ("paused", "stopped", 4, '["claude", "grok"]', '["grok"]')
     ]
+
+
+def conversation(**more: Any) -> ConversationNote:
+    return ConversationNote(id="c1", channel_id=THREAD, theme="debate", started_at=AT, **more)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_room_that_is_resumed_has_a_conversation_that_runs(scene, at_once):
+    resumed, ended = room(changed_at=AT + 9), conversation(ended_at=AT + 5, ended_because="paused", messages=4)
+    for notes in [(conversation(), room(), ended, resumed)] if at_once else [(conversation(),), (ended,), (resumed,)]:
+        await scene.put(*notes)
+        await scene.record()
+    assert scene.rows("SELECT ended_at, ended_because, messages FROM conversations") == [(None, None, 4)]
+
+
+async def test_a_room_s_note_that_comes_late_does_not_undo_its_conversation_s_end(scene):
+    await scene.put(conversation(), conversation(ended_at=AT + 5, ended_because="paused"))
+    await scene.record()
+    await scene.put(room(turn_number=3, changed_at=AT + 4), room(status="paused", changed_at=AT + 6))
+    await scene.record()
+    assert scene.rows("SELECT ended_at, ended_because FROM conversations") == [(AT + 5, "paused")]
 
 
 async def test_a_message_that_was_edited_has_the_text_of_its_newest_reading(scene):

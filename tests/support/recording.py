@@ -71,7 +71,9 @@ class Scene:
                     {"calls": [entry], "posts": []} if isinstance(entry, CallWords) else {"calls": [], "posts": [entry]}
                 )
                 made = {name: lambda found=found: found for name, found in made.items()}
-                self.writer.ended(turn(entry.turn_id, agent=entry.agent), SimpleNamespace(size=1, **made))
+                self.writer.ended(
+                    turn(entry.turn_id, agent=entry.agent), SimpleNamespace(size=1, rooms=lambda: (), **made)
+                )
                 await self.writer.aclose()
             else:
                 self.writer.note(entry)
