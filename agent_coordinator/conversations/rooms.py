@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 ROOM_TURN_SECONDS = 60.0
 RETRY_SECONDS = 5.0
+MOST_UNSEEN = 2  # turns in a row whose agents did not see the thread, and the room pauses
 IDLE_ROUNDS = 2  # so many turns a member with nothing to say, and the room closes
 
 FAILURES = frozenset(
@@ -39,15 +40,18 @@ FAILURES = frozenset(
         "refused",
         "session_lost",
         "unknown_action",
+        "unknown_channel",
         "unreadable",
     }
 )
 """Reasons of results for which a member leaves after some in a row; the others are skips."""
+UNSEEN = "unknown_channel"
+"""The agent does not see the thread: no reason to end at the first time, since after a restart its server may still be
+on its way, as a thread may that is just brought back from the archive."""
 ENDS: Mapping[str, EndReason] = {
     "budget": "budget",
     "person_budget": "budget",  # of the person who opened it
     "stopped": "stopped",
-    "unknown_channel": "no_access",
     "not_permitted": "no_access",
 }
 """Reasons of results that end the room for all."""
@@ -105,9 +109,10 @@ def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result
         room = _updated(room, turn_number=room.turn_number + 1, last_speaker=agent, starter=room.starter or agent)
     failed = outcome.skipped and outcome.reason in FAILURES
     state = _after(state, room, agent, posted=is_post(outcome), failed=failed)
+    state = replace(state, unseen=state.unseen + 1 if outcome.reason == UNSEEN else 0)
     if outcome.leaves:
         state = without_member(state, agent)
-    reason = _end_by(outcome, room)
+    reason = "no_access" if state.unseen >= MOST_UNSEEN else _end_by(outcome, room)
     return state if reason is None or room.status != "active" else state.ended(reason)
 
 
@@ -155,7 +160,7 @@ def resumed(state: ConversationState, turns: int) -> ConversationState:
         return state
     members = tuple(member.model_copy(update={"failures": 0}) for member in state.room.members)
     room = _updated(after_slot(state.room), status="active", why=None, turns=turns, members=members)
-    return replace(state, room=room, idle_turns=0, end_streak=0)
+    return replace(state, room=room, idle_turns=0, end_streak=0, unseen=0)
 
 
 def is_goodbye(text: str) -> bool:

@@ -12,12 +12,15 @@ import pytest
 from agent_coordinator.conversations.asking import instruction_for
 from agent_coordinator.conversations.rooms import (
     FAILURES,
+    RETRY_SECONDS,
     after_slot,
     after_turn,
     brief_for,
     conversation_of,
     ending,
     is_goodbye,
+    resumed,
+    retry_pause,
     slot_is_due,
     speaking_next,
     with_member,
@@ -145,7 +148,6 @@ def test_a_member_leaves_with_its_last_word() -> None:
         ("budget", "closed", "budget"),
         ("person_budget", "closed", "budget"),
         ("stopped", "paused", "stopped"),
-        ("unknown_channel", "paused", "no_access"),
         ("not_permitted", "paused", "no_access"),
     ],
 )
@@ -154,6 +156,30 @@ def test_what_concerns_all_members_ends_the_room_and_is_no_failure(reason: str, 
     room = room_of(state)
     assert (state.ended_because, room.status, room.why) == (why, status, why)
     assert room.member("grok") == MEMBERS[1]
+
+
+UNSEEN = {"skipped": True, "reason": "unknown_channel"}
+
+
+def test_a_room_pauses_when_two_agents_in_a_row_do_not_see_its_thread() -> None:
+    state = turn(begun(), "claude", **UNSEEN)
+    assert (room_of(state).status, retry_pause(state)) == ("active", RETRY_SECONDS)
+    state = turn(state, "grok", **UNSEEN)
+    assert (state.ended_because, room_of(state).status, room_of(state).why) == ("no_access", "paused", "no_access")
+
+
+@pytest.mark.parametrize("between", [{"text": "I see it."}, {"skipped": True, "reason": "skipped"}])
+def test_a_thread_that_another_agent_sees_is_left_by_the_one_that_does_not(between: dict[str, Any]) -> None:
+    state = begun()
+    for _ in range(MOST_FAILURES):
+        state = turn(turn(state, "claude", **UNSEEN), "grok", **between)
+    assert (room_of(state).status, room_of(state).names) == ("active", ("grok", "historian"))
+
+
+def test_a_room_that_is_resumed_may_miss_its_thread_once_again() -> None:
+    state = turn(turn(begun(), "claude", **UNSEEN), "grok", **UNSEEN)
+    state = turn(replace(resumed(state, 9), ended_because=None), "claude", **UNSEEN)
+    assert room_of(state).status == "active"
 
 
 def test_the_last_turn_that_can_be_paid_counts_and_closes_the_room() -> None:
