@@ -41,6 +41,7 @@ from agent_protocol.wire.reading import read
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 15.0  # after a step that failed
+MOST_RETRY_SECONDS = 600.0  # after one that failed again and again, as where no bot is left that sees the channel
 SKEW_SECONDS = 60.0  # between the coordinator's clock and Discord's
 AT_ONCE = 8  # rooms
 
@@ -90,6 +91,7 @@ class Steward:
         self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
         self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
         self._busy: set[int] = set()
+        self._pauses: dict[int, float] = {}  # thread → seconds until the next try
         self._swept = False
         self._wake = asyncio.Event()
 
@@ -155,10 +157,13 @@ class Steward:
         try:
             async with limit:
                 await self.attend(thread_id)
-        except (CannotPost, RedisAway) as error:
-            log.info("room %d is looked at again in %.0f s: %s", thread_id, RETRY_SECONDS, error)
-            self._unsure.add(thread_id)
-            self._look_at(thread_id, self._clock() + RETRY_SECONDS)
+            self._pauses.pop(thread_id, None)
+        except CannotPost as error:
+            pause = self._pauses.get(thread_id, RETRY_SECONDS)
+            self._pauses[thread_id] = min(2 * pause, MOST_RETRY_SECONDS)
+            self._try_again(thread_id, pause, error)
+        except RedisAway as away:
+            self._try_again(thread_id, RETRY_SECONDS, away)
         except Exception:  # the edge of the task: the other rooms must not suffer
             log.exception("room %d is left alone until it changes again", thread_id)
             self._unsure.add(thread_id)
@@ -166,13 +171,19 @@ class Steward:
             self._busy.discard(thread_id)
             self._wake.set()
 
+    def _try_again(self, thread_id: int, seconds: float, error: Exception) -> None:
+        log.info("room %d is looked at again in %.0f s: %s", thread_id, seconds, error)
+        self._unsure.add(thread_id)
+        self._look_at(thread_id, self._clock() + seconds)
+
     # -- one room -----------------------------------------------------------------------------------------------------
 
     async def attend(self, thread_id: int) -> None:
         """Do all that the thread needs now. Raises CannotPost and RedisAway where it has to be tried again."""
         while self._may_act() and (room := await self._rooms.read(thread_id)) is not None:
             marks, now = await self._marks.read(thread_id), self._clock()
-            step = next_step(room, marks, now, may_lock=self._bots.may_lock(room))
+            may_lock = room.status == "active" and self._bots.may_lock(room)
+            step = next_step(room, marks, now, may_lock=may_lock)
             if step is None:
                 self._unsure.discard(thread_id)
                 if (slot := slot_of(room, now)) is not None:

@@ -89,23 +89,20 @@ class ThreadWatch:
     @unless_away
     async def channel_deleted(self, channel_id: int) -> None:
         """A channel is gone, and its threads with it, which Discord does not name."""
-        for room in await self._all_active():
-            if room.channel_id == channel_id:
+        for room in await self._rooms.list(limit=None) if self._may_act() else ():
+            if room.channel_id == channel_id and room.why != "deleted":
                 await self._pause(room, "deleted")
 
     @unless_away
     async def permissions_changed(self, guild_id: int) -> None:
         """Other rights of a channel, a role or the bot: only the rooms count in which the bot takes part."""
-        for room in await self._all_active():
+        for room in await self._rooms.list("active", limit=None) if self._may_act() else ():
             if room.guild_id == guild_id and self._agent in room.names and self._may_write(room) is False:
                 await self._pause(room, "no_access")
 
     async def _active(self, thread_id: int) -> Room | None:
         room = await self._rooms.read(thread_id) if self._may_act() else None
         return room if room is not None and room.status == "active" else None
-
-    async def _all_active(self) -> list[Room]:
-        return await self._rooms.list("active", limit=None) if self._may_act() else []
 
     async def _pause(self, room: Room, reason: str) -> None:
         order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=reason))

@@ -12,7 +12,7 @@ from fakeredis import FakeServer
 from agent_chat.outlet import CannotPost
 from agent_cogs.rooms.closing import RoomCloser
 from agent_cogs.rooms.steps import NOT_LOCKED
-from agent_cogs.rooms.steward import Steward
+from agent_cogs.rooms.steward import MOST_RETRY_SECONDS, RETRY_SECONDS, Steward
 from agent_cogs.rooms.thread_bots import ThreadBots
 from agent_discord.room_upkeep import RoomPost
 from agent_protocol.connection.link import RedisLink
@@ -51,6 +51,7 @@ class World:
         self.said_at: dict[str, float] = {}  # the newest of each first line
         self.nonces: set[str] = set()
         self.locked = self.archived = self.gone = False
+        self.sees, self.looks = {LOUNGE}, 0
         self.managers = {"ada", "grok"}
         self.posts_there: list[RoomPost] = []
         self.kill_at, self.steps = "", list[str]()
@@ -67,6 +68,7 @@ class World:
         self.room = self.room.model_copy(update=changes)
 
     async def read(self, thread_id: int) -> Room | None:
+        self.looks += 1
         return self.room if thread_id == THREAD else None
 
     async def list(self, status: str | None = None, limit: int | None = None) -> Sequence[Room]:
@@ -84,7 +86,7 @@ class Bot:
             raise CannotPost(self.world.fails[step])
 
     def sees(self, channel_id: int) -> bool:
-        return channel_id == LOUNGE
+        return channel_id in self.world.sees
 
     def may_lock(self, channel_id: int) -> bool:
         return self.agent in self.world.managers
@@ -312,6 +314,12 @@ async def test_what_fails_for_now_is_tried_again_and_not_marked():
     assert len(world.thread) == 1
 
 
+async def test_a_room_in_which_all_is_done_needs_no_bot_that_sees_its_channel():
+    world = await lived("closed")
+    world.sees.clear()
+    await attended(world)
+
+
 @asynccontextmanager
 async def at_work(one: Steward) -> AsyncIterator[None]:
     task = asyncio.create_task(one.run())
@@ -334,6 +342,22 @@ async def test_it_looks_at_all_rooms_at_its_start_follows_notices_and_ends_slots
         one._on_notice(RoomNotice(thread_id=THREAD).to_wire())
         await until(lambda: any("a person paused it" in text for text in world.thread))
         assert not world.locked
+
+
+async def test_a_room_whose_channel_no_bot_sees_is_looked_at_ever_less_until_one_does():
+    world, waits = World(), list[float]()
+    world.sees.clear()
+    world.becomes(status="paused", why="deleted")
+    async with steward(world) as one, at_work(one):
+        for looks in range(1, 9):
+            await until(lambda looks=looks: world.looks == looks and THREAD in one._due)
+            waits.append(one._due[THREAD] - world.now)
+            world.now = one._due[THREAD]
+        assert waits[:3] == [RETRY_SECONDS, 2 * RETRY_SECONDS, 4 * RETRY_SECONDS]
+        assert waits[-1] == MOST_RETRY_SECONDS
+        world.sees.add(LOUNGE)
+        world.now += MOST_RETRY_SECONDS
+        await until(lambda: world.channel)
 
 
 async def test_a_process_that_does_not_act_for_the_personas_does_nothing():

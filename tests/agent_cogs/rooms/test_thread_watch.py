@@ -79,10 +79,11 @@ async def test_a_deleted_thread_ends_its_room_whatever_its_standing():
         assert scene.paused == [(THREAD, "deleted")]
 
 
-async def test_a_deleted_channel_ends_the_rooms_below_it():
-    async with a_watch(a_room(), a_room(OTHER, channel_id=LOUNGE + 1)) as scene:
+async def test_a_deleted_channel_ends_the_rooms_below_it_whatever_their_standing():
+    elsewhere, gone = a_room(OTHER + 1, channel_id=LOUNGE + 1), a_room(OTHER + 2, status="paused", why="deleted")
+    async with a_watch(a_room(), a_room(OTHER, status="closed"), elsewhere, gone) as scene:
         await scene.watch.channel_deleted(LOUNGE)
-        assert scene.paused == [(THREAD, "deleted")]
+        assert sorted(scene.paused) == [(THREAD, "deleted"), (OTHER, "deleted")]
 
 
 async def test_lost_permissions_pause_the_rooms_in_which_the_bot_takes_part():
