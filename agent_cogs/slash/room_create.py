@@ -38,6 +38,7 @@ ROOM = "room"  # the form and the menu, as their ids begin
 MOST_RULES, MOST_QUESTION = 700, 200  # characters; both together are a room's rules
 EXPIRED = "This choice has expired, or was used already. Use /room create again."
 NOT_YOURS = "Only the person who asked for this room can choose who takes part."
+NOT_MODERATED = "Nobody moderates with this policy. Choose the policy moderated, or leave the moderator out."
 LATER = "It goes on by itself; after 15 minutes it is given up."
 OUTCOMES: Mapping[str, str] = {
     "opened": "The room is open: {thread}",
@@ -72,6 +73,8 @@ class RoomCreation:
         moderator = self._named(draft.moderator)
         if draft.moderator is not None and moderator is None:
             return f"There is no bot or persona “{draft.moderator}” to be the moderator."
+        if moderator is not None and draft.policy != "moderated":
+            return NOT_MODERATED
         draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None})
         if (refusal := self._refusal(draft, command)) is not None:
             return refusal

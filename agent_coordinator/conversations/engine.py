@@ -117,6 +117,10 @@ class Engine:
             if not await self._runner.stored(Running(state)):
                 raise ChannelBusy(state.channel_id)
 
+    def runs_room(self, thread_id: int) -> bool:
+        running = self._runner.running.get(thread_id)
+        return running is not None and running.state.room is not None
+
     async def change(self, channel_id: int, change: Change) -> bool:
         """Change the channel's conversation as a person wants it; False where none runs."""
         running = self._runner.running.get(channel_id)

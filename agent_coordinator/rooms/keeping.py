@@ -20,6 +20,7 @@ from agent_coordinator.schedule.holds import ChannelBusy
 from agent_protocol.coordination.rooms import Room
 
 STALLED_SECONDS = 60.0
+BUSY_THREAD_SECONDS = 5.0
 BUSY_TRIES = 20  # to change a room whose conversation is just beginning or ending
 BUSY_SECONDS = 0.1
 
@@ -71,9 +72,14 @@ class Rooms:
             raise
 
     async def _go_on_after_stall(self, thread_id: int) -> None:
-        """After a while, go on with the room if it is still active and nothing runs in it."""
+        """After a while, go on with the room if it is still active and does not run; where another conversation has its
+        thread, after that."""
         await self._sleep(STALLED_SECONDS)
-        room = None if thread_id in self._engine.holds.busy else await self.read(thread_id)
+        while thread_id in self._engine.holds.busy:
+            if self._engine.runs_room(thread_id):
+                return
+            await self._sleep(BUSY_THREAD_SECONDS)
+        room = await self.read(thread_id)
         if room is not None and room.status == "active":
             log.warning("the room in thread %d stalled for %.0f s and goes on", thread_id, STALLED_SECONDS)
             await self.go_on(await self._conversation_of(room))

@@ -10,7 +10,7 @@ from agent_chat.incoming import Person
 from agent_chat.outlet import CannotPost
 from agent_cogs.rooms.new_room import VOTES
 from agent_cogs.slash.conversations import PAUSED
-from agent_cogs.slash.room_create import EXPIRED, NOT_YOURS
+from agent_cogs.slash.room_create import EXPIRED, NOT_MODERATED, NOT_YOURS
 from agent_discord.slash.definitions import ARCHIVES, LONGEST_TOPIC, MOST_TURNS, POLICIES
 from agent_discord.slash.responses import ID_CHARACTERS, CommandReply, Form, Menu
 from agent_protocol.coordination import rooms
@@ -145,8 +145,16 @@ async def test_a_moderator_who_does_not_take_part_is_refused(personas):
         await online(place)
         told = await place.use("room create", topic=TOPIC, personas="claude, grok", moderator="hal")
         assert "no bot or persona “hal”" in told
-        told = await place.use("room create", topic=TOPIC, personas="claude, grok", moderator="ada the sceptic")
+        told = await place.use("room create", topic=TOPIC, personas="claude, grok", policy="moderated", moderator="ada")
         assert "The moderator has to be one of those who take part." in told
+
+
+async def test_a_moderator_is_refused_with_a_policy_by_which_nobody_moderates():
+    async with a_place() as place:
+        await online(place)
+        told = await place.use("room create", topic=TOPIC, personas="claude, grok", moderator="claude")
+        assert told == NOT_MODERATED
+        assert await place.use("room create", moderator="claude", policy="pull") == told, "before a form is filled in"
 
 
 @pytest.mark.parametrize("topic", [TOPIC, None], ids=["options", "form"])

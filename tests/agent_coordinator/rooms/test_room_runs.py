@@ -11,7 +11,7 @@ from agent_coordinator.config import RESUME_SECONDS
 from agent_coordinator.conversations.rooms import RETRY_SECONDS
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.moderated import MODERATOR_WAIT_SECONDS
-from agent_coordinator.rooms.keeping import STALLED_SECONDS
+from agent_coordinator.rooms.keeping import BUSY_THREAD_SECONDS, STALLED_SECONDS
 from agent_protocol.wire.messages import Instruction, PersonNotice
 from tests.support.coordinator_doubles import Ids, Voice, skipper, talker, until
 from tests.support.room_scene import NAMES, THREAD, RoomScene, converser, wanted
@@ -218,6 +218,21 @@ async def test_a_room_whose_thread_was_taken_goes_on_after_a_minute(scene: RoomS
     assert (scene.room.why, scene.room.turn_number) == ("turn_limit", 4)
     assert len({asked.instruction_id for _, asked in scene.bus.asked}) == 4
     assert "stalled for 60 s and goes on" in caplog.text
+
+
+async def test_a_stalled_room_whose_thread_another_conversation_has_goes_on_after_that(scene: RoomScene) -> None:
+    scene.time.held = True
+    await scene.open()
+    await until(lambda: scene.bus.asked)
+    scene.ledger.schedule.holders[THREAD] = "another"
+    scene.let_one_speak()
+    await until(lambda: not scene.coordinator.engine.holds.busy)
+    del scene.ledger.schedule.holders[THREAD]
+    async with scene.coordinator.engine.holds.hold(THREAD, "another"):
+        scene.time.let_go()
+        await until(lambda: scene.time.slept.count(BUSY_THREAD_SECONDS) > 1)
+    await scene.talk()
+    assert (scene.room.why, scene.room.turn_number) == ("turn_limit", 4)
 
 
 async def test_a_leader_goes_on_with_every_active_room_however_old(scene: RoomScene) -> None:
