@@ -19,10 +19,11 @@ from agent_coordinator.conversation_notes import ConversationNotes
 from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.entries import Heard
 from agent_coordinator.conversations.state import ConversationState
-from agent_coordinator.events import ConversationReport, Event, SpeakerChosen
+from agent_coordinator.events import ConversationReport
 from agent_coordinator.leadership import Leadership
 from agent_coordinator.policies.choosing import Policies
 from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
+from agent_coordinator.pull_notes import PullNotes
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.rooms.keeping import Rooms
 from agent_coordinator.schedule.days import plan_date
@@ -30,9 +31,7 @@ from agent_coordinator.schedule.holds import ChannelBusy
 from agent_coordinator.schedule.rotation import pick_channel
 from agent_coordinator.schedule.scheduler import Scheduler
 from agent_process.tasks import BackgroundTasks
-from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS
-from agent_protocol.coordination.pulls import Pulls
 from agent_protocol.record.writer import Notes
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, MentionNotice, PersonNotice
@@ -64,12 +63,13 @@ class Coordinator:
         record: Notes | None = None,
     ) -> None:
         rng = rng or random.Random()
+        self._tasks = BackgroundTasks()
         self._leadership = Leadership(lease, sleep)
         policies, leadership = Policies(config), self._leadership
         self.engine = Engine(
             config, policies, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, leadership=leadership
         )
-        self.engine.observers.append(self._on_chosen)
+        self.engine.observers.append(PullNotes(ledger.pulls, self._tasks.start))
         if record is not None:
             self.engine.observers.append(ConversationNotes(record))
         self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep, leadership=self._leadership)
@@ -82,7 +82,6 @@ class Coordinator:
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
-        self._tasks = BackgroundTasks()
         self.rooms = Rooms(config, self.engine, ledger.rooms, start=self._tasks.start, sleep=sleep)
         self._commands = Commands(
             config,
@@ -248,24 +247,6 @@ class Coordinator:
         if notice is not None and self.acting and not self._stopped(notice.channel_id):
             heard = Heard(notice.message_id, notice.text, notice.names, notice.replied_to, notice.calls)
             self._tasks.start(self.engine.heard(notice.channel_id, heard), "a person's message")
-
-    def _on_chosen(self, event: Event) -> None:
-        if isinstance(event, SpeakerChosen):
-            self._tasks.start(self._keep_pulls(event), "the pulls of a choice")
-
-    async def _keep_pulls(self, event: SpeakerChosen) -> None:
-        pulls = Pulls(
-            channel_id=event.channel_id,
-            conversation_id=event.conversation_id,
-            at=event.at,
-            chosen=event.agent,
-            because=event.because,
-            pulls=event.pulls,
-        )
-        try:
-            await self._ledger.pulls.keep(pulls)
-        except RedisAway:
-            log.debug("channel %d: the pulls of a choice were not kept, Redis is away", event.channel_id)
 
     def _on_notice(self, notice: MentionNotice) -> None:
         if self.acting and not self._stopped(notice.channel_id):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent_protocol.turns.budget_rules import BudgetRequest
-from agent_protocol.turns.limits import TurnRequest, Verdict
+from agent_protocol.turns.limits import UNLIMITED, TurnRequest, Verdict
 
 
 class LimitStore(Protocol):
@@ -35,6 +35,11 @@ class AgentLimits:
     cooldown: float
     daily_max: int
     unasked_max: int
+
+    @classmethod
+    def budgets_alone(cls, agent: str, store: LimitStore) -> AgentLimits:
+        """No cooldown and no daily maximum: only the budgets hold."""
+        return cls(agent, store, cooldown=0.0, daily_max=UNLIMITED, unasked_max=UNLIMITED)
 
     def ask(
         self, channel_id: int, date: str, *, cools_down: bool, for_people: bool, wish: BudgetRequest, free: bool

@@ -41,7 +41,7 @@ class Threads(Protocol):
 
 
 class Orders(Protocol):
-    """Implemented by agent_protocol.wire.coordinator_commands."""
+    """Implemented by agent_protocol.wire.coordinator_commands. Raises RedisAway."""
 
     async def give(self, command: Command) -> str: ...
 

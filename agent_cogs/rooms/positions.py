@@ -18,7 +18,6 @@ from agent_llm.types import Prompt
 from agent_llm.usage_estimate import expected
 from agent_protocol.coordination.rooms import Room
 from agent_protocol.ledger import Ledger
-from agent_protocol.turns.limits import UNLIMITED
 
 SECONDS = 30.0
 TOKENS = 600
@@ -45,7 +44,7 @@ class CheapPositions:
         prompt, agent = prompt_of(room, posts), members_of(room)[0].name
         if self._cheap.rests or not prompt.text:
             return {}
-        limits = AgentLimits(agent, self._ledger.limits, cooldown=0.0, daily_max=UNLIMITED, unasked_max=UNLIMITED)
+        limits = AgentLimits.budgets_alone(agent, self._ledger.limits)
         try:
             reply = await made(
                 self._call(room, prompt),

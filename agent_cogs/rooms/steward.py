@@ -31,10 +31,11 @@ from agent_cogs.rooms.steps import (
     why_line_outside,
 )
 from agent_cogs.rooms.thread_bots import ThreadBots
+from agent_cogs.rooms.thread_watch import Rooms
 from agent_discord.room_upkeep import RoomPost
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.room_marks import Marks
-from agent_protocol.coordination.rooms import Room, RoomStatus
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import RoomNotice
 from agent_protocol.wire.reading import read
@@ -46,13 +47,6 @@ SKEW_SECONDS = 60.0  # between the coordinator's clock and Discord's
 AT_ONCE = 8  # rooms
 
 log = logging.getLogger(__name__)
-
-
-class Rooms(Protocol):
-    """agent_protocol.coordination.room_store."""
-
-    async def read(self, thread_id: int) -> Room | None: ...
-    async def list(self, status: RoomStatus | None = None, limit: int | None = ...) -> Sequence[Room]: ...
 
 
 class MarkStore(Protocol):

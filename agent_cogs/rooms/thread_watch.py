@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
 from typing import Any, Protocol
 
+from agent_cogs.rooms.opening import Orders
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.room_marks import Marks
 from agent_protocol.coordination.rooms import Room, RoomStatus
@@ -31,12 +32,6 @@ class RoomMarks(Protocol):
     """Implemented by agent_protocol.coordination.room_marks. Raises RedisAway."""
 
     async def read(self, thread_id: int) -> Marks: ...
-
-
-class Orders(Protocol):
-    """Implemented by agent_protocol.wire.coordinator_commands. Raises RedisAway."""
-
-    async def give(self, command: Command) -> str: ...
 
 
 def unless_away(follow: Callable[..., Awaitable[None]]) -> Callable[..., Coroutine[Any, Any, None]]:

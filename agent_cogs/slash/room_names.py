@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from agent_cogs.persona.roster import Roster, RosterEntry
+from agent_cogs.rooms.thread_watch import Rooms
 from agent_discord.slash.cog import CommandInvocation, Completion
 from agent_discord.slash.responses import CHOICE_CHARACTERS, MOST_CHOICES, Choice
-from agent_protocol.coordination.rooms import Room, RoomStatus
+from agent_protocol.coordination.rooms import Room
 
 SEEN = 200  # rooms among which a topic is looked for
 
 _THREAD = re.compile(r"(?:<#|.*/)?(\d{15,20})>?/?", re.DOTALL)
-
-
-class Rooms(Protocol):
-    """Implemented by agent_protocol.coordination.room_store. Both raise RedisAway."""
-
-    async def read(self, thread_id: int) -> Room | None: ...
-    async def list(self, status: RoomStatus | None = None, limit: int | None = SEEN) -> list[Room]: ...
 
 
 def same_server(room: Room, command: CommandInvocation) -> bool:

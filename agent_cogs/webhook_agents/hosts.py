@@ -28,7 +28,6 @@ from agent_cogs.webhook_agents.channels import PersonaChannels
 from agent_config import AgentSettings
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 from agent_process.tasks import BackgroundTasks
-from agent_protocol.turns.limits import UNLIMITED
 from agent_tools.call_runner import ToolEvent
 
 LOOK_SECONDS = 1.0  # between two looks whether a bot is there, and whether every host is well
@@ -76,7 +75,8 @@ class PersonaHost:
         agent = replace(
             agent,
             identity=replace(agent.identity, others=()),  # a room says who takes part
-            limits=without_daily_limit(settings.name, services),
+            # It speaks in rooms alone, which people open and which have a limit of turns.
+            limits=AgentLimits.budgets_alone(settings.name, services.ledger.limits),
         )
         self.host = AgentHost(agent, services, channels, may_act=may_act)
 
@@ -113,12 +113,6 @@ class PersonaHost:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._model.aclose()
-
-
-def without_daily_limit(agent: str, services: AgentServices) -> AgentLimits:
-    """A persona speaks in rooms alone, which people open and which have a limit of turns: it has no cooldown, and none
-    of AGENT_MAX_DAILY. The budgets hold."""
-    return AgentLimits(agent, services.ledger.limits, cooldown=0.0, daily_max=UNLIMITED, unasked_max=UNLIMITED)
 
 
 async def unprepared(_: str) -> None:
