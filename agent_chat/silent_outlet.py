@@ -56,6 +56,7 @@ class SilentSink:
     """A sink that shows nothing."""
 
     may_attach = False
+    may_react = True
     command_replies = None
 
     def __init__(self, agent: str) -> None:

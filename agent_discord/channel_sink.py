@@ -39,6 +39,7 @@ class DiscordSink:
     process holds the agent's lease, and no person has stopped the channel. `may_remove` is asked before a deletion.
     """
 
+    may_react = True
     _background: ClassVar[BackgroundTasks] = BackgroundTasks()
 
     def __init__(

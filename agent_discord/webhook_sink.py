@@ -34,6 +34,7 @@ class WebhookSink:
     each request."""
 
     may_attach = True
+    may_react = False
     command_replies = None
 
     def __init__(

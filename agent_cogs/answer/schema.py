@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 CONTRACT = """
@@ -29,6 +29,13 @@ _NEXT = (
     "- next_speaker: the name of the member who speaks next.\n",
 )
 
+REACTION = frozenset({"react_emoji", "react_to_message_id"})
+# What the form loses where nobody reacts.
+_WITHOUT_REACTION = (
+    (',\n "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end', ',\n "end'),
+    ("- react_emoji, react_to_message_id: one emoji on a message above, seldom.\n", ""),
+    ("stay silent, with no reaction either.", "stay silent."),
+)
 
 REPAIR = (
     "Your last answer could not be read ({reason}). "
@@ -82,13 +89,18 @@ FORM = DecisionForm(CONTRACT, DECISION_SCHEMA)
 
 
 @cache
-def room_form(*, names_next: bool) -> DecisionForm:
-    """The form in a room, where an agent may leave, and name who speaks next where that is its part."""
+def room_form(*, names_next: bool, reacts: bool = True) -> DecisionForm:
+    """The form in a room, where an agent may leave, and name who speaks next where that is its part. Without `reacts`
+    it offers no reaction: a persona gives none."""
     more = {"leave": _flag("true to leave the room for good; text is then the last word")}
     added = [_LEAVE]
     if names_next:
         more["next_speaker"] = _nullable("string", "the name of the member who speaks next, null for none")
         added.append(_NEXT)
     fields, lines = ("".join(parts) for parts in zip(*added, strict=True))
-    contract = CONTRACT.replace('"topic or null"}', f'"topic or null"{fields}}}')
-    return DecisionForm(contract + lines, _schema({**_PROPERTIES, **more}))
+    contract, properties = CONTRACT, {**_PROPERTIES, **more}
+    if not reacts:
+        contract = reduce(lambda text, part: text.replace(*part), _WITHOUT_REACTION, contract)
+        properties = {name: each for name, each in properties.items() if name not in REACTION}
+    contract = contract.replace('"topic or null"}', f'"topic or null"{fields}}}')
+    return DecisionForm(contract + lines, _schema(properties))

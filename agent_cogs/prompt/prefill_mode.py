@@ -65,10 +65,9 @@ class Actions:
             tools.append(self._tool("picture", "Post a picture with the message.", shape, generate_image=True))
         if self._room is not None:
             tools += self._of_rooms(self._room)
-        shape = _text_field("emoji", "one emoji")
-        tools.append(
-            self._tool("reaction", "React to the message that was written last.", shape, ends=not self._forced)
-        )
+        if self._room is None or self._room.reacts:
+            shape, about = _text_field("emoji", "one emoji"), "React to the message that was written last."
+            tools.append(self._tool("reaction", about, shape, ends=not self._forced))
         if self._in_conversation:
             tools.append(self._tool("end", "The topic is exhausted: end here.", _NOTHING, end_conversation=True))
         return tuple(tools)

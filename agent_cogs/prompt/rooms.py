@@ -26,9 +26,11 @@ def in_room(event: TurnEvent) -> bool:
     return isinstance(event, InstructionEvent) and event.instruction.room is not None
 
 
-def room_turn(given: Instruction | None, inner: Mapping[str, str], names: Mapping[str, str]) -> RoomTurn | None:
+def room_turn(
+    given: Instruction | None, inner: Mapping[str, str], names: Mapping[str, str], *, reacts: bool = True
+) -> RoomTurn | None:
     """The brief of a turn in a room; None outside of rooms. `names` maps agents' keys to shown names, and `inner` to
-    those by which they go in this channel, which then is a member's name too."""
+    those by which they go in this channel, which then is a member's name too. `reacts`: the agent may react."""
     brief = given.room if given is not None else None
     if given is None or brief is None:
         return None
@@ -40,12 +42,13 @@ def room_turn(given: Instruction | None, inner: Mapping[str, str], names: Mappin
         rules=brief.rules,
         members=tuple(called.get(name, name) for name in brief.members),
         names_next=brief.names_next,
+        reacts=reacts,
     )
 
 
 def form_in(room: RoomTurn | None) -> DecisionForm:
     """The form of an answer, in a room or anywhere else."""
-    return FORM if room is None else room_form(names_next=room.names_next)
+    return FORM if room is None else room_form(names_next=room.names_next, reacts=room.reacts)
 
 
 def with_members(me: Identity, room: RoomTurn | None) -> Identity:

@@ -82,7 +82,7 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
     )
     trigger = trigger_of(event)
     given = event.instruction if isinstance(event, InstructionEvent) else None
-    room = room_turn(given, inner, agent.names)
+    room = room_turn(given, inner, agent.names, reacts=turn.outlet.sink.may_react)
     last = given is not None and given.room is not None and given.room.closing
     context = TurnContext(
         me=with_members(_identity(agent, inner), room),

@@ -22,7 +22,7 @@ MAX_ANGLE = 300
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomTurn:
     """A turn in a room. `members`: shown names, in speaking order. `turns`: the limit. `names_next`: the agent names
-    who speaks next."""
+    who speaks next. `reacts`: it may react to messages."""
 
     topic: str
     turn_number: int
@@ -30,6 +30,7 @@ class RoomTurn:
     rules: str = ""
     members: tuple[str, ...] = ()
     names_next: bool = False
+    reacts: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
 import json
+from itertools import product
 
 import pytest
 
@@ -11,7 +12,7 @@ from agent_cogs.answer.decision import (
     decision_of,
     parse_decision,
 )
-from agent_cogs.answer.schema import CONTRACT, DECISION_SCHEMA, room_form
+from agent_cogs.answer.schema import CONTRACT, DECISION_SCHEMA, REACTION, room_form
 
 PLAIN = {"forced": False, "always_draw": False, "can_draw": False}
 
@@ -26,10 +27,18 @@ def test_a_room_offers_leaving_and_naming_only_to_whom_it_falls() -> None:
 
 
 def test_the_contract_of_a_room_shows_one_readable_object() -> None:
-    for names_next in (False, True):
-        form = room_form(names_next=names_next)
+    for names_next, reacts in product((False, True), repeat=2):
+        form = room_form(names_next=names_next, reacts=reacts)
         shown = form.contract[form.contract.index("{") : form.contract.index("}") + 1]
         assert list(json.loads(shown)) == list(form.schema["properties"])
+
+
+def test_who_cannot_react_is_offered_no_reaction() -> None:
+    form, usual = room_form(names_next=True, reacts=False), room_form(names_next=True)
+    assert set(usual.schema["properties"]) - set(form.schema["properties"]) == REACTION
+    assert form.schema["required"] == list(form.schema["properties"])
+    assert "react" not in form.contract
+    assert "react" in usual.contract
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from agent_cogs.events import HeartbeatEvent, WebhookEvent
 from agent_cogs.prompt.chat_mode import ChatMode
 from agent_cogs.prompt.prefill_mode import Actions
 from agent_cogs.turn.failure_replies import LINES
+from agent_context.layout.room import RoomTurn
 from agent_context.steering.options import Options
 from agent_llm.errors import PrefillRefused
 from agent_llm.prefill_support import PrefillMemory
@@ -107,6 +109,15 @@ async def test_in_a_round_nothing_left_is_silence(stage, silent):
 def test_a_completion_without_words_and_actions_is_the_decision_to_be_silent():
     acts = Actions(forced=False, can_draw=True, in_conversation=True)
     assert (acts.decision(""), acts.decision("Hi.")) == (Decision(skip=True), Decision(text="Hi."))
+
+
+def test_who_cannot_react_has_no_tool_for_it():
+    def tools(room):
+        acts = Actions(forced=False, can_draw=True, in_conversation=True, room=room)
+        return {tool.spec.name for tool in acts.tools}
+
+    room = RoomTurn(topic="tea", turn_number=1, turns=9)
+    assert tools(room) - tools(replace(room, reacts=False)) == {"reaction"}
 
 
 async def test_a_person_who_waits_gets_an_answer_at_the_second_try_or_a_failure_reply(stage):
