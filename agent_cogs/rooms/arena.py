@@ -25,6 +25,7 @@ from agent_protocol.record.writer import Notes
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 15.0
+GIVE_UP_SECONDS = 3600.0  # after it should have begun or ended, where no bot sees the channel
 
 log = logging.getLogger(__name__)
 
@@ -126,10 +127,15 @@ class ArenaKeeper:
             else:
                 await self._begin(arena)
         except CannotPost as error:
-            if not error.is_final:
+            if not (error.is_final or self._is_lost(arena, error)):
                 raise
             log.warning("arena %d in channel %d ends: %s", arena.id, arena.channel_id, error.reason)
             await self._arenas.drop(arena.channel_id)
+
+    def _is_lost(self, arena: Arena, error: CannotPost) -> bool:
+        """Whether its channel will not come back."""
+        due = arena.at if arena.until is None else arena.until
+        return error.reason == "unknown_channel" and self._clock() - due > GIVE_UP_SECONDS
 
     async def _begin(self, arena: Arena) -> None:
         self._bot(arena)  # no money is spent where nobody could post the answers

@@ -12,9 +12,10 @@ from fakeredis import FakeServer
 
 from agent_chat.outlet import CannotPost
 from agent_cogs.agent import Agent
-from agent_cogs.rooms.arena import ArenaKeeper
+from agent_cogs.persona.options import OptionBook
+from agent_cogs.rooms.arena import GIVE_UP_SECONDS, ArenaKeeper
 from agent_cogs.rooms.arena_lines import BOXES, FAILED, INTERRUPTED, TOO_FEW
-from agent_cogs.rooms.contenders import NoAnswer, answered, drawn, words_of
+from agent_cogs.rooms.contenders import ANSWER_TOKENS, NoAnswer, answered, drawn, words_of
 from agent_llm.errors import ServerFailed
 from agent_llm.types import Reply
 from agent_protocol.connection.link import RedisLink
@@ -269,6 +270,20 @@ async def test_a_channel_in_which_no_bot_may_write_any_more_has_no_arena():
     assert await opened(world)
 
 
+async def test_an_arena_is_given_up_when_for_an_hour_no_bot_has_seen_its_channel():
+    world = World()
+    await opened(world)
+    await carried_on(world)
+    world.unseen.add(LOUNGE)
+    world.now += 300 + GIVE_UP_SECONDS
+    with pytest.raises(CannotPost):
+        await carried_on(world)
+    world.now += 1
+    await carried_on(world)
+    assert len(world.texts) == 3
+    assert await opened(world)
+
+
 async def test_nobody_is_asked_where_no_bot_could_post_the_answers():
     world = World()
     await opened(world)
@@ -305,6 +320,23 @@ async def test_an_answer_is_on_the_books_of_its_agent_and_on_the_account_of_the_
     assert "who made you" in prompt.system
     (record,) = ledger.recorded
     assert (record.kind, record.asked_by, record.cost_usd) == ("arena", ALICE, CALL.cost_usd)
+
+
+@pytest.mark.parametrize(
+    ("persona", "asked_with"),
+    [
+        ({"temperature": 1.5, "max_output_tokens": 300}, (1.5, 300)),
+        ({"max_output_tokens": 9000}, (None, ANSWER_TOKENS)),
+    ],
+)
+async def test_a_contender_answers_with_its_own_temperature_and_no_more_than_its_own_length(persona, asked_with):
+    scene = Scene("claude")
+    agent = scene.cogs["claude"].host.agent
+    agent = replace(agent, options=OptionBook({"claude": "Claude"}, {}, extra_layer=lambda _: persona))
+    scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
+    await answered(agent, ASKED.model_copy(update={"at": scene.clock()}), scene.ledger)
+    prompt, _ = scene.cog.asked[0]
+    assert (prompt.temperature, prompt.max_output_tokens) == asked_with
 
 
 @pytest.mark.parametrize("answer", [ServerFailed("down"), Reply(text="", usage=CALL)])
