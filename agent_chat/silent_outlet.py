@@ -52,27 +52,10 @@ class EmptyView:
         return {}
 
 
-class SilentSink:
-    """A sink that shows nothing."""
+class SinkWithoutSigns:
+    """The part of a sink that shows nothing before its posts, and nothing beside them."""
 
-    may_attach = False
-    may_react = True
     command_replies = None
-
-    def __init__(self, agent: str) -> None:
-        self._agent = agent
-
-    def refusal(self) -> str | None:
-        return None
-
-    def know_as(self, inner_names: Mapping[str, str]) -> None:
-        """Nobody is mentioned here."""
-
-    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
-        """Returns the message id 0: the post counts as made, and is in no channel."""
-        length = len(post.text or "")
-        log.info("%s: %s said %d characters without a channel, they are not kept", self._agent, turn_id, length)
-        return Posted(message_id=0)
 
     def streaming(
         self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
@@ -97,3 +80,25 @@ class UnreadPost:
 
     def update(self, text: str) -> None:
         """Shows nothing."""
+
+
+class SilentSink(SinkWithoutSigns):
+    """A sink that shows nothing."""
+
+    may_attach = False
+    may_react = True
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+
+    def refusal(self) -> str | None:
+        return None
+
+    def know_as(self, inner_names: Mapping[str, str]) -> None:
+        """Nobody is mentioned here."""
+
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
+        """Returns the message id 0: the post counts as made, and is in no channel."""
+        length = len(post.text or "")
+        log.info("%s: %s said %d characters without a channel, they are not kept", self._agent, turn_id, length)
+        return Posted(message_id=0)

@@ -7,11 +7,10 @@ both would show the bot that reads the channel for it. A post is not streamed: i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from zlib import crc32
 
-from agent_chat.outlet import SPLIT_AT, Post, Posted, StreamingPost, ignored
-from agent_chat.silent_outlet import UnreadPost
+from agent_chat.outlet import Post, Posted, ignored
+from agent_chat.silent_outlet import SinkWithoutSigns
 from agent_discord.channel_view import DiscordView
 from agent_discord.objects.messages import without_mark
 from agent_discord.posting.multipart import EarlierPosts, PostParts, put_all
@@ -29,13 +28,12 @@ def default_avatar(agent: str) -> str:
     return f"https://cdn.discordapp.com/embed/avatars/{crc32(agent.encode()) % DEFAULT_AVATARS}.png"
 
 
-class WebhookSink:
+class WebhookSink(SinkWithoutSigns):
     """A channel or thread as a persona writes into it. `names` are agents' names by key; `may_post` is asked before
     each request."""
 
     may_attach = True
     may_react = False
-    command_replies = None
 
     def __init__(
         self,
@@ -74,20 +72,3 @@ class WebhookSink:
         ids = user_ids(self._view.transcripts.directory, self._names, self._inner_names)
         markup = NameMarkup(self._view.channel, self._view.transcript, ids)
         return split_text(markup.to_markup(self._view.gate.clean(text)), limit)
-
-    def streaming(
-        self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
-    ) -> AbstractAsyncContextManager[StreamingPost]:
-        return nullcontext(UnreadPost())
-
-    async def withdraw(self, turn_id: str, after: int | None = None) -> None:
-        """Nothing is shown before the whole post."""
-
-    async def react(self, message_id: int, emoji: str) -> bool:
-        return False
-
-    async def acknowledge(self, message_id: int, emoji: str) -> bool:
-        return False
-
-    def typing(self) -> AbstractContextManager[None]:
-        return nullcontext()

@@ -11,28 +11,25 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from agent_chat.incoming import IncomingMessage
 from agent_cogs.inbox.stop_orders import may_stop
-from agent_cogs.inbox.triggers import Ignored
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.prompt.conversation import reset_conversation
-from agent_cogs.rooms.arena_request import open_arena
 from agent_cogs.rooms.opening import RoomOpener
 from agent_cogs.services import AgentServices
-from agent_cogs.slash.conversations import PAUSED, ConversationCommands
+from agent_cogs.slash.conversations import ConversationCommands
 from agent_cogs.slash.noting import note_of
 from agent_cogs.slash.persona_files import EDIT_FILE, PersonaFileEditor, here_alone
 from agent_cogs.slash.personas import PersonaCommands
+from agent_cogs.slash.questions import QuestionCommands
 from agent_cogs.slash.room_create import Problem, RoomCreation
 from agent_cogs.slash.room_names import Completions
 from agent_cogs.slash.rooms import RoomCommands
 from agent_cogs.slash.status import read_status
 from agent_cogs.slash.why import NO_RECORD, turn_link, why, why_not
-from agent_cogs.slash.wording import heard, lasting
-from agent_discord.objects.messages import question_text
+from agent_cogs.slash.wording import UNKNOWN, agent_in, heard, lasting
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, WHY
-from agent_discord.slash.responses import CommandReply, Response, text_in
+from agent_discord.slash.responses import Response, text_in
 from agent_personas.memory import MaySee
 from agent_protocol.connection.link import RedisAway
 
@@ -40,7 +37,6 @@ MUTE_MINUTES = 60
 NOT_HERE = "The bots only work in their configured channels, and this is not one of them."
 REDIS_AWAY = "The bots' shared storage (Redis) is unavailable, so this was not completed. Please try again in a minute."
 NOT_ALL = "Not everything could be removed; the owner's log says what is left. Please try again in a minute."
-UNKNOWN = "This command is out of date. Discord refreshes its list within an hour; please try again then."
 NO_RIGHT_TO_RESET = (
     "You need the Manage Messages permission for that, because it clears the bots' context for everyone here. In a"
     " direct message to a bot you can reset your own."
@@ -80,9 +76,8 @@ class SlashHandlers:
             "why": self._why,
             WHY: self._why,
             "why-not": self._why_not,
-            "ask": self._ask,
-            "arena": self._arena,
             "reset": self._reset,
+            **QuestionCommands(services).everyone,
             **rooms.everyone,
             **personas.everyone,
         }
@@ -199,52 +194,15 @@ class SlashHandlers:
         return f"{text}\nIn the console: <{turn_link(base, record)}>"
 
     async def _why_not(self, command: CommandInvocation) -> str:
-        agent = self._agent(command)
+        agent = agent_in(command, self._services.names)
         if agent is None:
             return UNKNOWN
         services = self._services
         muted = await services.ledger.mutes.read([agent])
         return await why_not(services, agent, command.channel_id, services.clock(), muted_until=muted.get)
 
-    async def _ask(self, command: CommandInvocation) -> Response:
-        """Post the question for everyone to see; it then counts as a message that mentions the agent."""
-        agent, prompt = self._agent(command), str(command.values.get("prompt", ""))
-        if agent is None:
-            return UNKNOWN
-        if not prompt.strip():
-            return "The question is empty."
-        if (refusal := self._refusal_to_ask(command)) is not None:
-            return refusal
-        user_id = self._services.directory.id_of(agent)
-        if user_id is None:
-            return f"{self._services.names[agent]} is offline."
-        return CommandReply(question_text(user_id, prompt), public=True)
-
-    async def _arena(self, command: CommandInvocation) -> str:
-        """Two hidden agents answer; everyone may ask, within the limits on their calls and costs."""
-        return self._refusal_to_ask(command) or await open_arena(self._services, command)
-
-    def _refusal_to_ask(self, command: CommandInvocation) -> str | None:
-        """Why nobody may ask the bots here, or not this person; None where they may."""
-        settings, silent = self._services.settings, self._services.stops.holds
-        if self._services.stops.paused:
-            return PAUSED
-        if silent(command.channel_id) or (command.parent_id is not None and silent(command.parent_id)):
-            return "The bots are stopped here. Use /resume first."
-        ignored = Ignored(
-            frozenset(settings.ignore_user_ids), frozenset(settings.ignore_role_ids), self._services.ignores
-        )
-        message = IncomingMessage(
-            author_id=command.who.user_id,
-            by_person=True,
-            author_roles=command.who.roles,
-            guild_id=command.guild_id,
-            channel_id=command.channel_id,
-        )
-        return "The bots are set to ignore you." if message in ignored else None
-
     async def _reset(self, command: CommandInvocation) -> Response:
-        chosen = self._agent(command)
+        chosen = agent_in(command, self._services.names)
         if chosen is None and "agent" in command.values:
             return UNKNOWN
         if command.guild_id is not None and not command.who.manages_messages:
@@ -259,7 +217,7 @@ class SlashHandlers:
     # -- the server's managers ------------------------------------------------------------------------------------
 
     async def _mute(self, command: CommandInvocation) -> str:
-        agent = self._agent(command)
+        agent = agent_in(command, self._services.names)
         if agent is None:
             return UNKNOWN
         seconds = _number(command, "minutes", MUTE_MINUTES, LONGEST_MUTE) * 60.0
@@ -271,7 +229,7 @@ class SlashHandlers:
         )
 
     async def _unmute(self, command: CommandInvocation) -> str:
-        agent = self._agent(command)
+        agent = agent_in(command, self._services.names)
         if agent is None:
             return UNKNOWN
         lifted = await self._services.ledger.mutes.lift(agent)
@@ -296,21 +254,16 @@ class SlashHandlers:
         return f"The bots listen to <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
 
     async def _show_file(self, command: CommandInvocation) -> Response:
-        agent, name = self._agent(command) or "", str(command.values.get("file", ""))
+        agent, name = agent_in(command, self._services.names) or "", str(command.values.get("file", ""))
         return await self._files.show(agent, name, command.channel_id, _number(command, "back", 0, MOST_BACK))
 
     async def _edit_file(self, command: CommandInvocation) -> Response:
         return await self._files.form(
-            self._agent(command) or "", str(command.values.get("file", "")), command.channel_id
+            agent_in(command, self._services.names) or "", str(command.values.get("file", "")), command.channel_id
         )
 
     async def _save_file(self, command: CommandInvocation) -> Response:
         return await self._files.save(str(command.values.get("id", "")), text_in(command.values))
-
-    def _agent(self, command: CommandInvocation) -> str | None:
-        """The agent that the option names; None where Discord still offers one that is gone."""
-        name = str(command.values.get("agent") or command.values.get("bot", ""))
-        return name if name in self._services.names else None
 
 
 def _number(command: CommandInvocation, option: str, default: int, most: int) -> int:

@@ -1,9 +1,12 @@
-"""Format durations, money and lists for replies."""
+"""Read the option that names an agent; format durations, money and lists for replies."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from agent_discord.slash.cog import CommandInvocation
+
+UNKNOWN = "This command is out of date. Discord refreshes its list within an hour; please try again then."
 ONLY_HERE = "The shared storage (Redis) is unavailable: bots in other processes learn of this when it is back."
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 _UNITS = (
@@ -11,6 +14,12 @@ _UNITS = (
     (2 * HOUR, HOUR, "hour"),
     (MINUTE, MINUTE, "minute"),
 )  # from this many seconds on, unit length, name
+
+
+def agent_in(command: CommandInvocation, names: Mapping[str, str]) -> str | None:
+    """The agent that the option names; None where Discord still offers one that is gone."""
+    name = str(command.values.get("agent") or command.values.get("bot", ""))
+    return name if name in names else None
 
 
 def lasting(seconds: float) -> str:

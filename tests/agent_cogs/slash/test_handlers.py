@@ -19,10 +19,9 @@ from agent_cogs.slash.handlers import (
     NOT_ALL,
     NOT_HERE,
     REDIS_AWAY,
-    UNKNOWN,
 )
 from agent_cogs.slash.why import NO_RECORD
-from agent_cogs.slash.wording import ONLY_HERE
+from agent_cogs.slash.wording import ONLY_HERE, UNKNOWN
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM, SUB_COMMAND, WHY, command_list
 from agent_discord.slash.responses import CommandReply, Form
