@@ -110,10 +110,10 @@ class RoomCommands:
         if (refusal := self._refusal(room)) is not None:
             return refusal
         more = command.room.turns if command.room else None
-        resume = partial(rooms.resumed, turns=_limit(room, more))
-        if await self._rooms.change_running(room.thread_id, resume):
+        if await self._rooms.change_running(room.thread_id, partial(rooms.resumed, turns=_limit(room, more))):
             return "room_resumed"
-        return await self._run(command, room, resume, "room_resumed")
+        room = await self._rooms.at_rest(room)
+        return await self._run(command, room, partial(rooms.resumed, turns=_limit(room, more)), "room_resumed")
 
     async def _next(self, command: Command, room: Room) -> str:
         agent = command.agent_name

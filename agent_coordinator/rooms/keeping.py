@@ -45,6 +45,14 @@ class Rooms:
         stored. Raises ChannelBusy."""
         await self._run(change(await self._conversation_of(room)), began, changed=True)
 
+    async def at_rest(self, room: Room) -> Room:
+        """Return the room as it is once a conversation of it that was just ending has ended."""
+        for _ in range(BUSY_TRIES):
+            if room.thread_id not in self._engine.holds.busy:
+                break
+            await self._sleep(BUSY_SECONDS)
+        return await self.read(room.thread_id) or room
+
     async def left_over(self, kept: Iterable[ConversationState]) -> list[ConversationState]:
         """The conversations of rooms that an earlier leader left: those that it kept, and those of active rooms that
         have none. Read before this process leads, since afterwards it has rooms of its own."""

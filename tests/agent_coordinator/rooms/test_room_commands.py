@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_protocol.coordination.rooms import MOST_MEMBERS
+from agent_protocol.coordination.rooms import DEFAULT_TURNS, MOST_MEMBERS
 from agent_protocol.record.entries import ConversationNote, RoomNote
 from tests.support.coordinator_doubles import CHANNEL, until
 from tests.support.room_scene import NAMES, THREAD, RoomScene, member, wanted
@@ -71,6 +71,29 @@ async def test_an_opener_does_not_say_how_the_room_stands(scene: RoomScene) -> N
 async def test_what_cannot_be_a_room_is_refused(scene: RoomScene, order: dict[str, str], outcome: str) -> None:
     assert await scene.give("room-open", **order) == outcome
     assert scene.ledger.rooms.kept == {}
+
+
+async def test_a_resume_while_the_room_is_just_ending_waits_for_its_end(
+    scene: RoomScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, ending, may_end = scene.ledger.schedule.release_channel, asyncio.Event(), asyncio.Event()
+
+    async def slowly(*hold: Any) -> None:
+        ending.set()
+        await may_end.wait()
+        await release(*hold)
+
+    monkeypatch.setattr(scene.ledger.schedule, "release_channel", slowly)
+    await scene.open()
+    await scene.speak(4)
+    await until(ending.is_set)
+    scene.time.held = True
+    resumed = asyncio.create_task(scene.give("room-resume"))
+    await until(lambda: scene.time.waiting or resumed.done())
+    may_end.set()
+    scene.time.let_go()
+    assert await resumed == "room_resumed"
+    assert (scene.room.status, scene.room.turns) == ("active", 4 + DEFAULT_TURNS)
 
 
 @pytest.mark.parametrize(("stopped", "outcome"), [(THREAD, "stopped"), (CHANNEL, "stopped"), (0, "paused")])

@@ -12,7 +12,7 @@ from agent_protocol.connection.locate import without_password
 from agent_protocol.connection.sentinel import sentinel_client
 from agent_protocol.wire.bus import Bus
 from tests.support.redis_group import WatchedRedis
-from tests.support.redis_server import until
+from tests.support.redis_server import PATIENT, until
 
 FAILOVER_SECONDS = 20.0
 
@@ -62,7 +62,7 @@ async def test_without_a_sentinel_redis_is_away() -> None:
 
 async def test_after_a_failover_commands_and_subscriptions_go_on_with_the_new_master(tmp_path: Path) -> None:
     with WatchedRedis(tmp_path) as servers:
-        async with RedisLink(servers.url) as link, asyncio.TaskGroup() as tasks:
+        async with RedisLink(servers.url, command_timeout=PATIENT) as link, asyncio.TaskGroup() as tasks:
             bus, heard = Bus(link), list[str]()
             bus.subscribe("news", heard.append)
             listening = tasks.create_task(bus.run())
