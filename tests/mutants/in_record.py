@@ -39,7 +39,7 @@ IN_RECORD = (
         "agent_store/writing.py",
         RECORDER,
         ("if await read_positions(db) != known:", "if False:", "a paused recorder writes over no successor"),
-        ("places.pop(NO_REACTION if sql == REACTION else REACTION, None)", "pass", "a reaction given again is there"),
+        ("places.pop(UNDONE_BY.get(sql, \"\"), None)", "pass", "a reaction given again is there"),
         ('await db.execute("ROLLBACK TO entry")', "raise", "an entry that does not fit leaves the others"),
     ),
     *of(
