@@ -1,4 +1,4 @@
-"""A room as a person asks for it, as pure values: its definition, the name of its thread, the message above it."""
+"""A room as it is opened, as pure values: its definition, the name of its thread, the message above it."""
 
 from __future__ import annotations
 
@@ -6,43 +6,14 @@ import re
 import uuid
 from collections.abc import Sequence
 
-from pydantic import Field
-
+from agent_cogs.rooms.draft import MOST_TOPIC, RoomDraft
 from agent_context.untrusted import one_line
-from agent_protocol.coordination.rooms import (
-    DEFAULT_ARCHIVE_MINUTES,
-    DEFAULT_POLICY,
-    DEFAULT_TURNS,
-    MOST_RULES,
-    MOST_TURNS,
-    Room,
-    RoomMember,
-    RoomPolicy,
-    RoomValue,
-)
+from agent_protocol.coordination.rooms import MOST_RULES, Room, RoomMember
 
 MOST_NAME = 100  # characters of a thread's name
-MOST_TOPIC = 200
 UNNAMED = "Room"
 
 _MARKS = re.compile(r"([\\*_~`|>#\[\]])")
-
-
-class RoomDraft(RoomValue):
-    """All of a room but its members, as one person asked for it. `question` is the one that it begins with."""
-
-    asked_by: int  # 0: the owner, by the console
-    channel_id: int
-    guild_id: int | None = None
-    topic: str = ""
-    turns: int = Field(DEFAULT_TURNS, ge=2, le=MOST_TURNS)
-    archive_minutes: int = DEFAULT_ARCHIVE_MINUTES
-    policy: RoomPolicy = DEFAULT_POLICY
-    moderator: str | None = None  # as the person wrote it
-    audience_seconds: float = 0.0
-    goodbye_ends: bool = False
-    rules: str = ""
-    question: str = ""
 
 
 def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | None, now: float) -> Room:

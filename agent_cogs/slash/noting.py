@@ -6,9 +6,9 @@ import re
 import secrets
 from collections.abc import Mapping
 
+from agent_cogs.rooms.draft import ROOM
 from agent_cogs.slash.persona_files import EDIT_FILE
 from agent_cogs.slash.personas import PERSONA
-from agent_cogs.slash.room_create import ROOM
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM, MENU
 from agent_discord.slash.responses import CommandReply, Form, Menu, Response

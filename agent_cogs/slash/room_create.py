@@ -1,7 +1,7 @@
 """`/room create`: what is asked for, by options or in a form, who takes part, by names or from a menu, and the opening.
 
-Nothing is made before the members are known. The form carries the options that it does not show in its id; what the
-menu continues is kept for as long as Discord takes answers to the command, and for the person who used it alone.
+Nothing is made before the members are known. What the menu continues is kept for as long as Discord takes answers to
+the command, and for the person who used it alone.
 """
 
 from __future__ import annotations
@@ -9,22 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from pydantic import ValidationError
-
 from agent_cogs.persona.roster import RosterEntry
+from agent_cogs.rooms.draft import ROOM, RoomDraft, draft_in, draft_of, form_of, given_back
 from agent_cogs.rooms.members import members_of, named, parted
-from agent_cogs.rooms.new_room import MOST_TOPIC, RoomDraft, opening_text, room_of, thread_name
+from agent_cogs.rooms.new_room import opening_text, room_of, thread_name
 from agent_cogs.rooms.opening import AWAY, Opening, RoomOpener
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.conversations import PAUSED, IsHere
 from agent_cogs.slash.wording import counted, listed
 from agent_discord.slash.cog import CommandInvocation, Handle
-from agent_discord.slash.definitions import ARCHIVES, FORM, LONGEST_NAMES, LONGEST_SLOT, MENU, POLICIES
-from agent_discord.slash.responses import MOST_CHOICES, Choice, CommandReply, Field, Form, Menu, Response
+from agent_discord.slash.definitions import FORM, MENU
+from agent_discord.slash.responses import MOST_CHOICES, Choice, CommandReply, Menu, Response
 from agent_protocol.coordination.rooms import (
-    DEFAULT_ARCHIVE_MINUTES,
-    DEFAULT_POLICY,
-    DEFAULT_TURNS,
     FEWEST_MEMBERS,
     MOST_MEMBERS,
     MOST_TURNS,
@@ -34,8 +30,6 @@ from agent_protocol.turns.budget_rules import CLOSING_SHARE
 from agent_protocol.turns.budget_use import BudgetUse
 from agent_protocol.wire.coordinator_commands import NOBODY
 
-ROOM = "room"  # the form and the menu, as their ids begin
-MOST_RULES, MOST_QUESTION = 700, 200  # characters; both together are a room's rules
 EXPIRED = "This choice has expired, or was used already. Use /room create again."
 NOT_YOURS = "Only the person who asked for this room can choose who takes part."
 NOT_MODERATED = "Nobody moderates with this policy. Choose the policy moderated, or leave the moderator out."
@@ -88,12 +82,12 @@ class RoomCreation:
         try:
             draft = draft_in(command, values)
         except ValueError:
-            return _given_back(f"The number of turns is not one from {FEWEST_MEMBERS} to {MOST_TURNS}.", values)
+            return given_back(f"The number of turns is not one from {FEWEST_MEMBERS} to {MOST_TURNS}.", values)
         refusal = self._refusal(draft, command) if draft.topic.strip() else "The topic is empty."
         if refusal is not None:
-            return _given_back(refusal, values)
+            return given_back(refusal, values)
         response = await self._with_names(command, draft, values.get("personas", ""))
-        return _given_back(response, values) if isinstance(response, str) else response
+        return given_back(response, values) if isinstance(response, str) else response
 
     async def from_menu(self, command: CommandInvocation) -> Response:
         """The members were chosen."""
@@ -214,79 +208,9 @@ class RoomCreation:
         return named(tuple(self._services.roster), name) if name else None
 
 
-def draft_of(command: CommandInvocation) -> RoomDraft:
-    """The draft that the options make."""
-    values = command.values
-    policy, archive = str(values.get("policy", DEFAULT_POLICY)), str(values.get("archive", DEFAULT_ARCHIVE_MINUTES))
-    return RoomDraft(
-        asked_by=command.who.user_id,
-        channel_id=int(values.get("channel") or command.parent_id or command.channel_id),
-        guild_id=command.guild_id,
-        topic=str(values.get("topic", ""))[:MOST_TOPIC],
-        turns=min(max(int(values.get("turns", DEFAULT_TURNS)), 2), MOST_TURNS),
-        archive_minutes=int(archive) if archive in ARCHIVES else DEFAULT_ARCHIVE_MINUTES,
-        policy=policy if policy in POLICIES else DEFAULT_POLICY,  # type: ignore[arg-type]
-        moderator=str(values.get("moderator") or "") or None,
-        audience_seconds=min(max(int(values.get("audience", 0)), 0), LONGEST_SLOT),
-        goodbye_ends=bool(values.get("goodbye-ends", False)),
-    )
-
-
-def form_of(draft: RoomDraft, names: str) -> Form:
-    """The long version. Its id carries what it does not show."""
-    options = (draft.channel_id, draft.archive_minutes, draft.policy, round(draft.audience_seconds))
-    return Form(
-        id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or ""))),
-        title="A new room",
-        fields=(
-            Field(id="topic", label="Topic", hint="what it is about", required=True, most=MOST_TOPIC),
-            Field(
-                id="personas",
-                label="Who takes part",
-                hint="names, separated by commas; left empty, you choose from a list",
-                text=names,
-                most=LONGEST_NAMES,
-            ),
-            Field(id="turns", label="How many turns", text=str(draft.turns), most=3),
-            Field(id="rules", label="Rules", hint="for example: at most five sentences", long=True, most=MOST_RULES),
-            Field(id="question", label="First question", hint="what they begin with", most=MOST_QUESTION),
-        ),
-    )
-
-
-def draft_in(command: CommandInvocation, values: Mapping[str, str]) -> RoomDraft:
-    """The draft that a filled-in form makes. Raises ValueError for turns that are none."""
-    _, channel, archive, policy, audience, goodbye, moderator, *_ = (*values.get("id", "").split(":"), *[""] * 7)
-    options = {"channel": channel, "archive": archive, "policy": policy, "audience": audience, "moderator": moderator}
-    given = {name: value for name, value in options.items() if value}
-    base = draft_of(
-        CommandInvocation(
-            id=command.id,
-            name=command.name,
-            who=command.who,
-            channel_id=command.channel_id,
-            guild_id=command.guild_id,
-            parent_id=command.parent_id,
-            values={**given, "goodbye-ends": int(goodbye or 0)},
-        )
-    )
-    texts = {name: values.get(name, "") for name in ("topic", "rules", "question")}
-    turns = int(values.get("turns", "").strip() or DEFAULT_TURNS)
-    try:
-        return RoomDraft.model_validate({**base.model_dump(), **texts, "turns": turns})
-    except ValidationError as error:
-        raise ValueError("turns") from error
-
-
 def _is_used_up(use: BudgetUse) -> bool:
     """The rest of a budget is for mentions."""
     return use.cap is not None and use.spent + use.reserved >= use.cap * (1 - CLOSING_SHARE)
-
-
-def _given_back(reason: str, values: Mapping[str, str]) -> CommandReply:
-    """The reason with all that was written in the form, which would be lost."""
-    written = "\n\n".join(f"{name}:\n{values[name]}" for name in ("topic", "personas", "turns", "rules", "question"))
-    return CommandReply(reason, file=("room.txt", written))
 
 
 def _choice(entry: RosterEntry) -> Choice:

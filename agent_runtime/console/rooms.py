@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import discord
 
-from agent_cogs.rooms.new_room import RoomDraft
+from agent_cogs.rooms.draft import RoomDraft
 from agent_cogs.services import AgentServices
 from agent_console.rooms import NO_BOT, NewRoom, OpenedRoom, Seat
 from agent_runtime.bot import BotSupervisor
