@@ -62,13 +62,15 @@ class TurnView:
 async def look(turn: Turn, *, closing: bool = False) -> TurnView:
     """Build the view, in the stages of agent_context.build. `closing`: this is the conversation's last turn, since the
     day's money ends. A room's last turn may also be known from its limit, and has its tools as any other."""
+    with turn.trace.phase("context"):
+        return await _look(turn, closing)
+
+
+async def _look(turn: Turn, closing: bool) -> TurnView:
     agent, channel, event = turn.agent, turn.outlet.view, turn.event
     options = await _settled(agent, turn.outlet)
     files = await agent.persona_prompt(event.channel_id, options)
     reset = await agent.reset(event.channel_id)
-    may_search = is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
-    theme = theme_named(event.theme)
-    theme = replace(theme, search=theme.search and may_search)
     inner = agent.options.inner_names(channel)
     turn.outlet.sink.know_as(inner)
     summary = await room_summary(turn, reset) if in_room(event) else None
@@ -76,18 +78,42 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         turn,
         options,
         inner,
-        share=theme.window_share,
+        share=theme_named(event.theme).window_share,
         reset=reset,
         begins_after=summary.upto if summary is not None else 0,
     )
+    context = replace(
+        _context(turn, options, inner, window, closing=closing),
+        persona=files.stable,
+        memory=files.memory,
+        summary=summary.text if summary is not None else "",
+    )
+    view = TurnView(
+        context=context,
+        options=options,
+        newest=channel.transcript.newest,
+        wording=wording(event, channel.transcript),
+        reset=reset,
+        noted=files.people | summary.people if summary is not None else files.people,
+        summarised=summary.messages if summary is not None else (),
+    )
+    return await _with_attachments(turn, view, chosen)
+
+
+def _context(turn: Turn, options: Options, inner: Mapping[str, str], window: Window, *, closing: bool) -> TurnContext:
+    """The context without what is kept of the agent and of its room."""
+    agent, event = turn.agent, turn.event
+    may_search = is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
+    theme = theme_named(event.theme)
+    theme = replace(theme, search=theme.search and may_search)
     trigger = trigger_of(event)
     given = event.instruction if isinstance(event, InstructionEvent) else None
     room = room_turn(given, inner, agent.names, reacts=turn.outlet.sink.may_react)
     last = given is not None and given.room is not None and given.room.closing
-    context = TurnContext(
+    return TurnContext(
         me=with_members(_identity(agent, inner), room),
         theme=theme,
-        channel_name=channel.name,
+        channel_name=turn.outlet.view.name,
         window=window,
         trigger=trigger,
         now=agent.clock(),
@@ -104,24 +130,11 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         closing=closing or last,
         frugal=closing,
         room=room,
-        summary=summary.text if summary is not None else "",
         take_up=given is not None and given.take_up is not None,
         angle=given.angle if given else None,
         task=event.task if isinstance(event, AutomationEvent) else None,
-        persona=files.stable,
-        memory=files.memory,
         hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if _chooses_topic(given, trigger) else (),
     )
-    view = TurnView(
-        context=context,
-        options=options,
-        newest=channel.transcript.newest,
-        wording=wording(event, channel.transcript),
-        reset=reset,
-        noted=files.people | summary.people if summary is not None else files.people,
-        summarised=summary.messages if summary is not None else (),
-    )
-    return await _with_attachments(turn, view, chosen)
 
 
 async def _settled(agent: Agent, outlet: Outlet) -> Options:

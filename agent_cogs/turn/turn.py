@@ -129,7 +129,7 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
     with outlet.sink.typing() if event.forced else nullcontext():
         with turn.trace.phase("waiting"):
             await on_admitted()
-        view = await _look(turn, progress)
+        view = _noted(turn, progress, await look(turn, closing=progress.closing))
         _check_question(turn)
         if progress.answer is not None:
             decision, sources = kept_decision(turn, view, progress.answer.text), progress.answer.sources
@@ -139,7 +139,7 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
             if wording(event, outlet.view.transcript) != view.wording and await may_ask_again(turn):
                 log.info("%s: asking once more, the question was edited", agent.key)
                 await _withdraw(turn, progress)
-                view = await _look(turn, progress)
+                view = _noted(turn, progress, await look(turn, closing=progress.closing))
                 decision, sources = await decide(turn, view)
                 _check_question(turn)
         if decision.is_empty:
@@ -160,9 +160,8 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
         return replace(done, reason="budget") if progress.closing else done
 
 
-async def _look(turn: Turn, progress: Progress) -> TurnView:
-    with turn.trace.phase("context"):
-        view = await look(turn, closing=progress.closing)
+def _noted(turn: Turn, progress: Progress, view: TurnView) -> TurnView:
+    """The view, once the turn's record and its trace know of it."""
     progress.facts = _with_view(progress.facts, view)
     turn.trace.sources = _sources(turn, view)
     return view
