@@ -24,6 +24,7 @@ from agent_protocol.coordination.room_openings import RoomOpenings
 from agent_protocol.coordination.room_store import RoomStore
 from agent_protocol.coordination.schedule import ScheduleStore, Slot
 from agent_protocol.moderation.agent_pauses import BackoffStore, Mutes
+from agent_protocol.record.recorded_agents import RecordedAgents
 from agent_protocol.state.context_windows import ContextWindows
 from agent_protocol.state.last_runs import LastRuns
 from agent_protocol.state.memory_quota import MemoryQuota
@@ -81,6 +82,7 @@ class Ledger:
         self.room_openings = RoomOpenings(link)
         self.rooms = RoomStore(link)
         self.records = Records(link, clock)
+        self.recorded_agents = RecordedAgents(link)
         self.replay_costs = ReplayCosts(link, clock, self.budgets)
         self.backoffs = BackoffStore(link, clock)
         self.windows = ContextWindows(link)

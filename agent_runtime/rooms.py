@@ -44,13 +44,17 @@ async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
 
 
 def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease) -> None:
+    async def prepare(persona: str) -> None:
+        await runtime.services.ledger.recorded_agents.add(persona)
+        await runtime.prepare(persona)
+
     hosts = PersonaHosts(
         runtime.services,
         runtime.setup.make_model,
         lambda: bots_to_see_by(runtime.bots.values()),
         arriving=lambda: any(not bot.settled.is_set() for bot in runtime.bots.values()),
         may_act=lambda: lease.held and bool(bots_to_see_by(runtime.bots.values())),  # else it is asked again
-        prepare=runtime.prepare,
+        prepare=prepare,
     )
     runtime.personas = hosts
     stack.push_async_callback(hosts.aclose)

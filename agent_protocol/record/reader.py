@@ -19,6 +19,7 @@ from redis.exceptions import ResponseError
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.record.entries import Entry
+from agent_protocol.record.recorded_agents import RecordedAgents
 from agent_protocol.record.writer import decoded
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
@@ -58,17 +59,18 @@ class Received:
 
 
 class RecordReader:
-    """Reads the record of `agents`. `start` comes before the first `read`, and after whatever was read was not kept."""
+    """Reads the record of `agents`, and of those that become known by RecordedAgents. `start` comes before the first
+    `read`, and after whatever was read was not kept."""
 
     def __init__(self, link: RedisLink, agents: Iterable[str]) -> None:
-        self._link = link
-        names = list(agents)
-        # The notes first: a deletion is known before the prompts that quote what was deleted.
-        self._streams = (keys.COORDINATOR_RECORD, *map(keys.turns, names), *map(keys.words, names))
-        self._words = frozenset(map(keys.words, names))
+        self._link, self._further = link, RecordedAgents(link)
+        self._agents: tuple[str, ...] = ()
+        self._streams: tuple[str, ...] = (keys.COORDINATOR_RECORD,)
+        self._words = frozenset[str]()
         self._positions: dict[str, Position] = {}
         self._to_set = set(self._streams)  # their groups are set to their position before they are read
         self._kept: list[tuple[str, tuple[str, ...]]] = []
+        self._know(agents)
 
     def start(self, positions: Mapping[str, Position]) -> None:
         """Read on from these positions, a stream without one from its beginning."""
@@ -78,6 +80,7 @@ class RecordReader:
 
     async def read(self) -> list[Received]:
         """New entries, of each stream a limited number; empty for nothing. Raises RedisAway."""
+        self._know(await self._further.read())
         await self._acknowledge()
         if self._to_set:
             await self._set_groups()
@@ -99,6 +102,18 @@ class RecordReader:
             await self._acknowledge()
         except RedisAway as away:
             log.debug("what was recorded is acknowledged later: %s", away)
+
+    def _know(self, agents: Iterable[str]) -> None:
+        """Read the streams of these agents too, from now on."""
+        new = sorted(set(agents).difference(self._agents))
+        if not new:
+            return
+        self._agents += tuple(new)
+        known = set(self._streams)
+        self._words = frozenset(map(keys.words, self._agents))
+        # The notes first: a deletion is known before the prompts that quote what was deleted.
+        self._streams = (keys.COORDINATOR_RECORD, *map(keys.turns, self._agents), *map(keys.words, self._agents))
+        self._to_set |= set(self._streams) - known
 
     async def _acknowledge(self) -> None:
         await self._all([("XACK", stream, GROUP, *ids) for stream, ids in self._kept])

@@ -28,6 +28,7 @@ COORDINATOR_ARENAS = "coordinator:arenas"  # hash: votes that are under way, by 
 PERSONAS_OWNER = "coordinator:personas"
 WEBHOOK_POSTED = "coordinator:webhook_posted"  # pub/sub: posts of our own webhooks
 RECORDER_OWNER = "coordinator:recorder"
+RECORDED_AGENTS = "coordinator:recorded_agents"  # set: personas whose turns the record has
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 

@@ -10,6 +10,7 @@ import pytest
 from fakeredis import FakeServer
 
 from agent_protocol.record.entries import ActionNote, ConversationNote, Phases, PostWords, ReactionNote
+from agent_protocol.record.recorded_agents import RecordedAgents
 from agent_protocol.turns.records import Reacted
 from agent_protocol.wire import keys
 from agent_store import recorder as module
@@ -75,6 +76,15 @@ async def test_every_kind_of_entry_is_in_the_file_and_words_leave_redis(scene):
     assert unpack(data) == prompt.model_copy(update={"quoted": ()})
     assert await length(scene, keys.words("claude")) == 0
     assert await length(scene, keys.turns("claude")) == 1, "/why reads it"
+
+
+async def test_a_persona_that_becomes_known_meanwhile_is_recorded_from_its_first_turn(scene):
+    async with at_work(scene.recorder()):
+        await scene.put(turn("m1"), turn("m2", agent="historian"), words("m2", agent="historian"))
+        await until(lambda: scene.rows("SELECT id FROM turns") == [("m1",)])
+        await RecordedAgents(scene.link).add("historian")
+        await until(lambda: scene.rows("SELECT agent, turn_id FROM words") == [("historian", "m2")])
+    assert scene.rows("SELECT agent, id FROM turns ORDER BY id") == [("claude", "m1"), ("historian", "m2")]
 
 
 async def test_what_is_delivered_twice_is_there_once_and_a_restored_backup_catches_up(scene, tmp_path):
