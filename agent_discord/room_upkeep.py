@@ -90,7 +90,8 @@ class RoomUpkeep:
     async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None:
         """Archive the thread, or bring it back."""
         thread = await self._thread(channel_id, thread_id)
-        await self._change(thread, self._gate.archive_thread(thread, archived=archived))
+        if thread.archived != archived:
+            await self._change(thread, self._gate.archive_thread(thread, archived=archived))
 
     async def _change(self, thread: discord.Thread, request: Awaitable[None]) -> None:
         try:

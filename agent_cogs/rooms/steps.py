@@ -21,12 +21,13 @@ Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "rep
 HIDDEN = "🫥 "  # bots do not read what begins with it
 ACTIVE = "active"
 GONE = "deleted"
+ARCHIVED = "paused archived"  # by people; as `standing_of` has it
 OUTSIDE: frozenset[str | None] = frozenset({GONE, "archived"})
 """Causes of a pause that are said in the channel above: a post would bring an archived thread back."""
 GO_ON = "/room resume lets it go on."
 WHAT_TO_DO: Mapping[str | None, str] = {
     "stopped": "/resume lifts the stop, /room resume lets the room go on.",
-    "archived": "Bring the thread back, then /room resume lets it go on.",
+    "archived": "/room resume brings the thread back and lets it go on.",
     "locked": "Unlock the thread, then /room resume lets it go on.",
     GONE: "It cannot go on; /room create opens a new one.",
     "no_access": "Let the bots write in the thread, then /room resume lets it go on.",
@@ -46,11 +47,12 @@ def slot_of(room: Room, now: float) -> float | None:
     return room.slot_until if room.slot_until is not None and room.slot_until > now else None
 
 
-def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool) -> Step | None:
+def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool, missed: bool = False) -> Step | None:
     """None where all is done. `now` is in unix seconds; `may_lock`: the thread may be locked without shutting a member
-    out."""
+    out; `missed`: what happened to the thread was not followed for a while."""
     if room.status == "active":
-        return _of_active(room, marks, now, may_lock)
+        is_away = missed or marks.archived or marks.standing == ARCHIVED
+        return "unarchive" if is_away else _of_active(room, marks, now, may_lock)
     if marks.locked:
         return "unlock"
     if marks.standing != standing_of(room):
@@ -59,8 +61,6 @@ def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool) -> Step |
 
 
 def _of_active(room: Room, marks: Marks, now: float, may_lock: bool) -> Step | None:
-    if marks.archived:
-        return "unarchive"
     if marks.standing != ACTIVE:
         return "settle"
     if not room.audience_seconds:

@@ -84,6 +84,7 @@ class Steward:
         self._may_act, self._clock, self._poll_seconds = may_act, clock, poll_seconds
         self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
         self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
+        self._missed: set[int] = set()  # threads that may have been archived while nobody followed them
         self._busy: set[int] = set()
         self._pauses: dict[int, float] = {}  # thread → seconds until the next try
         self._swept = False
@@ -124,6 +125,7 @@ class Steward:
         """Have every room looked at. Raises RedisAway."""
         rooms = await self._rooms.list(limit=None)
         self._unsure |= {room.thread_id for room in rooms}
+        self._missed = {room.thread_id for room in rooms if room.status == "active"}
         for room in rooms:
             self._look_at(room.thread_id, self._clock())
         self._swept = True
@@ -177,7 +179,7 @@ class Steward:
         while self._may_act() and (room := await self._rooms.read(thread_id)) is not None:
             marks, now = await self._marks.read(thread_id), self._clock()
             may_lock = room.status == "active" and self._bots.may_lock(room)
-            step = next_step(room, marks, now, may_lock=may_lock)
+            step = next_step(room, marks, now, may_lock=may_lock, missed=thread_id in self._missed)
             if step is None:
                 self._unsure.discard(thread_id)
                 if (slot := slot_of(room, now)) is not None:
@@ -191,9 +193,13 @@ class Steward:
         match step:
             case "settle":
                 await mark(standing=ACTIVE)
-            case "unarchive" | "archive":
-                self._note(await self._bots.archive(room, archived=step == "archive"), room, step)
-                await mark(archived=step == "archive")
+            case "unarchive":
+                self._note(await self._bots.archive(room, archived=False), room, step)
+                await mark(archived=False, standing=ACTIVE)
+                self._missed.discard(room.thread_id)
+            case "archive":
+                self._note(await self._bots.archive(room, archived=True), room, step)
+                await mark(archived=True)
             case "lock":
                 await mark(locked=True)  # first: our lock is never taken for a moderator's
                 self._note(await self._bots.lock(room, locked=True), room, step)

@@ -82,3 +82,20 @@ async def test_a_thread_that_a_moderator_archives_pauses_its_room(tmp_path, two_
         await f.discord.wait_for(lambda: f"room {thread.id} is locked: room_paused" in caplog.text)
         room = await runtime.services.ledger.rooms.read(thread.id)
         assert (room.status, room.why) == ("paused", "locked")
+
+
+async def test_a_room_whose_thread_was_archived_while_the_program_was_down_goes_on(tmp_path, two_bots):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            slow = f.settings.with_(turn_delay_min=60.0, turn_delay_max=60.0)
+            async with f.running(settings=slow, **two_bots):
+                await ready(f)
+                await told(f, await create(f, personas="claude, chatgpt", turns=3))
+                (thread,) = threads(f)
+                await f.discord.wait_for(lambda: f.said(thread.id, "claude"))
+            await f.discord.change_channel(thread.id, archived=True)
+            async with f.running(**two_bots) as runtime:
+                closed = lambda: any("This room is closed" in m["content"] for m in f.discord.messages(thread.id))  # noqa: E731
+                await f.discord.wait_for(closed)
+                room = await runtime.services.ledger.rooms.read(thread.id)
+                assert (room.turn_number, room.why) == (3, "turn_limit")

@@ -261,6 +261,31 @@ async def test_a_thread_that_people_bring_back_is_not_archived_again():
     assert not world.archived
 
 
+async def test_a_running_room_whose_thread_was_archived_while_nobody_looked_is_brought_back_once():
+    world = World()
+    world.archived = True
+    async with steward(world) as one:
+        await one.sweep()
+        await one.attend(THREAD)
+        assert not world.archived
+        world.archived = True  # by a moderator, which pauses the room
+        await one.attend(THREAD)
+        assert world.archived
+
+
+async def test_a_room_that_a_moderator_archived_is_brought_back_when_it_is_resumed():
+    world = World()
+    world.archived = True
+    world.becomes(status="paused", why="archived")
+    async with steward(world) as one:
+        await one.attend(THREAD)
+        assert world.channel[0].endswith("/room resume brings the thread back and lets it go on.")
+        world.becomes(status="active", why=None)
+        await one.attend(THREAD)
+    assert not world.archived
+    assert world.thread == []
+
+
 @pytest.mark.parametrize("why", ["deleted", "archived"])
 async def test_where_the_thread_is_gone_it_is_said_in_the_channel_above(why):
     world = World()
