@@ -15,10 +15,11 @@ from tests.mutants.in_models import IN_MODELS
 from tests.mutants.in_prompts import IN_PROMPTS
 from tests.mutants.in_protocol import IN_PROTOCOL
 from tests.mutants.in_record import IN_RECORD
+from tests.mutants.in_rooms import IN_ROOMS
 from tests.mutants.in_settings import IN_SETTINGS
 from tests.mutants.in_setup import IN_SETUP
 
 MUTANTS = (
     *(*IN_PROTOCOL, *IN_COORDINATOR, *IN_AGENTS, *IN_DISCORD, *IN_PROMPTS, *IN_MODELS),
-    *(*IN_SETTINGS, *IN_SETUP, *IN_LOCAL, *IN_RECORD, *IN_CONSOLE),
+    *(*IN_SETTINGS, *IN_SETUP, *IN_LOCAL, *IN_RECORD, *IN_CONSOLE, *IN_ROOMS),
 )

@@ -1,5 +1,6 @@
 """Positions on the closing card: one call, on the books; where it fails the first sentences stand for them."""
 
+import asyncio
 from datetime import UTC
 
 import pytest
@@ -12,6 +13,7 @@ from agent_cogs.rooms.positions import CheapPositions, positions_in, prompt_of
 from agent_discord.room_upkeep import RoomPost
 from agent_llm.errors import ServerFailed
 from agent_llm.types import Reply, Usage
+from agent_llm.usage_estimate import expected
 from agent_protocol.coordination.rooms import Room, RoomMember
 from agent_protocol.turns.budget_rules import Caps
 from tests.support.agent_scene import KeptNotes
@@ -49,11 +51,15 @@ class Model:
         return Reply(text=self.answer, usage=COST)
 
 
+def tariff():
+    return Tariff("openai", "gpt-6-luna", None)
+
+
 def cheap(answer, caps=None):
     clock = Clock()
     model = Model(answer)
     backoff = ProviderBackoff("cheap", clock)
-    made = CheapModel(model=model, tariff=Tariff("openai", "gpt-6-luna", None), redact=str, backoff=backoff)
+    made = CheapModel(model=model, tariff=tariff(), redact=str, backoff=backoff)
     ledger = MemoryLedger(clock, caps=caps)
     return CheapPositions(made, ledger, clock, UTC), model, ledger
 
@@ -84,6 +90,25 @@ async def test_without_a_usable_answer_first_sentences_are_shown(answer):
     card = await RoomCloser(KeptNotes(), model_of, lambda: 0.0, positions)(ROOM, POSTS)
     assert "**Ada**: Third.\n**Grok**: No." in card
     assert len(ledger.recorded) == 1
+
+
+async def test_a_call_that_is_cut_off_is_charged_as_it_was_expected():
+    positions, model, ledger = cheap("{}")
+    under_way = asyncio.Event()
+
+    async def hang(prompt, history=()):
+        under_way.set()
+        await asyncio.Event().wait()
+
+    model.complete = hang
+    asking = asyncio.create_task(positions(ROOM, POSTS))
+    await under_way.wait()
+    asking.cancel()
+    await asyncio.wait((asking,))
+    (record,) = ledger.recorded
+    assert (record.reason, record.calls[0].error) == ("interrupted", "cancelled")
+    expectation = tariff().most(expected(prompt_of(ROOM, POSTS))).cost_usd
+    assert 0 < expectation == pytest.approx(record.cost_usd) == pytest.approx(record.calls[0].cost_usd)
 
 
 async def test_over_the_budget_no_model_is_asked():

@@ -99,7 +99,10 @@ def test_a_room_is_opened_by_its_first_turn_only() -> None:
     assert (opening.room.turn_number, opening.room.closing) == (1, False)
 
 
-@pytest.mark.parametrize("reason", sorted(FAILURES))
+ITS_FAULT = ("agent_budget", "daily_limit", "model_failed", "refused", "unreadable", "deadline", "discord_failed")
+
+
+@pytest.mark.parametrize("reason", sorted({*ITS_FAULT, *FAILURES}))
 def test_a_member_leaves_after_three_failures_in_a_row(reason: str) -> None:
     state = begun()
     for _ in range(MOST_FAILURES):
