@@ -20,6 +20,7 @@ from agent_console.record_file import RecordFile
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.budget_rules import Caps
+from tests.support.redis_server import PATIENT
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 ODD_ID = "m 1/2?<b>&#%"
@@ -74,7 +75,7 @@ async def parts(record: RecordFile, tmp_path: Path) -> AsyncIterator[ConsolePart
         "CHANNEL_THEME_MAP": ",".join(f"{channel}:{theme}" for channel, theme in CHANNELS.items()),
         "PERSONAS_DIR": str(tmp_path / "personas"),
     }
-    async with RedisLink(FakeServer()) as link:
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
         made = console_parts(link, environ, live=Channels(), store=record, clock=lambda: NOW)
         yield replace(made, ledger=Ledger(link, lambda: NOW, caps=Caps(all=5.0, person=1.0)))
 

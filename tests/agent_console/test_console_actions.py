@@ -29,7 +29,7 @@ from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_protocol.wire.messages import Command, CommandOutcome
 from agent_protocol.wire.reading import read
 from tests.agent_protocol.conftest import running
-from tests.support.redis_server import until
+from tests.support.redis_server import PATIENT, until
 
 NOON = datetime(2027, 1, 15, 12, 0, tzinfo=UTC).timestamp()
 TODAY = "2027-01-15"
@@ -82,7 +82,7 @@ class Console:
 
 @asynccontextmanager
 async def console(answers: str | None = "started", address: Any = None) -> AsyncIterator[Console]:
-    async with RedisLink(address or FakeServer()) as link:
+    async with RedisLink(address or FakeServer(), command_timeout=PATIENT) as link:
         here = Console(link, answers)
         async with running(here.bus), client_of(here.parts) as here.client:
             yield here

@@ -10,6 +10,7 @@ from support.redis_server import RedisServer
 from agent_protocol.connection.link import RedisLink
 from agent_store.__main__ import main
 from agent_store.database import connect_blocking
+from tests.support.redis_server import PATIENT
 
 KEPT = {
     "agent:claude:cost:2026-05-01": {"total_cost": "1.25", "ai_cost": "1.25", "input_tokens": "4000", "ai_calls": "9"},
@@ -21,7 +22,7 @@ KEPT = {
 
 
 async def write(url, kept):
-    async with RedisLink(url) as link:
+    async with RedisLink(url, command_timeout=PATIENT) as link:
         for key, fields in kept.items():
             await link.call(lambda redis, key=key, fields=fields: redis.hset(key, mapping=fields))
         await link.call(lambda redis: redis.set("agent:grok:cost:2026-05-09", "no hash"))

@@ -15,7 +15,7 @@ from agent_personas.schedules.heartbeat import Check
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.state.last_runs import LastRuns
 from tests.support.flow import decision, flow
-from tests.support.redis_server import RedisServer, until
+from tests.support.redis_server import PATIENT, RedisServer, until
 
 SECRET = "signed-with-this-secret"
 HEARTBEAT = "## Build\n- interval: 60\n- channel: casual\n\nLook at the BUILD.\n"
@@ -45,7 +45,7 @@ def personas(tmp_path):
 async def ran_before(url, seconds):
     """The check and the job ran so long ago, by another process."""
     fields = [Tick.of(Check("Build", "", 60)).field, Tick.of(Job("Plan", "0 9 * * *", "")).field]
-    async with RedisLink(url) as link:
+    async with RedisLink(url, command_timeout=PATIENT) as link:
         for field in fields:
             assert await LastRuns(link).run("claude", field, time.time() - seconds)
 

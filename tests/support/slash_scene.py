@@ -37,6 +37,7 @@ from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_protocol.wire.messages import Command, CommandOutcome
 from agent_protocol.wire.reading import read
 from agent_runtime.services import caps_of
+from tests.support.redis_server import PATIENT
 
 NOW = 1_800_000_000.0
 GUILD, LOUNGE, DEBATE, ELSEWHERE, THREAD, DIRECT = 1, 10, 11, 12, 13, 14
@@ -195,7 +196,7 @@ class Place:
 
 @asynccontextmanager
 async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
-    async with RedisLink(FakeServer()) as link:
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
         place = Place(link, personas, **env)
         for memory in (place.stops, place.ignores, place.orders, place.services.resets):
             memory.start()

@@ -22,6 +22,7 @@ from agent_personas.schedules.heartbeat import Check
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.state.last_runs import LastRuns
 from tests.support.doubles import Clock, MemoryTicks
+from tests.support.redis_server import PATIENT
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LAB = ChannelInfo(5, "lab", "science")
@@ -29,7 +30,7 @@ LAB = ChannelInfo(5, "lab", "science")
 
 @pytest.fixture
 async def link() -> AsyncIterator[RedisLink]:
-    async with RedisLink(FakeServer()) as opened:
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as opened:
         yield opened
 
 

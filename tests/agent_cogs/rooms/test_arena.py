@@ -23,6 +23,7 @@ from agent_protocol.coordination.arenas import Arena, Arenas, Corner
 from agent_protocol.record.entries import ContestNote
 from agent_protocol.turns.budget_rules import Caps
 from tests.support.agent_scene import CALL, KeptNotes, Scene
+from tests.support.redis_server import PATIENT
 
 LOUNGE, ALICE, BOB, CAROL = 100, 71, 72, 73
 ASKED = Arena(id=700, channel_id=LOUNGE, question="Why is the sky blue?", asked_by=ALICE, minutes=5, at=1000.0)
@@ -113,7 +114,7 @@ async def keeper(world: World, **more: object) -> AsyncIterator[tuple[ArenaKeepe
         return Corner(agent=agent.key, shown=agent.key.title(), model=agent.model.name, text=f"Says {agent.key}.")
 
     options = {"agents": agents, "answer": answer, **more}
-    async with RedisLink(world.redis) as link:
+    async with RedisLink(world.redis, command_timeout=PATIENT) as link:
         arenas = KilledArenas(link, world)
         yield (
             ArenaKeeper(

@@ -15,6 +15,7 @@ from agent_protocol.coordination.room_openings import RoomOpenings
 from agent_protocol.coordination.rooms import Room, RoomMember
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command
+from tests.support.redis_server import PATIENT
 
 LOUNGE, REQUEST = 10, 700
 TEXT = "Is P equal to NP?"
@@ -104,7 +105,7 @@ class Openings(RoomOpenings):
 @asynccontextmanager
 async def a_world() -> AsyncIterator[tuple[World, Openings]]:
     world, server = World(), FakeServer()
-    async with RedisLink(server) as link:
+    async with RedisLink(server, command_timeout=PATIENT) as link:
         openings, world.redis = Openings(link), server
         openings.world = world
         yield world, openings

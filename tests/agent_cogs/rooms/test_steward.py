@@ -21,7 +21,7 @@ from agent_protocol.coordination.rooms import Room, RoomMember
 from agent_protocol.record.entries import ContestNote
 from agent_protocol.wire.messages import RoomNotice
 from tests.support.agent_scene import KeptNotes
-from tests.support.redis_server import until
+from tests.support.redis_server import PATIENT, until
 
 LOUNGE, THREAD = 5, 50
 ROOM = Room(
@@ -147,7 +147,7 @@ async def steward(world: World, **more: object) -> AsyncIterator[Steward]:
         return f"model of {agent}"
 
     online = [Bot(world, "grok"), Bot(world, "ada")]
-    async with RedisLink(world.redis) as link:
+    async with RedisLink(world.redis, command_timeout=PATIENT) as link:
         yield Steward(
             world,
             KilledMarks(link, world),

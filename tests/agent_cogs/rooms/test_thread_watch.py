@@ -15,6 +15,7 @@ from agent_protocol.coordination.room_store import RoomStore
 from agent_protocol.coordination.rooms import Room
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command
+from tests.support.redis_server import PATIENT
 from tests.support.slash_scene import GUILD, LOUNGE, THREAD, a_room, write_room
 
 OTHER = THREAD + 1
@@ -41,7 +42,7 @@ class Scene:
 
 @asynccontextmanager
 async def a_watch(*rooms: Room) -> AsyncIterator[Scene]:
-    async with RedisLink(FakeServer()) as link:
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
         for room in rooms or (a_room(),):
             await write_room(link, room)
         yield Scene(link)

@@ -28,7 +28,7 @@ from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 from agent_tools.call_log.record import ToolRecord
 from agent_tools.call_log.records import ToolRecords
-from tests.support.redis_server import until
+from tests.support.redis_server import PATIENT, until
 
 NOW = 1_800_000_000.0
 LOUNGE = 10
@@ -88,7 +88,7 @@ class Machine:
 
 @pytest.fixture
 async def link() -> AsyncIterator[RedisLink]:
-    async with RedisLink(FakeServer()) as link:
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
         yield link
 
 

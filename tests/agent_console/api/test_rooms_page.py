@@ -28,6 +28,7 @@ from agent_protocol.wire.messages import Command, CommandOutcome, RoomOrder
 from agent_protocol.wire.reading import read
 from tests.agent_protocol.conftest import running
 from tests.support.records import fill
+from tests.support.redis_server import PATIENT
 
 MEMBERS = (RoomMember(name="ada", shown="Ada"), RoomMember(name="claude", shown="Claude"))
 ROOM = Room(
@@ -92,7 +93,7 @@ class Page:
 async def page(
     outcome: str = "room_paused", room: Room = ROOM, bots: Bots | None = None, **changes: Any
 ) -> AsyncIterator[Page]:
-    async with RedisLink(FakeServer()) as link:
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
         bus, notes, commands = Bus(link), list[ActionNote](), list[Command]()
 
         async def obey(raw: str) -> None:
@@ -228,7 +229,7 @@ async def test_the_last_choice_by_pulls_is_explained() -> None:
         assert await console.get("/api/pulls/11") == {"choice": None}
     pull = Pull(agent="claude", strength=1.2, parts=(PullPart(why="was named", amount=1.0),), channel=0.8)
     last = Pulls(channel_id=11, conversation_id="c", at=5.0, chosen="claude", because="was named", pulls=(pull,))
-    async with RedisLink(FakeServer()) as link:
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
         parts = console_parts(link)
         await parts.ledger.pulls.keep(last)
         async with client_of(parts) as client:
