@@ -18,7 +18,7 @@ from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.events import ConversationStarted, Event
 from agent_coordinator.ports import Bus, Presence, Start, Stops
 from agent_coordinator.rooms.commands import RoomCommands
-from agent_coordinator.rooms.keeping import Rooms
+from agent_coordinator.rooms.keeping import RoomKeeper
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_coordinator.schedule.scheduler import Scheduler
 from agent_protocol.connection.link import RedisAway
@@ -45,7 +45,7 @@ class Commands:
         bus: Bus,
         engine: Engine,
         scheduler: Scheduler,
-        rooms: Rooms,
+        rooms: RoomKeeper,
         presence: Presence,
         *,
         fire: Fire,

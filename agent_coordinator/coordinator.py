@@ -25,7 +25,7 @@ from agent_coordinator.policies.choosing import Policies
 from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.pull_notes import PullNotes
 from agent_coordinator.reactive import Reactive
-from agent_coordinator.rooms.keeping import Rooms
+from agent_coordinator.rooms.keeping import RoomKeeper
 from agent_coordinator.schedule.days import plan_date
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_coordinator.schedule.rotation import pick_channel
@@ -82,7 +82,7 @@ class Coordinator:
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
-        self.rooms = Rooms(config, self.engine, ledger.rooms, start=self._tasks.start, sleep=sleep)
+        self.rooms = RoomKeeper(config, self.engine, ledger.rooms, start=self._tasks.start, sleep=sleep)
         self._commands = Commands(
             config,
             bus,

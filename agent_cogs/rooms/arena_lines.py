@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_cogs.rooms.card import plain
+from agent_cogs.rooms.card import cut, plain
 from agent_cogs.rooms.steps import HIDDEN, counted
 from agent_protocol.coordination.arenas import Arena, Corner
 
@@ -16,8 +16,7 @@ INTERRUPTED = f"{HIDDEN}There is no arena: it was interrupted before both had an
 
 
 def question_of(arena: Arena) -> str:
-    words = plain(arena.question)
-    return words if len(words) <= LONGEST_QUOTE else words[: LONGEST_QUOTE - 1].rstrip() + "…"
+    return cut(plain(arena.question), LONGEST_QUOTE)
 
 
 def answer_text(box: str, corner: Corner) -> str:

@@ -48,7 +48,7 @@ def first_sentences(room: Room, posts: Sequence[RoomPost]) -> dict[str, str]:
 
 def closing_card(room: Room, posts: Sequence[RoomPost], positions: Mapping[str, str]) -> str:
     """The card as one message; whole lines are left out where it would be too long."""
-    shown = {member.name: _cut(plain(member.shown), NAME) for member in members_of(room)}
+    shown = {member.name: cut(plain(member.shown), NAME) for member in members_of(room)}
     parts = [
         [closed_line(room)],
         _titled("Positions", [_position(shown[name], text) for name, text in positions.items() if text]),
@@ -59,7 +59,7 @@ def closing_card(room: Room, posts: Sequence[RoomPost], positions: Mapping[str, 
 
 
 def _position(name: str, text: str) -> str:
-    return f"**{name}**: {_cut(plain(text), POSITION)}"
+    return f"**{name}**: {cut(plain(text), POSITION)}"
 
 
 def _best(posts: Sequence[RoomPost]) -> list[RoomPost]:
@@ -69,7 +69,7 @@ def _best(posts: Sequence[RoomPost]) -> list[RoomPost]:
 def _quoted(room: Room, post: RoomPost, shown: Mapping[str, str]) -> str:
     address = f"https://discord.com/channels/{room.guild_id or '@me'}/{room.thread_id}/{post.message_id}"
     author = shown.get(post.agent, post.agent)
-    return f"> {_cut(plain(post.text), BEST_LINE)}\n{VOTE} {len(post.voters)}, {author}: <{address}>"
+    return f"> {cut(plain(post.text), BEST_LINE)}\n{VOTE} {len(post.voters)}, {author}: <{address}>"
 
 
 def _verdict(votes: Mapping[str, int], shown: Mapping[str, str]) -> str:
@@ -104,5 +104,5 @@ def plain(text: str) -> str:
     return " ".join(_MARKS.sub("", _LINK.sub(r"\1", text)).split())
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"

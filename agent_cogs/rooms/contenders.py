@@ -11,6 +11,7 @@ from agent_cogs.answer.cleaning import clean_text
 from agent_cogs.answer.decision import UnreadableDecision, parse_decision
 from agent_cogs.limits.single_call import CallRefused, SingleCall, made
 from agent_cogs.persona.options import Pins
+from agent_cogs.rooms.card import cut
 from agent_llm.errors import ModelError
 from agent_llm.types import Prompt, Reply
 from agent_llm.usage_estimate import expected
@@ -114,5 +115,4 @@ def words_of(text: str, agent: Agent) -> str:
             text = parse_decision(text).text or ""
         except UnreadableDecision:
             return ""
-    words = clean_text(text, (agent.key, agent.identity.display_name)) or ""
-    return words if len(words) <= LONGEST_ANSWER else words[: LONGEST_ANSWER - 1].rstrip() + "…"
+    return cut(clean_text(text, (agent.key, agent.identity.display_name)) or "", LONGEST_ANSWER)

@@ -11,7 +11,7 @@ import pydantic
 
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import ARCHIVES, LONGEST_NAMES, LONGEST_SLOT, POLICIES
-from agent_discord.slash.responses import CommandReply, Field, Form
+from agent_discord.slash.responses import Field, Form
 from agent_protocol.coordination.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
     DEFAULT_POLICY,
@@ -105,9 +105,3 @@ def draft_in(command: CommandInvocation, values: Mapping[str, str]) -> RoomDraft
         return RoomDraft.model_validate({**base.model_dump(), **texts, "turns": turns})
     except pydantic.ValidationError as error:
         raise ValueError("turns") from error
-
-
-def given_back(reason: str, values: Mapping[str, str]) -> CommandReply:
-    """The reason with all that was written in the form, which would be lost."""
-    written = "\n\n".join(f"{name}:\n{values[name]}" for name in ("topic", "personas", "turns", "rules", "question"))
-    return CommandReply(reason, file=("room.txt", written))

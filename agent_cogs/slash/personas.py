@@ -25,7 +25,7 @@ from agent_context.untrusted import skeleton
 from agent_discord.posting.splitting import LIMIT, length
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM
-from agent_discord.slash.responses import FIELD_CHARACTERS, CommandReply, Field, Form, Response
+from agent_discord.slash.responses import FIELD_CHARACTERS, CommandReply, Field, Form, Response, given_back
 from agent_personas.errors import Ambiguous, NotFound, PersonaError
 from agent_personas.files import FileCache, read_file
 from agent_personas.identity import FILE as IDENTITY
@@ -104,7 +104,7 @@ class PersonaCommands:
         try:
             saved = await (self._change(key, digest, values) if key else self._create(values))
         except (PersonaError, NoModel, ValueError) as error:
-            return CommandReply(f"Not saved: {error}.", file=("persona.txt", _written(values)))
+            return given_back(f"Not saved: {error}.", values, "persona.txt")
         await self._roster.look()
         return self._saved(saved)
 
@@ -277,8 +277,3 @@ def _facts(entry: RosterEntry) -> list[str]:
 
 def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _written(values: Mapping[str, str]) -> str:
-    """The texts of the form, which would be lost."""
-    return "\n\n".join(f"{name}:\n{values.get(name, '')}" for name in ("name", "who", "model", "interests", "further"))

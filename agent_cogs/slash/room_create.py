@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from agent_cogs.persona.roster import RosterEntry
-from agent_cogs.rooms.draft import ROOM, RoomDraft, draft_in, draft_of, form_of, given_back
+from agent_cogs.rooms.draft import ROOM, RoomDraft, draft_in, draft_of, form_of
 from agent_cogs.rooms.members import members_of, named, parted
 from agent_cogs.rooms.new_room import opening_text, room_of, thread_name
 from agent_cogs.rooms.opening import AWAY, Opening, RoomOpener
@@ -19,7 +19,7 @@ from agent_cogs.slash.conversations import PAUSED, IsHere
 from agent_cogs.slash.wording import counted, listed
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM, MENU
-from agent_discord.slash.responses import MOST_CHOICES, Choice, CommandReply, Menu, Response
+from agent_discord.slash.responses import MOST_CHOICES, Choice, CommandReply, Menu, Response, given_back
 from agent_protocol.coordination.rooms import (
     FEWEST_MEMBERS,
     MOST_MEMBERS,
@@ -30,6 +30,7 @@ from agent_protocol.turns.budget_rules import CLOSING_SHARE
 from agent_protocol.turns.budget_use import BudgetUse
 from agent_protocol.wire.coordinator_commands import NOBODY
 
+FILE = "room.txt"
 EXPIRED = "This choice has expired, or was used already. Use /room create again."
 NOT_YOURS = "Only the person who asked for this room can choose who takes part."
 NOT_MODERATED = "Nobody moderates with this policy. Choose the policy moderated, or leave the moderator out."
@@ -82,12 +83,12 @@ class RoomCreation:
         try:
             draft = draft_in(command, values)
         except ValueError:
-            return given_back(f"The number of turns is not one from {FEWEST_MEMBERS} to {MOST_TURNS}.", values)
+            return given_back(f"The number of turns is not one from {FEWEST_MEMBERS} to {MOST_TURNS}.", values, FILE)
         refusal = self._refusal(draft, command) if draft.topic.strip() else "The topic is empty."
         if refusal is not None:
-            return given_back(refusal, values)
+            return given_back(refusal, values, FILE)
         response = await self._with_names(command, draft, values.get("personas", ""))
-        return given_back(response, values) if isinstance(response, str) else response
+        return given_back(response, values, FILE) if isinstance(response, str) else response
 
     async def from_menu(self, command: CommandInvocation) -> Response:
         """The members were chosen."""

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from agent_coordinator.conversations import rooms
 from agent_coordinator.conversations.running import Change
 from agent_coordinator.ports import Presence, Stops
-from agent_coordinator.rooms.keeping import Rooms
+from agent_coordinator.rooms.keeping import RoomKeeper
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_protocol.coordination.endings import EndReason
 from agent_protocol.coordination.rooms import DEFAULT_TURNS, FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, Room, RoomMember
@@ -57,9 +57,9 @@ class RoomCommands:
     """`agents` are those with an account of their own, whose presence is known. `report` sends an outcome soon."""
 
     def __init__(
-        self, kept: Rooms, agents: tuple[str, ...], presence: Presence, stops: Stops | None, report: Report
+        self, keeper: RoomKeeper, agents: tuple[str, ...], presence: Presence, stops: Stops | None, report: Report
     ) -> None:
-        self._rooms, self._agents, self._presence, self._stops, self._report = kept, agents, presence, stops, report
+        self._keeper, self._agents, self._presence, self._stops, self._report = keeper, agents, presence, stops, report
         self.known: Mapping[str, Execute] = {
             "room-open": self._open,
             "room-pause": self._of_room(self._pause),
@@ -72,7 +72,7 @@ class RoomCommands:
 
     def _of_room(self, execute: OfRoom) -> Execute:
         async def find(command: Command) -> str | None:
-            room = None if command.channel_id is None else await self._rooms.read(command.channel_id)
+            room = None if command.channel_id is None else await self._keeper.read(command.channel_id)
             return "no_room" if room is None else await execute(command, room)
 
         return find
@@ -82,12 +82,12 @@ class RoomCommands:
         wanted = _wanted(command)
         if wanted is None:
             return "incomplete"
-        if await self._rooms.read(wanted.thread_id) is not None:
+        if await self._keeper.read(wanted.thread_id) is not None:
             return "opened"
         if len(wanted.members) > MOST_MEMBERS:
             return "full"
         outcome = self._refusal(wanted) or await self._run(command, wanted, lambda state: state, "opened")
-        return "opened" if outcome == "busy" and await self._rooms.read(wanted.thread_id) is not None else outcome
+        return "opened" if outcome == "busy" and await self._keeper.read(wanted.thread_id) is not None else outcome
 
     async def _pause(self, command: Command, room: Room) -> str:
         asked = command.room.reason if command.room else None
@@ -110,9 +110,9 @@ class RoomCommands:
         if (refusal := self._refusal(room)) is not None:
             return refusal
         more = command.room.turns if command.room else None
-        if await self._rooms.change_running(room.thread_id, partial(rooms.resumed, turns=_limit(room, more))):
+        if await self._keeper.change_running(room.thread_id, partial(rooms.resumed, turns=_limit(room, more))):
             return "room_resumed"
-        room = await self._rooms.at_rest(room)
+        room = await self._keeper.at_rest(room)
         return await self._run(command, room, partial(rooms.resumed, turns=_limit(room, more)), "room_resumed")
 
     async def _next(self, command: Command, room: Room) -> str:
@@ -148,13 +148,13 @@ class RoomCommands:
     async def _run(self, command: Command, room: Room, change: Change, outcome: str) -> str | None:
         """Report the outcome when the room runs, and return when it no longer does."""
         try:
-            await self._rooms.run(room, change, lambda: self._report(command, outcome, room.thread_id))
+            await self._keeper.run(room, change, lambda: self._report(command, outcome, room.thread_id))
         except ChannelBusy:
             return "busy"
         return None
 
     async def _change(self, room: Room, change: Change, outcome: str) -> str:
-        return outcome if await self._rooms.change(room, change) else "busy"
+        return outcome if await self._keeper.change(room, change) else "busy"
 
     def _refusal(self, room: Room) -> str | None:
         if len(room.members) < FEWEST_MEMBERS:

@@ -27,8 +27,8 @@ BUSY_SECONDS = 0.1
 log = logging.getLogger(__name__)
 
 
-class Rooms:
-    """`start` runs a task."""
+class RoomKeeper:
+    """Runs and changes rooms by the engine. `start` runs a task."""
 
     def __init__(
         self, config: CoordinatorConfig, engine: Engine, store: RoomStore, *, start: Start, sleep: Sleep

@@ -58,6 +58,12 @@ class Form:
         return "\n".join(field.text for field in self.fields)
 
 
+def given_back(reason: str, values: Mapping[str, str], file: str) -> CommandReply:
+    """The reason, with all that was written in a form, which would be lost, as a file of that name."""
+    written = "\n\n".join(f"{name}:\n{text}" for name, text in values.items() if name != "id")
+    return CommandReply(reason, file=(file, written))
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """An option of a menu. `value` comes back; `about` is a line below its label."""
