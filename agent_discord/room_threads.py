@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import discord
 
@@ -38,6 +39,15 @@ def lacking(channel: discord.TextChannel, wanted: Mapping[str, str]) -> Iterator
     return (shown for name, shown in wanted.items() if not getattr(permissions, name))
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadNow:
+    """A thread as Discord has it."""
+
+    archived: bool = False
+    locked: bool = False
+    deleted: bool = False
+
+
 class RoomThreads:
     """`may_act` is asked before each request: whether this process acts for the bot."""
 
@@ -60,6 +70,21 @@ class RoomThreads:
         if not isinstance(channel, discord.TextChannel):
             return None
         return not list(lacking(channel, IN_THREADS))
+
+    async def now(self, channel_id: int, thread_id: int) -> ThreadNow | None:
+        """A thread of the channel; None where it cannot be known. Only one that the bot does not see is asked for: an
+        archived one, or one that is gone."""
+        channel = self._bot.get_channel(channel_id)
+        if not isinstance(channel, discord.TextChannel):
+            return None
+        try:
+            thread = self._bot.get_channel(thread_id) or await self._gate.channel(channel.guild, thread_id)
+        except discord.NotFound:
+            return ThreadNow(deleted=True)
+        except REQUEST_ERRORS as error:
+            log.info("channel %d: the thread of a room cannot be looked at: %s", channel_id, kind(error))
+            return None
+        return ThreadNow(thread.archived, thread.locked) if isinstance(thread, discord.Thread) else None
 
     async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
         """Post the message above the thread, pinging nobody, and return its id. `request` is older than the message;

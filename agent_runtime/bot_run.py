@@ -142,6 +142,7 @@ class BotRun:
             services.orders,
             may_act=lambda: self.online,
             may_write=lambda room: threads.may_write(room.channel_id),
+            look=lambda room: threads.now(room.channel_id, room.thread_id),
         )
         self.client.add_cog(ThreadEvents(self.client, watch))
         return SlashHandlers(

@@ -21,7 +21,8 @@ Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "rep
 HIDDEN = "🫥 "  # bots do not read what begins with it
 ACTIVE = "active"
 GONE = "deleted"
-ARCHIVED = "paused archived"  # by people; as `standing_of` has it
+SHUT = frozenset({"paused archived", "paused no_access"})
+"""Standings, as `standing_of` has them, after which the thread of a room that goes on may still be archived."""
 OUTSIDE: frozenset[str | None] = frozenset({GONE, "archived"})
 """Causes of a pause that are said in the channel above: a post would bring an archived thread back."""
 GO_ON = "/room resume lets it go on."
@@ -30,7 +31,8 @@ WHAT_TO_DO: Mapping[str | None, str] = {
     "archived": "/room resume brings the thread back and lets it go on.",
     "locked": "Unlock the thread, then /room resume lets it go on.",
     GONE: "It cannot go on; /room create opens a new one.",
-    "no_access": "Let the bots write in the thread, then /room resume lets it go on.",
+    "no_access": "Let the bots see the thread and write in it (personas: Manage Webhooks), then /room resume lets it"
+    " go on.",
 }
 NOT_LOCKED = (
     f"{HIDDEN}I cannot lock this thread between the audience's slots, since not all bots here have the permission"
@@ -51,7 +53,7 @@ def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool, missed: b
     """None where all is done. `now` is in unix seconds; `may_lock`: the thread may be locked without shutting a member
     out; `missed`: what happened to the thread was not followed for a while."""
     if room.status == "active":
-        is_away = missed or marks.archived or marks.standing == ARCHIVED
+        is_away = missed or marks.archived or marks.standing in SHUT
         return "unarchive" if is_away else _of_active(room, marks, now, may_lock)
     if marks.locked:
         return "unlock"

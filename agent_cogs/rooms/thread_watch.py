@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, Protocol
 
 from agent_cogs.rooms.opening import Orders
+from agent_discord.room_threads import ThreadNow
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.room_marks import Marks
 from agent_protocol.coordination.rooms import Room, RoomStatus
@@ -49,7 +50,7 @@ def unless_away(follow: Callable[..., Awaitable[None]]) -> Callable[..., Corouti
 
 class ThreadWatch:
     """The rooms of one bot's servers. `may_act`: whether this process acts for it; `may_write`: whether the bot may
-    write in a room's thread, None where that is not known."""
+    write in a room's thread, and `look`: how that thread is now, both None where it is not known."""
 
     def __init__(
         self,
@@ -60,9 +61,10 @@ class ThreadWatch:
         *,
         may_act: Callable[[], bool],
         may_write: Callable[[Room], bool | None],
+        look: Callable[[Room], Awaitable[ThreadNow | None]],
     ) -> None:
         self._agent, self._rooms, self._marks, self._orders = agent, rooms, marks, orders
-        self._may_act, self._may_write = may_act, may_write
+        self._may_act, self._may_write, self._look = may_act, may_write, look
 
     @unless_away
     async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None:
@@ -91,13 +93,27 @@ class ThreadWatch:
     @unless_away
     async def permissions_changed(self, guild_id: int) -> None:
         """Other rights of a channel, a role or the bot: only the rooms count in which the bot takes part."""
-        for room in await self._rooms.list("active", limit=None) if self._may_act() else ():
+        for room in await self._all_active():
             if room.guild_id == guild_id and self._agent in room.names and self._may_write(room) is False:
                 await self._pause(room, "no_access")
+
+    @unless_away
+    async def came_back(self) -> None:
+        """The bot has a new connection: what happened before it came without an event. A thread that was only
+        archived since nobody wrote is brought back (steward.py)."""
+        for room in await self._all_active():
+            now = await self._look(room)
+            if now is not None and now.deleted:
+                await self._pause(room, "deleted")
+            elif now is not None and now.locked:
+                await self.changed(room.thread_id, archived=now.archived, locked=True)
 
     async def _active(self, thread_id: int) -> Room | None:
         room = await self._rooms.read(thread_id) if self._may_act() else None
         return room if room is not None and room.status == "active" else None
+
+    async def _all_active(self) -> list[Room]:
+        return await self._rooms.list("active", limit=None) if self._may_act() else []
 
     async def _pause(self, room: Room, reason: str) -> None:
         order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=reason))

@@ -22,6 +22,7 @@ class ThreadListener(Protocol):
     async def deleted(self, thread_id: int) -> None: ...
     async def channel_deleted(self, channel_id: int) -> None: ...
     async def permissions_changed(self, guild_id: int) -> None: ...
+    async def came_back(self) -> None: ...
 
 
 class ThreadEvents(discord.Cog):
@@ -29,6 +30,11 @@ class ThreadEvents(discord.Cog):
 
     def __init__(self, bot: discord.Bot, listener: ThreadListener) -> None:
         self.bot, self._listener = bot, listener
+
+    @discord.Cog.listener()
+    async def on_ready(self) -> None:
+        """Also after each new session."""
+        await _heard(self._listener.came_back())
 
     @discord.Cog.listener()
     async def on_raw_thread_update(self, event: discord.RawThreadUpdateEvent) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agent_chat.outlet import CannotPost
 from agent_discord.rest.gate import Gate
-from agent_discord.room_threads import RoomThreads
+from agent_discord.room_threads import RoomThreads, ThreadNow
 from agent_local.discord.faults import RestFault
 from agent_local.discord.world.permissions import CREATE_PUBLIC_THREADS, MANAGE_WEBHOOKS
 from agent_local.discord.world.world import Overwrite
@@ -42,6 +42,23 @@ async def test_a_message_is_found_again_and_a_thread_that_is_there_will_do():
         assert len(posted(s)) == 1
         texts = [request.payload for request in s.server.requests if request.payload and "content" in request.payload]
         assert all(payload["allowed_mentions"]["parse"] == [] for payload in texts)
+
+
+async def test_how_a_thread_is_now_is_asked_of_discord_only_where_the_bot_does_not_see_it():
+    async with scene() as s:
+        made = threads(s)
+        first = await made.post(s.channel.id, TEXT, s.server.world.snowflakes.next(), again=False)
+        await made.start(s.channel.id, first, "P and NP", 4320)
+        await s.server.wait_for(lambda: s.bot.get_channel(first))
+        assert await made.now(s.channel.id, first) == ThreadNow()
+        assert not any(request.path == f"/channels/{first}" for request in s.server.requests)
+        await s.server.change_channel(first, archived=True, locked=True)
+        await s.server.wait_for(lambda: s.bot.get_channel(first) is None)
+        assert await made.now(s.channel.id, first) == ThreadNow(archived=True, locked=True)
+        assert await made.now(s.channel.id, 424242) == ThreadNow(deleted=True)
+        assert await made.now(7, first) is None, "the bot does not see the channel"
+        s.server.faults.add(RestFault("GET", f"/channels/{first}$", 403))
+        assert await made.now(s.channel.id, first) is None
 
 
 async def test_without_a_permission_the_problem_names_it():

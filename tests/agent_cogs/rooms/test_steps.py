@@ -29,6 +29,8 @@ OPEN = room(audience_seconds=60, slot_until=NOW + 60)
         (room(), Marks(), "settle"),
         (room(), ACTIVE, None),
         (room(), Marks(standing="closed agreed", archived=True), "unarchive"),
+        (room(), Marks(standing="paused archived"), "unarchive"),
+        (room(), Marks(standing="paused no_access"), "unarchive"),
         (room(), Marks(standing="paused stopped"), "settle"),
         (room(), Marks(standing="active", locked=True), "unlock"),
         (SLOTS, ACTIVE, "lock"),

@@ -9,6 +9,7 @@ import pytest
 from fakeredis import FakeServer
 
 from agent_cogs.rooms.thread_watch import ThreadWatch
+from agent_discord.room_threads import ThreadNow
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.room_marks import RoomMarks
 from agent_protocol.coordination.room_store import RoomStore
@@ -29,8 +30,18 @@ class Scene:
         self.paused, self.outcome = list[tuple[int, str]](), "room_paused"
         rooms = RoomStore(link)
         self.watch = ThreadWatch(
-            "grok", rooms, self.marks, self, may_act=lambda: self.acts, may_write=lambda _: self.writes
+            "grok",
+            rooms,
+            self.marks,
+            self,
+            may_act=lambda: self.acts,
+            may_write=lambda _: self.writes,
+            look=self.look,
         )
+        self.now = dict[int, ThreadNow]()
+
+    async def look(self, room: Room) -> ThreadNow | None:
+        return self.now.get(room.thread_id)
 
     async def give(self, command: Command) -> str:
         assert command.command == "room-pause"
@@ -95,6 +106,23 @@ async def test_lost_permissions_pause_the_rooms_in_which_the_bot_takes_part():
         scene.writes = False
         await scene.watch.permissions_changed(GUILD)
         assert scene.paused == [(THREAD, "no_access")]
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (ThreadNow(), []),
+        (ThreadNow(archived=True), []),
+        (ThreadNow(archived=True, locked=True), ["locked"]),
+        (ThreadNow(deleted=True), ["deleted"]),
+        (None, []),
+    ],
+)
+async def test_what_happened_to_a_thread_while_the_bot_was_away_pauses_its_room(now: ThreadNow | None, reason):
+    async with a_watch(a_room(), a_room(thread_id=OTHER, status="paused", why="stopped")) as scene:
+        scene.now = {THREAD: now, OTHER: ThreadNow(deleted=True)} if now is not None else {}
+        await scene.watch.came_back()
+        assert scene.paused == [(THREAD, each) for each in reason]
 
 
 async def test_a_process_that_does_not_act_for_the_bot_keeps_still():
