@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agent_console.asked import Act, Done, Request
 from agent_console.errors import Refused
@@ -61,10 +62,8 @@ class RoomActions:
         if channel not in self._parts.settings.channels:
             raise Refused(404, "that is not one of the bots' channels")
         wanted = NewRoom(channel_id=channel, topic=topic, personas=personas)
-        return NewRoom(
-            channel_id=channel,
-            topic=topic,
-            personas=personas,
+        return replace(
+            wanted,
             policy=_one_of("policy", asked.policy or wanted.policy, POLICIES),
             turns=_within("turns", wanted.turns if asked.turns is None else asked.turns, 2, MOST_TURNS),
             archive_minutes=_archive(asked.archive or wanted.archive_minutes),

@@ -1,6 +1,6 @@
 """Rooms as the console needs them: who may sit in one, and the opening of one, which a bot of this process does.
 
-agent_runtime implements RoomOpening over the same functions as Discord's `/room create`.
+agent_runtime implements RoomSide over the same functions as Discord's `/room create`.
 """
 
 from __future__ import annotations

@@ -91,7 +91,17 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
     done = CompletedRequests(settings.data_dir)  # before tool-call records are read
     tools = await stack.enter_async_context(tools_for(setup, session, outbound)) if setup.tools else None
     watching = Watching.of(settings, link, outbound.redact)
-    services = build_services(setup, link, session, webhooks, outbound, tools, done, watching.record, watching.watcher)
+    services = build_services(
+        setup,
+        link,
+        session=session,
+        webhooks=webhooks,
+        outbound=outbound,
+        tools=tools,
+        done=done,
+        record=watching.record,
+        watcher=watching.watcher,
+    )
     stack.push_async_callback(services.fetcher.aclose)
     if services.cheap is not None:
         stack.push_async_callback(services.cheap.model.aclose)

@@ -82,6 +82,7 @@ class Setup:
 def build_services(
     setup: Setup,
     link: RedisLink,
+    *,
     session: aiohttp.ClientSession,
     webhooks: aiohttp.ClientSession,
     outbound: OutboundShared,

@@ -19,7 +19,7 @@ from agent_cogs.agent import Agent
 from agent_cogs.rooms.arena_lines import BOXES, FAILED, INTERRUPTED, TOO_FEW, answer_text, result_text, vote_text
 from agent_cogs.rooms.contenders import NoAnswer, drawn, in_guild
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.arenas import Arena, Corner
+from agent_protocol.coordination.arenas import Arena, ArenaAnswer
 from agent_protocol.record.entries import Contender, ContestNote
 from agent_protocol.record.writer import Notes
 
@@ -49,7 +49,7 @@ class ArenaStore(Protocol):
     async def all(self) -> Sequence[Arena]: ...
 
 
-Answer = Callable[[Agent, Arena], Awaitable[Corner]]
+Answer = Callable[[Agent, Arena], Awaitable[ArenaAnswer]]
 """Asks a contender; raises NoAnswer."""
 
 
@@ -120,7 +120,7 @@ class ArenaKeeper:
         try:
             if arena.until is not None:
                 await self._end(arena)
-            elif arena.corners:
+            elif arena.answers:
                 await self._show(arena)
             elif arena.begun:
                 await self._give_up(arena, INTERRUPTED)
@@ -150,19 +150,19 @@ class ArenaKeeper:
                 log.warning("arena %d: %s has no answer: %s", arena.id, agent.key, answer)
             elif isinstance(answer, BaseException):
                 raise answer
-        corners = tuple(answer for answer in answers if isinstance(answer, Corner))
-        if len(corners) < len(pair):
+        given = tuple(answer for answer in answers if isinstance(answer, ArenaAnswer))
+        if len(given) < len(pair):
             await self._give_up(arena, FAILED)
             return
-        answered = arena.model_copy(update={"begun": True, "corners": corners})
+        answered = arena.model_copy(update={"begun": True, "answers": given})
         await self._arenas.keep(answered)
         if not self._silent(arena):
             await self._show(answered)
 
     async def _show(self, arena: Arena) -> None:
         """Post the answers, and the message on which people vote."""
-        for box, corner in zip(BOXES, arena.corners, strict=True):
-            await self._post(arena, answer_text(box, corner), box, since=arena.at)
+        for box, answer in zip(BOXES, arena.answers, strict=True):
+            await self._post(arena, answer_text(box, answer), box, since=arena.at)
         until = self._clock() + arena.minutes * 60.0
         bot, message_id = self._bot(arena), await self._post(arena, vote_text(arena), "vote", since=arena.at)
         await bot.offer(arena.channel_id, message_id, BOXES)
@@ -172,8 +172,8 @@ class ArenaKeeper:
         """Count, note for the record, show the names."""
         votes = await self._votes(arena)
         contenders = [
-            Contender(agent=corner.agent, model=corner.model, votes=count)
-            for corner, count in zip(arena.corners, votes, strict=True)
+            Contender(agent=answer.agent, model=answer.model, votes=count)
+            for answer, count in zip(arena.answers, votes, strict=True)
         ]
         self._record.note(
             ContestNote(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent_cogs.rooms.card import cut, plain
 from agent_cogs.rooms.steps import HIDDEN, counted
-from agent_protocol.coordination.arenas import Arena, Corner
+from agent_protocol.coordination.arenas import Arena, ArenaAnswer
 
 BOXES = ("🅰️", "🅱️")
 LONGEST_QUOTE = 300  # characters of the question
@@ -19,8 +19,8 @@ def question_of(arena: Arena) -> str:
     return cut(plain(arena.question), LONGEST_QUOTE)
 
 
-def answer_text(box: str, corner: Corner) -> str:
-    return f"{HIDDEN}{box}\n{corner.text}"
+def answer_text(box: str, answer: ArenaAnswer) -> str:
+    return f"{HIDDEN}{box}\n{answer.text}"
 
 
 def vote_text(arena: Arena) -> str:
@@ -33,8 +33,8 @@ def vote_text(arena: Arena) -> str:
 def result_text(arena: Arena, votes: Sequence[int]) -> str:
     """The names, the votes in order, and who won."""
     lines = [
-        f"{box} **{plain(corner.shown)}** ({corner.model}): {counted(count, 'vote')}"
-        for box, corner, count in zip(BOXES, arena.corners, votes, strict=True)
+        f"{box} **{plain(answer.shown)}** ({answer.model}): {counted(count, 'vote')}"
+        for box, answer, count in zip(BOXES, arena.answers, votes, strict=True)
     ]
     return "\n".join([f"{HIDDEN}**The arena is over: {_verdict(arena, votes)}**", *lines, f"> {question_of(arena)}"])
 
@@ -44,4 +44,4 @@ def _verdict(arena: Arena, votes: Sequence[int]) -> str:
         return "nobody voted"
     if len(set(votes)) == 1:
         return "a tie"
-    return f"{plain(arena.corners[votes.index(max(votes))].shown)} wins"
+    return f"{plain(arena.answers[votes.index(max(votes))].shown)} wins"

@@ -15,7 +15,7 @@ from agent_cogs.rooms.card import cut
 from agent_llm.errors import ModelError
 from agent_llm.types import Prompt, Reply
 from agent_llm.usage_estimate import expected
-from agent_protocol.coordination.arenas import Arena, Corner
+from agent_protocol.coordination.arenas import Arena, ArenaAnswer
 from agent_protocol.ledger import Ledger
 
 ANSWER_SECONDS = 75.0
@@ -59,7 +59,7 @@ def in_guild(agent: Agent, guild_id: int | None) -> Agent:
     return agent if model is None else replace(agent, model=model)
 
 
-async def answered(agent: Agent, arena: Arena, ledger: Ledger) -> Corner:
+async def answered(agent: Agent, arena: Arena, ledger: Ledger) -> ArenaAnswer:
     """Ask a contender. Raises NoAnswer."""
     prompt = await _prompt(agent, arena)
     call = SingleCall(
@@ -91,7 +91,7 @@ async def answered(agent: Agent, arena: Arena, ledger: Ledger) -> Corner:
     if not text:
         raise NoAnswer("empty")
     model = reply.usage.model or agent.model.name
-    return Corner(agent=agent.key, shown=agent.identity.display_name, model=model, text=text)
+    return ArenaAnswer(agent=agent.key, shown=agent.identity.display_name, model=model, text=text)
 
 
 async def _prompt(agent: Agent, arena: Arena) -> Prompt:

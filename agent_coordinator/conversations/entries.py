@@ -1,9 +1,13 @@
-"""The parts of a conversation's state, as frozen values: messages of agents and of people, and the agents' counts."""
+"""The parts of a conversation's state, as frozen values: messages of agents and of people, and the agents' counts; and
+how they come out of JSON again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, get_args
 
+from agent_protocol.coordination.endings import EndReason
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.wire.messages import HistoryEntry, Result
 
 MAX_ENTRY_CHARACTERS = 8_000
@@ -110,3 +114,26 @@ def tally_of(result: Result) -> Tally:
         reasoning_tokens=usage.reasoning_tokens,
         cost_usd=usage.cost_usd,
     )
+
+
+def to_plain(value: Any) -> Any:
+    """One of our values for JSON; asdict() would copy the whole history at each step."""
+    if isinstance(value, Room):
+        return value.model_dump(mode="json")
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def from_plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Turn JSON's lists and objects back into tuples and dataclasses."""
+    data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    data["history"] = tuple(
+        Said(**{**said, "reactions": tuple(AgentReaction(**reaction) for reaction in said["reactions"])})
+        for said in data["history"]
+    )
+    data["heard"] = tuple(Heard(**{**heard, "names": tuple(heard["names"])}) for heard in data.get("heard", ()))
+    data["tallies"] = {agent: Tally(**tally) for agent, tally in data["tallies"].items()}
+    if data.get("room") is not None:
+        data["room"] = Room.model_validate(data["room"])
+    if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
+        raise ValueError("not a conversation's state: unknown end reason")
+    return data

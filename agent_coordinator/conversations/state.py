@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Literal
 
 from agent_coordinator.conversations.entries import (
     AgentReaction,
@@ -18,9 +18,11 @@ from agent_coordinator.conversations.entries import (
     Said,
     Tally,
     entry_text,
+    from_plain,
     is_post,
     is_skip,
     tally_of,
+    to_plain,
 )
 from agent_protocol.coordination.endings import EndReason
 from agent_protocol.coordination.rooms import Room
@@ -230,13 +232,13 @@ class ConversationState:
         return tuple(reversed(entries))
 
     def to_json(self) -> str:
-        return json.dumps(self, default=_plain, ensure_ascii=False)
+        return json.dumps(self, default=to_plain, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, raw: str) -> ConversationState:
         """Raises ValueError for anything that `to_json` did not write."""
         try:
-            return cls(**_from_plain(json.loads(raw)))
+            return cls(**from_plain(json.loads(raw)))
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a conversation's state: {error}") from error
 
@@ -278,26 +280,3 @@ class ConversationState:
                 changed = replace(said, reactions=(*said.reactions, reaction))
                 return replace(self, history=(*self.history[:index], changed, *self.history[index + 1 :]))
         return self
-
-
-def _plain(value: Any) -> Any:
-    """One of our values for JSON; asdict() would copy the whole history at each step."""
-    if isinstance(value, Room):
-        return value.model_dump(mode="json")
-    return {name: getattr(value, name) for name in value.__slots__}
-
-
-def _from_plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Turn JSON's lists and objects back into tuples and dataclasses."""
-    data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-    data["history"] = tuple(
-        Said(**{**said, "reactions": tuple(AgentReaction(**reaction) for reaction in said["reactions"])})
-        for said in data["history"]
-    )
-    data["heard"] = tuple(Heard(**{**heard, "names": tuple(heard["names"])}) for heard in data.get("heard", ()))
-    data["tallies"] = {agent: Tally(**tally) for agent, tally in data["tallies"].items()}
-    if data.get("room") is not None:
-        data["room"] = Room.model_validate(data["room"])
-    if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
-        raise ValueError("not a conversation's state: unknown end reason")
-    return data

@@ -20,7 +20,7 @@ KEEP_SECONDS = 2 * 86400  # after the last change of any arena
 log = logging.getLogger(__name__)
 
 
-class Corner(RoomValue):
+class ArenaAnswer(RoomValue):
     """A contender with its answer. `model` is provider/model."""
 
     agent: str
@@ -30,7 +30,7 @@ class Corner(RoomValue):
 
 
 class Arena(RoomValue):
-    """`id` is that of the command. `begun`: the contenders were asked; `corners` are theirs once both have answered,
+    """`id` is that of the command. `begun`: the contenders were asked; `answers` are theirs once both have answered,
     `until` (unix seconds) is set once people can vote on the message."""
 
     id: int
@@ -42,7 +42,7 @@ class Arena(RoomValue):
     minutes: int
     at: float  # unix seconds
     begun: bool = False
-    corners: tuple[Corner, ...] = ()
+    answers: tuple[ArenaAnswer, ...] = ()
     message_id: int | None = None
     until: float | None = None
 

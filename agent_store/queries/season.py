@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import aiosqlite
 
+from agent_protocol.record.entries import Contender
 from agent_store.queries.intervals import Share, share
 from agent_store.queries.pages import rows
 
@@ -28,15 +29,6 @@ class Standing:
     fair_share: float
 
 
-@dataclass(frozen=True, slots=True)
-class Contestant:
-    """An agent in one contest."""
-
-    agent: str
-    model: str
-    votes: int
-
-
 @dataclass(slots=True)
 class _Sums:
     contests: int = 0
@@ -52,8 +44,8 @@ async def season(
 ) -> tuple[Standing, ...]:
     """The standings of contests of a kind (arena, room; None: all) between two times (unix seconds), the best first:
     by the lower end of the wins' interval, so that one lucky win is not the top."""
-    contests: dict[str, list[Contestant]] = defaultdict(list)
-    for contest_id, *entry in await rows(
+    contests: dict[str, list[Contender]] = defaultdict(list)
+    for contest_id, agent, model, votes in await rows(
         db,
         """SELECT contests.id, agent, model, votes FROM contests JOIN contenders ON contest_id = contests.id
         WHERE contests.at >= ?1 AND contests.at < ?2 AND (?3 IS NULL OR kind = ?3)""",
@@ -61,11 +53,11 @@ async def season(
         until,
         kind,
     ):
-        contests[contest_id].append(Contestant(*entry))
+        contests[contest_id].append(Contender(agent=agent, model=model, votes=votes))
     return standings(contests.values())
 
 
-def standings(contests: Iterable[Sequence[Contestant]]) -> tuple[Standing, ...]:
+def standings(contests: Iterable[Sequence[Contender]]) -> tuple[Standing, ...]:
     sums: dict[tuple[str, str], _Sums] = defaultdict(_Sums)
     for entries in contests:
         total = sum(entry.votes for entry in entries)
@@ -87,7 +79,7 @@ def standings(contests: Iterable[Sequence[Contestant]]) -> tuple[Standing, ...]:
     return tuple(sorted(found, key=lambda one: (-one.wins.low, -one.votes.low, one.agent, one.model)))
 
 
-def _add(sums: _Sums, entry: Contestant, entries: Sequence[Contestant], total: int) -> None:
+def _add(sums: _Sums, entry: Contender, entries: Sequence[Contender], total: int) -> None:
     most = max(other.votes for other in entries)
     ahead = entry.votes == most
     alone = sum(other.votes == most for other in entries) == 1

@@ -107,8 +107,8 @@ IN_ROOMS = (
         "agent_cogs/rooms/arena_lines.py",
         ARENA,
         (
-            '{HIDDEN}{box}\\n{corner.text}"',
-            '{HIDDEN}{box} {corner.shown}\\n{corner.text}"',
+            '{HIDDEN}{box}\\n{answer.text}"',
+            '{HIDDEN}{box} {answer.shown}\\n{answer.text}"',
             "an arena's names are shown at its end",
         ),
     ),

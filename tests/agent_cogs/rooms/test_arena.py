@@ -19,7 +19,7 @@ from agent_cogs.rooms.contenders import ANSWER_TOKENS, NoAnswer, answered, drawn
 from agent_llm.errors import ServerFailed
 from agent_llm.types import Reply
 from agent_protocol.connection.link import RedisLink
-from agent_protocol.coordination.arenas import Arena, Arenas, Corner
+from agent_protocol.coordination.arenas import Arena, ArenaAnswer, Arenas
 from agent_protocol.record.entries import ContestNote
 from agent_protocol.turns.budget_rules import Caps
 from tests.support.agent_scene import CALL, KeptNotes, Scene
@@ -109,9 +109,9 @@ def agents() -> list[Agent]:
 async def keeper(world: World, **more: object) -> AsyncIterator[tuple[ArenaKeeper, Arenas]]:
     """That of a process that has just begun."""
 
-    async def answer(agent: Agent, arena: Arena) -> Corner:
+    async def answer(agent: Agent, arena: Arena) -> ArenaAnswer:
         world.asked.append(agent.key)
-        return Corner(agent=agent.key, shown=agent.key.title(), model=agent.model.name, text=f"Says {agent.key}.")
+        return ArenaAnswer(agent=agent.key, shown=agent.key.title(), model=agent.model.name, text=f"Says {agent.key}.")
 
     options = {"agents": agents, "answer": answer, **more}
     async with RedisLink(world.redis, command_timeout=PATIENT) as link:
@@ -237,7 +237,7 @@ async def test_one_agent_is_too_few():
 
 
 async def test_an_answer_that_fails_ends_the_arena_with_a_line():
-    async def answer(agent: Agent, arena: Arena) -> Corner:
+    async def answer(agent: Agent, arena: Arena) -> ArenaAnswer:
         raise NoAnswer("budget")
 
     world = World()
@@ -314,8 +314,8 @@ async def test_an_answer_is_on_the_books_of_its_agent_and_on_the_account_of_the_
     scene = Scene("claude", caps=Caps(person=1.0))
     agent, ledger = scene.cogs["claude"].host.agent, scene.ledger
     scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
-    corner = await answered(agent, ASKED.model_copy(update={"at": scene.clock()}), ledger)
-    assert corner == Corner(agent="claude", shown="Claude", model="scripted/one", text="Rayleigh scattering.")
+    answer = await answered(agent, ASKED.model_copy(update={"at": scene.clock()}), ledger)
+    assert answer == ArenaAnswer(agent="claude", shown="Claude", model="scripted/one", text="Rayleigh scattering.")
     prompt, _ = scene.cog.asked[0]
     assert prompt.text == ASKED.question
     assert "who made you" in prompt.system

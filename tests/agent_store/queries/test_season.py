@@ -2,8 +2,9 @@
 
 import pytest
 
+from agent_protocol.record.entries import Contender
 from agent_store.queries.intervals import share
-from agent_store.queries.season import Contestant, standings
+from agent_store.queries.season import standings
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,9 @@ def test_no_share_is_less_than_none_or_more_than_all(count, of):
 
 
 def duel(*votes):
-    return [Contestant(name, f"model of {name}", count) for name, count in zip("abc", votes, strict=False)]
+    return [
+        Contender(agent=name, model=f"model of {name}", votes=count) for name, count in zip("abc", votes, strict=False)
+    ]
 
 
 def counts(contests):
@@ -60,11 +63,11 @@ def test_the_fair_share_is_that_of_chance_weighed_by_votes():
 
 
 def test_one_lucky_win_is_not_above_many():
-    lucky = [[Contestant("new", "m", 1), Contestant("b", "m", 0)]]
-    steady = [[Contestant("old", "m", 2), Contestant("b", "m", 1)] for _ in range(9)]
+    lucky = [[Contender(agent="new", model="m", votes=1), Contender(agent="b", model="m", votes=0)]]
+    steady = [[Contender(agent="old", model="m", votes=2), Contender(agent="b", model="m", votes=1)] for _ in range(9)]
     assert [one.agent for one in standings(lucky + steady)] == ["old", "new", "b"]
 
 
 def test_the_same_agent_with_another_model_stands_by_itself():
-    found = standings([[Contestant("a", "one", 1), Contestant("a", "two", 0)]])
+    found = standings([[Contender(agent="a", model="one", votes=1), Contender(agent="a", model="two", votes=0)]])
     assert [(one.agent, one.model) for one in found] == [("a", "one"), ("a", "two")]
