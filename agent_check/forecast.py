@@ -17,6 +17,7 @@ from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
 from agent_coordinator.policies.round_rules import continuation_probability
+from agent_protocol.coordination.rooms import DEFAULT_TURNS
 from agent_themes import DEFAULT_THEME, Theme, theme_named
 
 INPUT_TOKENS, OUTPUT_TOKENS = 4_000, 300  # of an average turn
@@ -57,6 +58,12 @@ def automation_cost(tariff: Tariff) -> float:
 def mention_cost(tariff: Tariff, hooks: int) -> float:
     """US dollars for a mention in a casual channel, with its hooks."""
     return (1 + hooks) * turn_cost(tariff, theme_named(DEFAULT_THEME))
+
+
+def room_cost(tariffs: Sequence[Tariff], turns: int = DEFAULT_TURNS) -> float:
+    """US dollars for a room of that many turns in a casual channel, spread evenly over its members."""
+    a_round = sum(turn_cost(tariff, theme_named(DEFAULT_THEME)) for tariff in tariffs)
+    return turns * a_round / len(tariffs)
 
 
 def tariff_in(server: int | None, agent: AgentSettings) -> Tariff:

@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from agent_check.findings import Findings
+from agent_check.forecast import room_cost, tariff_in
 from agent_cogs.persona.roster import PersonaFolders, RosterEntry, listed
 from agent_config import Settings
+from agent_protocol.coordination.rooms import DEFAULT_TURNS
 
 
 def check_personas(settings: Settings, found: Findings) -> None:
@@ -15,7 +17,7 @@ def check_personas(settings: Settings, found: Findings) -> None:
     agents = listed(settings, PersonaFolders(settings.personas_dir).refresh())
     personas = [one for one in agents if one.key not in settings.agents]
     if able := [one for one in personas if one.why_not is None]:
-        found.ok("personas", f"{_names(able)} can sit in rooms, without a bot")
+        found.ok("personas", f"{_names(able)} can sit in rooms, without a bot; {_costs(able)}")
     refused: dict[str, list[RosterEntry]] = defaultdict(list)
     for persona in personas:
         if persona.why_not is not None:
@@ -23,6 +25,11 @@ def check_personas(settings: Settings, found: Findings) -> None:
     for why, those in refused.items():
         advice = f"correct identity.md in {settings.personas_dir / those[0].key}, or the setting"
         found.note("personas", f"{_names(those)} cannot sit in rooms: {why}", advice)
+
+
+def _costs(personas: Iterable[RosterEntry]) -> str:
+    dollars = room_cost([tariff_in(None, one.settings) for one in personas if one.settings is not None])
+    return f"a room of {DEFAULT_TURNS} turns costs about ${dollars:.2g}" if dollars else "their models cost nothing"
 
 
 def _names(personas: Iterable[RosterEntry]) -> str:

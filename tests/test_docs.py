@@ -17,12 +17,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from agent_check.forecast import INPUT_TOKENS, OUTPUT_TOKENS
+from agent_check.forecast import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
 from agent_check.permissions import NEEDED, ROOMS, WELCOME
 from agent_cogs.answer.schema import DECISION_SCHEMA
 from agent_cogs.events import REASONS
 from agent_cogs.inbox.bot_mentions import CHAIN_END
 from agent_cogs.inbox.stop_orders import SEEN, STOP_SIGN
+from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.turn.failure_replies import SIGNS
 from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
 from agent_context.steering.options import Options, wanted
@@ -125,6 +126,16 @@ def test_the_page_of_costs_has_the_default_models_and_about_their_prices() -> No
             costs.append(price(spec.provider, spec.image_model, Usage(pictures=1)))
         for shown, cost in zip(dollars, costs, strict=bool(spec.image_model)):
             assert 0.5 < float(shown.strip("$")) / cost.cost_usd < 2, (spec.name, shown)
+
+
+def test_the_page_of_costs_has_about_the_price_of_a_room() -> None:
+    rows = table((ROOT / "docs" / "costs.md").read_text(encoding="utf-8"), "a room of")
+    members = [*re.findall(r"[A-Z]+_API_KEY", " ".join(rows)), "the four bots"]
+    assert len(members) == len(AGENTS) + 1
+    for row, (dollars,) in rows.items():
+        named = [spec for spec in AGENTS.values() if spec.key_setting in row] or AGENTS.values()
+        tariffs = [Tariff(spec.provider, spec.model, None) for spec in named]
+        assert 0.5 < float(dollars.strip("$")) / room_cost(tariffs) < 2, row
 
 
 def test_the_page_of_tools_has_the_default_of_the_code() -> None:
