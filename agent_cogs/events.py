@@ -110,7 +110,8 @@ class InstructionEvent(TurnEvent):
 
     @property
     def for_people(self) -> bool:
-        """A turn of a room is on its opener's account, but the daily turns reserved for people are for answers."""
+        """Whether the turn is one of those that a day keeps for people: an answer to one, or a person's wish. A room's
+        turns are none by themselves, though they are on its opener's account."""
         given = self.instruction
         return given.requested or given.trigger_message_id is not None or given.take_up is not None
 
@@ -351,7 +352,7 @@ REASONS: Mapping[str, str] = {
     "reaction_failed": "only a reaction was wanted, and Discord did not take it",
     "stopped": "a person stopped the bots in the channel, or everywhere",
     "overtaken": "a person spoke while the agent was thinking",
-    "out_of_turn": "in a room: its number is not the room's plus one, or the room is not active",
+    "out_of_turn": "in a room: its turn was not the next one, or no longer, or the room is not active",
     "interrupted": "an earlier run of the program ended in the middle of this turn",
     "internal_error": "a fault of the program, see its log",
 }

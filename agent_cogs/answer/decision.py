@@ -264,15 +264,12 @@ def decided(
 
     `forced`: a person waits, so neither silence nor a reaction alone is an answer. `always_draw`: every post of the
     theme has a picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which
-    must not be posted. `may_leave`: in a room, of which who leaves takes leave with a word, even with `skip`.
-    `names_next`: it says who speaks next. Raises UnreadableDecision("empty") when a forced turn has neither words nor
-    a picture; any other decision may be empty.
+    must not be posted. `may_leave`: the turn is in a room; an agent that leaves it says a last word, also with `skip`.
+    `names_next`: the agent may name the next speaker. Raises UnreadableDecision("empty") when a forced turn has neither
+    words nor a picture; any other decision may be empty.
     """
-    decision = replace(
-        decision,
-        leave=may_leave and decision.leave,
-        next_speaker=decision.next_speaker if names_next else None,
-    )
+    speaker = decision.next_speaker if names_next else None
+    decision = replace(decision, leave=may_leave and decision.leave, next_speaker=speaker)
     if decision.skip and not (forced or decision.leave):
         return Decision(skip=True)
     final = _cleaned(decision, names, prompt)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from agent_cogs.inbox.stop_orders import may_stop
@@ -27,7 +27,7 @@ from agent_cogs.slash.rooms import RoomCommands
 from agent_cogs.slash.status import read_status
 from agent_cogs.slash.why import NO_RECORD, turn_link, why, why_not
 from agent_cogs.slash.wording import UNKNOWN, agent_in, heard, lasting
-from agent_discord.slash.cog import CommandInvocation
+from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, WHY
 from agent_discord.slash.responses import Response, text_in
 from agent_personas.memory import MaySee
@@ -44,7 +44,6 @@ NO_RIGHT_TO_RESET = (
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
-Handler = Callable[[CommandInvocation], Awaitable[Response]]
 ParentOf = Callable[[int], int | None]  # a thread's channel, if it is known
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class SlashHandlers:
         rooms, personas = RoomCommands(services), PersonaCommands(services)
         self.room_creation = creation = RoomCreation(services, opener, room_problem, self._is_here)
         self.complete = Completions(services.roster, services.ledger.rooms).complete
-        everyone: Mapping[str, Handler] = {
+        everyone: Mapping[str, Handle] = {
             "bots status": self._status,
             "stop": self._stop,
             "resume": self._resume,
@@ -82,7 +81,7 @@ class SlashHandlers:
             **personas.everyone,
         }
         conversations = ConversationCommands(services, self._is_here)
-        self._managers: Mapping[str, Handler] = {
+        self._managers: Mapping[str, Handle] = {
             "bots start": conversations.start,
             "bots next": conversations.next,
             "bots end": conversations.end,
@@ -97,7 +96,7 @@ class SlashHandlers:
             **personas.managers,
             "agent-file show": self._show_file,
         }
-        self._owners: Mapping[str, Handler] = {
+        self._owners: Mapping[str, Handle] = {
             "agent-file edit": self._edit_file,
             f"{FORM} {EDIT_FILE}": self._save_file,
             **personas.owners,
