@@ -1,7 +1,8 @@
 """The bots' commands as they are typed in the terminal: `/bots mute grok 5`, `/why` for the newest message of a bot.
 
-Words fill the options in their order; one that does not fit an option is tried for the next. If the last option is free
-text, it takes all remaining words. As in Discord's own form, a command with errors is not sent.
+Words fill the options in their order; one that does not fit an option is tried for the next. A free text, such as a
+topic or a question, takes all words up to the name of another option: `/room create Tea or coffee? turns: 4`. As in
+Discord's own form, a command with errors is not sent.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_discord.slash.definitions import CHANNEL, SLASH, SUB_COMMAND, TEXT, USER, WHOLE
+from agent_discord.slash.definitions import CHANNEL, SLASH, SUB_COMMAND, TEXT, USER, WHOLE, YES_NO
 from agent_local.terminal.message_numbers import MessageNumbers, NumberedMessage
 
 Json = Mapping[str, Any]
@@ -40,12 +41,14 @@ class KnownNames:
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """A command as far as it is typed: `left` are the options that further words may fill."""
+    """A command as far as it is typed: `left` are the options that further words may fill; `by_name`: by their names
+    alone."""
 
     path: str
     values: Mapping[str, Value]
     options: Sequence[Json]
     left: Sequence[Json]
+    by_name: bool = False
 
 
 def command_names(commands: Sequence[Json]) -> list[str]:
@@ -78,7 +81,9 @@ def next_words(words: Sequence[str], commands: Sequence[Json], names: KnownNames
     if parts and len(words) == 1:
         return list(parts)
     filled = _filled(words, commands, names)
-    return list(_values(filled.left, names)) if isinstance(filled, _Filled) else []
+    if not isinstance(filled, _Filled):
+        return []
+    return [f"{option['name']}:" for option in filled.left] if filled.by_name else list(_values(filled.left, names))
 
 
 def _values(left: Sequence[Json], names: KnownNames) -> Iterator[str]:
@@ -118,21 +123,53 @@ def _filled(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -
 
 
 def _with_values(path: str, words: Sequence[str], options: Sequence[Json], names: KnownNames) -> _Filled | str:
+    """Fill options by their places, then by their names: `turns: 4`. Free text goes on to the next name."""
+    texts, left, open_text = dict[str, list[str]](), list(options), ""
+    for word in words:
+        named, rest = _option_named(word, options)
+        if named is not None and named["name"] not in texts:
+            open_text = named["name"]
+            texts[open_text] = [rest] if rest else []
+        elif open_text:
+            texts[open_text].append(word)
+        else:
+            fitting = next((option for option in left if _value(word, option, names) is not None), None)
+            if fitting is None:
+                return f"{word} does not fit /{path}: {_fits(left)}"
+            texts[fitting["name"]] = [word]
+            open_text = fitting["name"] if _takes_all(fitting, left) else ""
+            left = left[left.index(fitting) + 1 :]
+    filled = _converted(path, {name: " ".join(said) for name, said in texts.items()}, options, names)
+    if not isinstance(filled, dict):
+        return filled
+    further = options if open_text else left
+    left = [option for option in further if option["name"] not in filled]
+    return _Filled(path, filled, options, left, by_name=bool(open_text))
+
+
+def _option_named(word: str, options: Sequence[Json]) -> tuple[Json | None, str]:
+    """The option whose name begins the word, as in `turns:4`, and the rest of the word."""
+    name, colon, rest = word.partition(":")
+    return next((option for option in options if colon and option["name"] == name.lower()), None), rest
+
+
+def _takes_all(option: Json, left: Sequence[Json]) -> bool:
+    """Whether the option takes all words that follow: the last free text, and one that is no name of something."""
+    return _is_free(option) and (option is left[-1] or not option.get("autocomplete"))
+
+
+def _converted(
+    path: str, texts: Mapping[str, str], options: Sequence[Json], names: KnownNames
+) -> dict[str, Value] | str:
+    """The values of the options, in the options' order; a hint where a text does not fit."""
     values: dict[str, Value] = {}
-    left = list(options)
-    for number, word in enumerate(words):
-        fitting = next((option for option in left if _value(word, option, names) is not None), None)
-        if fitting is None:
-            return f"{word} does not fit /{path}: {_fits(left)}"
-        if fitting is left[-1] and _is_free(fitting):
-            values[fitting["name"]] = " ".join(words[number:])
-            left = []
-            break
-        value = _value(word, fitting, names)
-        assert value is not None
-        values[fitting["name"]] = value
-        left = left[left.index(fitting) + 1 :]
-    return _Filled(path, values, options, left)
+    for option in (option for option in options if option["name"] in texts):
+        text = texts[option["name"]]
+        value = text if _is_free(option) else _value(text, option, names)
+        if value is None:
+            return f"{text} does not fit /{path}: {option['name']} is {_expected(option)}"
+        values[option["name"]] = value
+    return values
 
 
 def _fits(left: Sequence[Json]) -> str:
@@ -148,6 +185,8 @@ def _expected(option: Json) -> str:
         return "a person or bot, as /who lists them"
     if kind == WHOLE:
         return f"a whole number from {option['min_value']} to {option['max_value']}"
+    if kind == YES_NO:
+        return "yes or no"
     if _is_message(option):
         return "the number before a message, or its id"
     return f"one of {', '.join(choices)}" if choices else "a text"
@@ -180,6 +219,8 @@ def _value(word: str, option: Json, names: KnownNames) -> Value | None:
     if kind == WHOLE:
         number = int(name) if name.isdecimal() and len(name) < SHORTEST_ID else None  # int() refuses very long ones
         return number if number is not None and option["min_value"] <= number <= option["max_value"] else None
+    if kind == YES_NO:
+        return {"yes": True, "true": True, "no": False, "false": False}.get(name)
     if kind != TEXT:
         return None
     if _is_message(option):

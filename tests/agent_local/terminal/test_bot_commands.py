@@ -33,6 +33,19 @@ PLACES = KnownNames({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
         ("/agent-file show grok soul.md", Use("agent-file show", {"agent": "grok", "file": "soul.md"})),
         ("/why 123456789012345678", Use("why", {"message": "123456789012345678"})),
         ("/why-not claude", Use("why-not", {"bot": "claude"})),
+        ("/arena Is tea better than 2 coffees?", Use("arena", {"prompt": "Is tea better than 2 coffees?"})),
+        ("/arena Tea or coffee? minutes: 3", Use("arena", {"prompt": "Tea or coffee?", "minutes": 3})),
+        ("/ask claude What is a prompt: this?", Use("ask", {"agent": "claude", "prompt": "What is a prompt: this?"})),
+        ("/room create Is P equal to NP?", Use("room create", {"topic": "Is P equal to NP?"})),
+        (
+            "/room create Tea? personas: Ada, the sceptic channel: #debate Turns:4 goodbye-ends: yes",
+            Use(
+                "room create",
+                {"topic": "Tea?", "personas": "Ada, the sceptic", "channel": 10, "turns": 4, "goodbye-ends": True},
+            ),
+        ),
+        ("/room add ada tea", Use("room add", {"agent": "ada", "room": "tea"})),
+        ("/room next agent: the sceptic", Use("room next", {"agent": "the sceptic"})),
     ],
 )
 def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None:
@@ -49,6 +62,8 @@ def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None
             "/bots mute eve",
             "eve does not fit /bots mute: bot is one of claude, grok, hal; minutes is a whole number from 1 to",
         ),
+        ("/room create Tea? turns: many", "many does not fit /room create: turns is a whole number from 2 to 200"),
+        ("/room create Tea? goodbye-ends: perhaps", "goodbye-ends is yes or no"),
         ("/bots ignore @nobody", "@nobody does not fit /bots ignore: user is a person or bot, as /who lists them"),
         ("/ask claude", "/ask needs prompt: a text"),
         ("/why abc", "abc does not fit /why: message is the number before a message, or its id"),

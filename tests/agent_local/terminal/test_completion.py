@@ -34,6 +34,8 @@ KNOWN = Vocabulary(
         ("/reset ", ["claude", "grok"]),
         ("/ask cl", ["claude"]),
         ("/ask claude what does @sa", ["@Sam"]),
+        ("/arena tea or coffee? m", ["minutes:"]),
+        ("/room create tea? turns: 4 p", ["personas:", "policy:"]),
         ("/why-not ", ["claude", "grok"]),
         ("/why ", []),
         ("/fire ", ["#casual", "#debate", "debate", "story"]),
