@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import pydantic
 
+from agent_context.untrusted import one_line
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import ARCHIVES, LONGEST_NAMES, LONGEST_SLOT, POLICIES
 from agent_discord.slash.responses import Field, Form
@@ -42,6 +43,11 @@ class RoomDraft(RoomValue):
     rules: str = ""
     question: str = ""
 
+    @pydantic.field_validator("topic")
+    @classmethod
+    def _one_line(cls, topic: str) -> str:
+        return one_line(topic, MOST_TOPIC)
+
 
 def draft_of(command: CommandInvocation) -> RoomDraft:
     """The draft that the options make."""
@@ -51,7 +57,7 @@ def draft_of(command: CommandInvocation) -> RoomDraft:
         asked_by=command.who.user_id,
         channel_id=int(values.get("channel") or command.parent_id or command.channel_id),
         guild_id=command.guild_id,
-        topic=str(values.get("topic", ""))[:MOST_TOPIC],
+        topic=str(values.get("topic", "")),
         turns=min(max(int(values.get("turns", DEFAULT_TURNS)), 2), MOST_TURNS),
         archive_minutes=int(archive) if archive in ARCHIVES else DEFAULT_ARCHIVE_MINUTES,
         policy=policy if policy in POLICIES else DEFAULT_POLICY,  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | No
         channel_id=draft.channel_id,
         guild_id=draft.guild_id,
         conversation_id=str(uuid.uuid4()),
-        topic=one_line(draft.topic, MOST_TOPIC),
+        topic=draft.topic,
         members=tuple(members),
         policy=draft.policy,
         moderator=moderator,

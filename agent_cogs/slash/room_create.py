@@ -64,7 +64,7 @@ class RoomCreation:
         }
 
     async def create(self, command: CommandInvocation) -> Response:
-        draft, names = draft_of(command), str(command.values.get("personas", ""))
+        draft, names = self._without_secrets(draft_of(command)), str(command.values.get("personas", ""))
         moderator = self._named(draft.moderator)
         if draft.moderator is not None and moderator is None:
             return f"There is no bot or persona “{draft.moderator}” to be the moderator."
@@ -73,7 +73,7 @@ class RoomCreation:
         draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None})
         if (refusal := self._refusal(draft, command)) is not None:
             return refusal
-        if not draft.topic.strip():
+        if not draft.topic:
             return form_of(draft, names)
         return await self._with_names(command, draft, names)
 
@@ -81,10 +81,10 @@ class RoomCreation:
         """The form was filled in. What cannot be used is given back with the reason."""
         values = {name: str(value) for name, value in command.values.items()}
         try:
-            draft = draft_in(command, values)
+            draft = self._without_secrets(draft_in(command, values))
         except ValueError:
             return given_back(f"The number of turns is not one from {FEWEST_MEMBERS} to {MOST_TURNS}.", values, FILE)
-        refusal = self._refusal(draft, command) if draft.topic.strip() else "The topic is empty."
+        refusal = self._refusal(draft, command) if draft.topic else "The topic is empty."
         if refusal is not None:
             return given_back(refusal, values, FILE)
         response = await self._with_names(command, draft, values.get("personas", ""))
@@ -112,6 +112,7 @@ class RoomCreation:
     async def for_owner(self, request: int, draft: RoomDraft, keys: Sequence[str]) -> tuple[str, int | None]:
         """Open it for the installation's owner, with these members. Return what came of it, for people, and the thread,
         None where there is none. Raises RedisAway."""
+        draft = self._without_secrets(draft)
         chosen = [entry for key in keys if (entry := self._services.roster.of(key)) is not None]
         refusal = self._channel_refused(draft) or await self._members_refused(draft, chosen)
         if refusal is not None:
@@ -204,6 +205,12 @@ class RoomCreation:
         uses = await services.ledger.budgets.uses(date, shown)
         without = next((name for scope, name in shown.items() if _is_used_up(uses[scope])), None)
         return f"Today's budget of {without} is used up." if without else None
+
+    def _without_secrets(self, draft: RoomDraft) -> RoomDraft:
+        """The draft as it may be kept in Redis and shown to models."""
+        redact = self._services.outbound.redact
+        texts = {"topic": draft.topic, "rules": draft.rules, "question": draft.question}
+        return draft.model_copy(update={name: redact(text) for name, text in texts.items()})
 
     def _named(self, name: str | None) -> RosterEntry | None:
         return named(tuple(self._services.roster), name) if name else None

@@ -21,7 +21,9 @@ from agent_cogs.services import Scope
 from agent_cogs.slash.forget import Forgetting
 from agent_cogs.slash.handlers import SlashHandlers
 from agent_config import load_settings
+from agent_discord.rest.outbound import OutboundShared
 from agent_discord.slash.cog import CommandInvocation
+from agent_process.redaction import Redactor
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.coordination.room_store import WRITE_ROOM, room_args, room_keys
 from agent_protocol.coordination.rooms import Room, RoomMember
@@ -39,6 +41,7 @@ from agent_protocol.wire.reading import read
 from agent_runtime.services import caps_of
 from tests.support.redis_server import PATIENT
 
+SECRET = "a-secret-of-the-settings"
 NOW = 1_800_000_000.0
 GUILD, LOUNGE, DEBATE, ELSEWHERE, THREAD, DIRECT = 1, 10, 11, 12, 13, 14
 ANN, BOB = 100, 101
@@ -113,6 +116,7 @@ class Place:
             settings=settings.with_(personas_dir=personas or settings.personas_dir),
             scope=Scope(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
             names=NAMES,
+            outbound=OutboundShared(Redactor([SECRET])),
             roster=roster,
             personas=personas,
             bus=self.bus,

@@ -18,7 +18,7 @@ from agent_protocol.coordination.rooms import Room
 from agent_protocol.moderation.stop_store import EVERYWHERE
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import MAX_TOPIC
-from tests.support.slash_scene import ANN, BOB, DEBATE, ELSEWHERE, GUILD, LOUNGE, NOW, THREAD, Place, a_place
+from tests.support.slash_scene import ANN, BOB, DEBATE, ELSEWHERE, GUILD, LOUNGE, NOW, SECRET, THREAD, Place, a_place
 
 TOPIC = "Is P equal to NP?"
 ADA = "---\ndisplay_name: Ada the Sceptic\ninterests: proofs, ships\ntalkativeness: 0.4\n---\nYou are Ada.\n"
@@ -245,6 +245,29 @@ async def test_a_long_topic_makes_a_name_that_fits_and_one_line():
 
 
 # the form
+
+
+async def test_no_secret_of_the_settings_is_kept_of_a_room():
+    async with a_place() as place:
+        await online(place)
+        orders = place.coordinator("opened")
+        await place.use("room create", topic=f"Is {SECRET} still valid?", personas="claude, grok")
+        assert opened(orders).topic == "Is [redacted] still valid?"
+        form, filled = await a_form(place), {"topic": TOPIC, "rules": f"Say {SECRET}.", "question": SECRET}
+        for menu in (
+            await place.use("room create", topic=f"And {SECRET}?"),
+            await place.use("form room", id=form.id, **filled),
+        ):
+            assert isinstance(menu, Menu)
+            kept = await place.ledger.room_openings.draft(int(menu.id.partition(":")[2]))
+            assert "[redacted]" in (kept or "")
+            assert SECRET not in (kept or "")
+
+
+@pytest.mark.parametrize("topic", ["\u200b\u200f", " \n\u202e"], ids=ascii)
+async def test_a_topic_that_nobody_can_see_is_none(topic: str):
+    async with a_place() as place:
+        await a_form(place, topic=topic)
 
 
 async def a_form(place: Place, **options: Any) -> Form:
