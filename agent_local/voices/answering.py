@@ -41,8 +41,8 @@ class Answers:
 
     def to_asker(self, scene: Scene) -> Words:
         """Answer the person that called."""
-        asked = self._understood(scene, scene.asked, scene.asked_files)
-        return self.noted(self._reply(scene, asked, scene.asker), scene.asker)
+        words = self._reply(scene, self._understood(scene, scene.asked, scene.asked_files), scene.asker)
+        return words if scene.nameless else self.noted(words, scene.asker)  # the note has its name
 
     def to_human(self, scene: Scene) -> Words:
         """Answer the person that wrote into the conversation."""

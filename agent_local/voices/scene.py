@@ -73,6 +73,7 @@ class Scene:
     news: bool
     unheard: bool
     room: RoomScene | None = None
+    nameless: bool = False  # nobody may learn who answers
 
     @classmethod
     def of(cls, labels: Mapping[str, str], *, me: str) -> Scene:
@@ -105,6 +106,7 @@ class Scene:
             news=bool(said("task_from_outside")),
             unheard=bool(said("task_unheard")),
             room=RoomScene.of(labels) if said("room") else None,
+            nameless=bool(said("arena")),
         )
 
     @property

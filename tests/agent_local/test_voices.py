@@ -227,6 +227,13 @@ async def test_the_first_answer_to_each_person_and_some_later_ones_say_that_they
     assert not (await decision(speaker, trigger="round"))["text"].endswith(note)
 
 
+async def test_in_an_arena_nothing_says_who_answers() -> None:
+    speaker = ScriptedVoice("claude", rng=random.Random(1), remedy="set ANTHROPIC_API_KEY and Claude answers itself")
+    answer = await decision(speaker, trigger="mention", asked="Is tea better than coffee?", arena="7")
+    assert answer["text"]
+    assert "Claude" not in answer["text"]
+
+
 @pytest.mark.parametrize("agent", PERSONAS)
 async def test_an_instruction_of_automation_is_taken_up_as_a_prepared_line(agent: str) -> None:
     for labels in (
