@@ -12,7 +12,7 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from rich.console import Console
@@ -22,7 +22,7 @@ from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
 from agent_console.serving import free_port
 from agent_coordinator.coordinator import Coordinator
-from agent_coordinator.events import ConversationEnded, ConversationReport, Event
+from agent_coordinator.events import ConversationReport
 from agent_discord.slash.definitions import command_list
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Model
@@ -44,7 +44,7 @@ from agent_local.local_settings import (
 from agent_local.models.server_kinds import advice
 from agent_local.models.server_search import Found, looking_for_servers, nothing_found
 from agent_local.models.thinking import Thinking, WatchedModel
-from agent_local.opened_room import members_for, newest_thread, room_command
+from agent_local.opened_room import one_room, open_room
 from agent_local.session_log import LOG_FILE, SessionLog, writable
 from agent_local.standard_streams import allow_any_characters, fill_standard_streams
 from agent_local.summary import summary
@@ -64,8 +64,6 @@ from agent_themes import THEMES
 
 T = TypeVar("T")
 FILES = "files"  # the folder of saved files, below the data folder
-LONGEST_ROOM = 3600.0  # seconds that --once waits for the end of a room
-CARD_SECONDS = 20.0  # and then for its closing card
 
 log = logging.getLogger(__name__)
 
@@ -159,8 +157,7 @@ class _Local:
         async with terminal.watching():
             await self._begin(terminal, found)
             runtime.start(self._show_slow(terminal), "slow models", essential=False)
-            one = self._one_conversation(runtime) if self.topic is None else self._one_room(terminal, server, runtime)
-            report = await _first_of(one, runtime.stop.wait())
+            report = await _first_of(self._one(terminal, server, runtime), runtime.stop.wait())
         if report is None:
             if self.topic is not None and not runtime.stop.is_set():
                 return 1  # the terminal has said why there is no room
@@ -170,42 +167,14 @@ class _Local:
         self.console.print(summary(report, runtime.services.roster.names))
         return 0 if report.messages and not runtime.failed else 1
 
-    async def _one_conversation(self, runtime: Runtime) -> ConversationReport | None:
-        """Wait for the owner's tool servers first, or the conversation would be over before they are available."""
+    async def _one(self, terminal: Terminal, server: DiscordStandIn, runtime: Runtime) -> ConversationReport | None:
+        """Hold one room or conversation. This one waits for the owner's tool servers first, or it would be over before
+        they are available."""
+        if self.topic is not None:
+            return await one_room(self.topic, terminal, server, runtime)
         if runtime.services.tools is not None:
             await runtime.services.tools.servers.tried()
         return await _coordinator(runtime).fire(self.world.channel(CHANNELS[0]).id)
-
-    async def _one_room(
-        self, terminal: Terminal, server: DiscordStandIn, runtime: Runtime
-    ) -> ConversationReport | None:
-        """Open a short room and wait for its end, and for the card that closes it; None where it was not opened."""
-        ended: dict[int, ConversationReport] = {}
-
-        def on_ended(event: Event) -> None:
-            if isinstance(event, ConversationEnded):
-                ended[event.report.channel_id] = event.report
-
-        _coordinator(runtime).engine.observers.append(on_ended)
-        thread_id = await self._open_room(terminal, runtime, short=True)
-        if thread_id is None:
-            return None
-        report = await server.wait_for(lambda: ended.get(thread_id), LONGEST_ROOM)
-        with suppress(TimeoutError):  # the debate itself was shown
-            await server.wait_for(lambda: self.world.channel(thread_id).archived, CARD_SECONDS)
-        return report
-
-    async def _open_room(self, terminal: Terminal, runtime: Runtime, *, short: bool = False) -> int | None:
-        """Open the room of --room as the person, and go there; None where the terminal says why there is none."""
-        assert self.topic is not None
-        personas = [entry.key for entry in runtime.services.roster.personas if entry.why_not is None]
-        before = newest_thread(self.world)
-        await terminal.use(room_command(self.topic, members_for(personas, self.settings.agents), short=short))
-        thread_id = newest_thread(self.world)
-        if thread_id is None or thread_id == before:
-            return None
-        terminal.go_to(thread_id)
-        return thread_id
 
     async def _watch(self, server: DiscordStandIn, runtime: Runtime, found: Found) -> int:
         """Start a conversation that the person at the terminal can join."""
@@ -237,7 +206,7 @@ class _Local:
 
     async def _open(self, terminal: Terminal, runtime: Runtime) -> None:
         if self.topic is not None:
-            await self._open_room(terminal, runtime)
+            await open_room(self.topic, self.world, terminal, runtime)
         elif why_not := await LocalConversations(runtime, self.world).hold(self.world.channel(CHANNELS[0]).id, None):
             terminal.note(f"no conversation started: {why_not}")
 
