@@ -32,6 +32,7 @@ def create(
     parent: Channel,
     name: str,
     owner: User,
+    *,
     message: Message | None = None,
     kind: int = PUBLIC_THREAD,
     archive_minutes: int = 1440,

@@ -122,7 +122,7 @@ class DiscordStandIn(server.DiscordStandIn):
     ) -> dict[str, Any]:
         parent = self.world.channel(channel)
         start = None if message is None else self._message(parent, message)
-        thread = threads.create(self.backend, parent, name, self.world.user(author), start)
+        thread = threads.create(self.backend, parent, name, self.world.user(author), message=start)
         return payloads.channel(self.world, thread)
 
     async def change_role(self, role: int | str, **fields: Any) -> dict[str, Any]:
