@@ -13,15 +13,17 @@ from agent_local.discord.world.world import Attachment
 from agent_local.own_personas import to_edit
 from agent_local.terminal.bot_commands import Use
 from agent_local.terminal.questions import Answer, Choice, Field, Questions, Values
+from agent_local.terminal.saved_files import SaveFile
 
 LONGEST = 70.0  # seconds for an answer; a bot gives up after a minute
+TO_READ = (".md", ".txt")  # files that the terminal shows; others, such as a room's page, are saved
 
 
 class CommandUse:
-    """Uses commands as `person`, in a channel, and returns the answer."""
+    """Uses commands as `person`, in a channel, and returns the answer. `save` takes files that are no text to read."""
 
-    def __init__(self, server: DiscordStandIn, person: str, personas: Path) -> None:
-        self._server, self._person, self._personas = server, person, personas
+    def __init__(self, server: DiscordStandIn, person: str, personas: Path, save: SaveFile) -> None:
+        self._server, self._person, self._personas, self._save = server, person, personas, save
 
     async def __call__(self, channel_id: int, use: Use) -> Answer:
         """Raises LookupError and ValueError."""
@@ -44,7 +46,7 @@ class CommandUse:
             if "file" in use.values:
                 return Answer(f"in Discord a form opens here; instead, edit {self._file(use.values)}")
             return Answer(questions=self._form(used, used.form, use))
-        text = answer_text(used.answers[-1], self._server.backend.attachments)
+        text = answer_text(used.answers[-1], self._server.backend.attachments, self._save)
         return Answer(text, self._menu(used, used.menu, use) if used.menu is not None else None)
 
     def _form(self, used: Interaction, form: Mapping[str, Any], use: Use) -> Questions:
@@ -86,9 +88,20 @@ def _choices(menu: Mapping[str, Any], label: str) -> Field:
     )
 
 
-def answer_text(answer: Mapping[str, Any], attachments: Mapping[int, Attachment]) -> str:
-    """The text of an answer to one person, with that of its files; "" for one that everybody sees in the channel."""
+def answer_text(answer: Mapping[str, Any], attachments: Mapping[int, Attachment], save: SaveFile) -> str:
+    """The text of an answer to one person, with that of its files, or where they are; "" for one that everybody sees in
+    the channel. Raises ValueError where a file is not saved."""
     if not answer.get("flags", 0) & EPHEMERAL:
         return ""
-    files = [attachments[int(one["id"])].content for one in answer.get("attachments") or ()]
-    return "\n".join([str(answer["content"]), *(content.decode(errors="replace") for content in files)])
+    files = (_file_shown(file, attachments, save) for file in answer.get("attachments") or ())
+    return "\n".join(filter(None, [str(answer["content"]), *files]))
+
+
+def _file_shown(file: Mapping[str, Any], attachments: Mapping[int, Attachment], save: SaveFile) -> str:
+    if Path(str(file["filename"])).suffix in TO_READ:
+        return attachments[int(file["id"])].content.decode(errors="replace")
+    try:
+        path = save(file)
+    except OSError as error:
+        raise ValueError(f"the file {file['filename']} was not saved: {error.strerror or error}") from None
+    return str(path or "")

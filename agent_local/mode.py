@@ -216,6 +216,7 @@ class _Local:
         users = {ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()}
         person = self.world.user(PERSON)
         role = self.world.role("bots")
+        save = SavedFiles(self.settings.data_dir / FILES, content_of(server)).save
         return Terminal(
             self.console,
             server,
@@ -233,9 +234,9 @@ class _Local:
             conversations=LocalConversations(runtime, self.world),
             mention_ids=self._mention_ids(),
             themes=tuple(THEMES),
-            use=CommandUse(server, PERSON, self.settings.personas_dir),
+            use=CommandUse(server, PERSON, self.settings.personas_dir, save),
             commands=command_list(self._shown(), tuple(THEMES), PERSONA_FILES),
-            save=SavedFiles(self.settings.data_dir / FILES, content_of(server)).save,
+            save=save,
             guild=self.world.guild.id,
             status=self.thinking.shown,
             header=Header(

@@ -105,4 +105,9 @@ def plain(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    """The text, at most so many characters long: cut after a word, unless that would lose more than half."""
+    if len(text) <= most:
+        return text
+    begun = text[: most - 1]
+    words = begun if text[most - 1].isspace() else begun.rpartition(" ")[0]
+    return (words if len(words) * 2 >= most else begun).rstrip(" ,;:–-") + "…"

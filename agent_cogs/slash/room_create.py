@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from agent_cogs.persona.roster import RosterEntry
+from agent_cogs.rooms.card import cut
 from agent_cogs.rooms.draft import ROOM, RoomDraft, draft_in, draft_of, form_of
 from agent_cogs.rooms.members import members_of, named, parted
 from agent_cogs.rooms.new_room import opening_text, room_of, thread_name
@@ -19,7 +20,15 @@ from agent_cogs.slash.conversations import PAUSED, IsHere
 from agent_cogs.slash.wording import counted, listed
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM, MENU
-from agent_discord.slash.responses import MOST_CHOICES, Choice, CommandReply, Menu, Response, given_back
+from agent_discord.slash.responses import (
+    CHOICE_CHARACTERS,
+    MOST_CHOICES,
+    Choice,
+    CommandReply,
+    Menu,
+    Response,
+    given_back,
+)
 from agent_protocol.coordination.rooms import (
     FEWEST_MEMBERS,
     MOST_MEMBERS,
@@ -223,7 +232,7 @@ def _is_used_up(use: BudgetUse) -> bool:
 
 def _choice(entry: RosterEntry) -> Choice:
     about = " · ".join(filter(None, ("bot" if entry.is_bot else "persona", entry.model, ", ".join(_subjects(entry)))))
-    return Choice(entry.key, entry.shown, about)
+    return Choice(entry.key, entry.shown, cut(about, CHOICE_CHARACTERS))
 
 
 def _subjects(entry: RosterEntry) -> Sequence[str]:

@@ -28,6 +28,7 @@ from agent_cogs.webhook_agents.channels import PersonaChannels
 from agent_config import AgentSettings
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 from agent_process.tasks import BackgroundTasks
+from agent_protocol.connection.link import RedisAway
 from agent_tools.call_runner import ToolEvent
 
 LOOK_SECONDS = 1.0  # between two looks whether a bot is there, and whether every host is well
@@ -215,6 +216,8 @@ class PersonaHosts:
             if (settings := self._wanted().get(key)) is not None:
                 await self._prepare(key)
                 self._hosts[key] = self._open(settings)
+        except RedisAway as away:  # the next look tries again
+            log.info("%s waits for Redis: %s", key, away)
         finally:
             self._changing.discard(key)
 

@@ -71,9 +71,12 @@ class Backend:
             self.attachments.pop(attachment.id, None)
 
     def remember_interaction(self, interaction: Interaction) -> None:
-        """Keep it by its token; drop those whose token has expired."""
+        """Keep it by its token; drop those whose token has expired, with the files of their hidden answers."""
         oldest = self.clock() - TOKEN_SECONDS
-        self.interactions = {t: i for t, i in self.interactions.items() if i.created >= oldest}
+        for expired in [one for one in self.interactions.values() if one.created < oldest]:
+            del self.interactions[expired.token]
+            for file in expired.hidden_files():
+                self.attachments.pop(file, None)
         self.interactions[interaction.token] = interaction
 
     def message_of_nonce(self, author_id: int, nonce: str) -> Message | None:

@@ -57,3 +57,7 @@ class Interaction:
     @property
     def deferred(self) -> bool:
         return self.callback is not None and self.callback["type"] == DEFERRED_MESSAGE
+
+    def hidden_files(self) -> list[int]:
+        """The ids of the files in its hidden answers."""
+        return [int(file["id"]) for answer in self.hidden.values() for file in answer.get("attachments") or ()]

@@ -165,7 +165,7 @@ def _converted(
     values: dict[str, Value] = {}
     for option in (option for option in options if option["name"] in texts):
         text = texts[option["name"]]
-        value = text if _is_free(option) else _value(text, option, names)
+        value = _value(text, option, names)
         if value is None:
             return f"{text} does not fit /{path}: {option['name']} is {_expected(option)}"
         values[option["name"]] = value
@@ -189,6 +189,8 @@ def _expected(option: Json) -> str:
         return "yes or no"
     if _is_message(option):
         return "the number before a message, or its id"
+    if _is_room(option):
+        return "a room: #room-1, or its topic"
     return f"one of {', '.join(choices)}" if choices else "a text"
 
 
@@ -209,8 +211,20 @@ def _is_message(option: Json) -> bool:
     return bool(option["type"] == TEXT and option["name"] == "message")
 
 
+def _is_room(option: Json) -> bool:
+    return bool(option["type"] == TEXT and option["name"] == "room")
+
+
+def _room(word: str, names: KnownNames) -> str | None:
+    """Convert a word for a room: the id of a `#room-1`, else a link or topic. A short number is none of these."""
+    thread = names.channels.get(word.lower().removeprefix("#"))
+    if thread is not None:
+        return str(thread)
+    return None if word.isdecimal() and len(word) < SHORTEST_ID else word
+
+
 def _value(word: str, option: Json, names: KnownNames) -> Value | None:
-    """Convert a word for this option; None if it does not fit."""
+    """Convert a word for this option, of a free text several; None if it does not fit."""
     kind, name = option["type"], word.lower()
     if kind == CHANNEL:
         return names.channels.get(name.removeprefix("#"))
@@ -225,6 +239,8 @@ def _value(word: str, option: Json, names: KnownNames) -> Value | None:
         return None
     if _is_message(option):
         return _message_id(word, names)
+    if _is_room(option):
+        return _room(word, names)
     choices = option.get("choices", ())
     fits = (choice for choice in choices if name.removeprefix("@") in (choice["value"], choice["name"].lower()))
     return word if not choices else next((str(choice["value"]) for choice in fits), None)

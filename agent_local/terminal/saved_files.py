@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+SaveFile = Callable[[Mapping[str, Any]], Path | None]
+"""Save an attachment; return its path, None if it was saved before. Raises OSError."""
+
 MOST_FILES = 200  # in the folder; the oldest are removed first
 MOST_CHARACTERS = 80  # of a name
 

@@ -28,6 +28,7 @@ from agent_local.terminal.message_numbers import MessageNumbers
 from agent_local.terminal.pages import Header, channels_page, help_page, who_page
 from agent_local.terminal.questions import Answer, Dialog
 from agent_local.terminal.reading import joined, piped_lines, typed_lines
+from agent_local.terminal.saved_files import SaveFile
 from agent_local.terminal.threads import Threads
 from agent_local.terminal.typed_lines import (
     Fire,
@@ -48,8 +49,6 @@ __all__ = ["Header", "Names", "StandIn", "Terminal"]
 
 Ending = Literal["quit", "eof"]
 UseCommand = Callable[[int, Use], Awaitable[Answer]]
-SaveFile = Callable[[Mapping[str, Any]], Path | None]
-"""Save an attachment; return its path, None if it was saved before. Raises OSError."""
 
 _LONG_WORD = re.compile(r"(\S{60})\S+")  # a hint repeats what was typed, which may be a page
 

@@ -75,7 +75,9 @@ def _post(call: RestCall, interaction: Interaction, draft: Draft) -> dict[str, A
     )
     author = call.world.app(interaction.application_id).user
     if draft.flags & EPHEMERAL:
-        hidden = message_payloads.message(call.world, messages.build(call.backend, channel, author, draft, how))
+        built = messages.build(call.backend, channel, author, draft, how)
+        call.backend.attachments |= {file.id: file for file in built.attachments}
+        hidden = message_payloads.message(call.world, built)
         interaction.hidden[int(hidden["id"])] = hidden
         answer = hidden
     else:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cogs.rooms.card import closing_card, first_sentences, votes_of
+from agent_cogs.rooms.card import closing_card, cut, first_sentences, votes_of
 from agent_discord.posting.splitting import LIMIT, length
 from agent_discord.room_upkeep import RoomPost
 from agent_protocol.coordination.rooms import MOST_MEMBERS, Room, RoomMember
@@ -27,6 +27,20 @@ def post(number, agent, *voters, text="A **tomato** is a fruit. Always."):
 
 def card(*posts, room=ROOM):
     return closing_card(room, posts, first_sentences(room, posts))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("short enough", "short enough"),
+        ("she said her last word", "she said her…"),
+        ("she said, but not now", "she said…"),
+        ("Donaudampfschifffahrt", "Donaudampfsc…"),
+        ("a Donaudampfschifffahrt", "a Donaudampf…"),
+    ],
+)
+def test_what_is_too_long_is_cut_after_a_word(text, shown):
+    assert cut(text, 13) == shown
 
 
 def test_it_says_why_positions_best_lines_and_who_convinced_most():

@@ -13,6 +13,7 @@ from agent_cogs.persona.roster import Roster
 from agent_cogs.webhook_agents import hosts
 from agent_cogs.webhook_agents.channels import PersonaChannels
 from agent_cogs.webhook_agents.hosts import PersonaHosts
+from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.limits import UNLIMITED
 from agent_protocol.wire import keys
 from tests.support.agent_scene import DEBATE, ELSEWHERE, THREAD, Model, Scene
@@ -60,7 +61,15 @@ class Stage:
             lambda: self.bots,
             arriving=lambda: False,
             may_act=lambda: True,
+            prepare=self.prepare,
         )
+        self.prepared: list[str | Exception] = []  # an error is raised, once
+
+    async def prepare(self, key):
+        if self.prepared and isinstance(error := self.prepared[-1], Exception):
+            self.prepared.append("")
+            raise error
+        self.prepared.append(key)
 
     def make_model(self, settings):
         model: Any = Asked(False, settings.models[0].name)
@@ -100,6 +109,16 @@ async def test_personas_are_hosted_once_a_bot_is_there_to_see_by(tmp_path, monke
                 await asyncio.sleep(0.01)
         assert s.hears("poet")
         running.cancel()
+
+
+async def test_a_persona_waits_for_a_redis_that_is_away(tmp_path, caplog):
+    async with stage(tmp_path, poet="") as s:
+        s.prepared.append(RedisAway("no answer in time"))
+        await s.look()
+        assert s.hosts.names == ()
+        await s.look()
+        assert (s.hosts.names, s.prepared[-1]) == (("poet",), "poet")
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_a_changed_persona_is_hosted_anew_and_a_deleted_one_no_more_and_their_models_are_closed(tmp_path):

@@ -1,10 +1,12 @@
 """Menus and forms of the stand-in: a bot shows them, a person chooses or fills in, the bot answers that."""
 
+import io
 from contextlib import asynccontextmanager
 
 import discord
 import pytest
 
+from agent_local.discord.interactions import TOKEN_SECONDS
 from tests.support.discord.discord_standin_bots import a_world, logged_in
 from tests.support.discord.stand_in import DiscordStandIn
 
@@ -68,6 +70,21 @@ async def test_an_answer_to_a_choice_may_take_its_time():
         chose = await server.choose(shown, "historian", "sceptic")
         await server.wait_for(lambda: chose.done)
         assert [m["content"] for m in server.messages("debate")] == ["ready"]
+
+
+async def test_a_file_in_an_answer_to_one_person_can_be_read_until_its_interaction_ends():
+    async def show(interaction):
+        page = discord.File(io.BytesIO(b"<html>"), "room.html")
+        await interaction.response.send_message("The room:", file=page, ephemeral=True)
+
+    async with a_command(show) as server:
+        shown = await server.interact("you", "debate", "claude", "go")
+        await server.wait_for(lambda: shown.done)
+        (file,) = shown.answers[0]["attachments"]
+        assert server.backend.attachments[int(file["id"])].content == b"<html>"
+        shown.created -= TOKEN_SECONDS + 1
+        await server.interact("you", "debate", "claude", "go")
+        assert int(file["id"]) not in server.backend.attachments
 
 
 async def test_a_menu_takes_only_what_a_person_could_choose():

@@ -8,7 +8,7 @@ from agent_discord.slash.definitions import command_list
 from agent_local.terminal.bot_commands import KnownNames, Use, read_use
 
 COMMANDS = command_list({"claude": "Claude", "grok": "Grok", "hal": "Klaus"}, ("debate", "story"), ("soul.md",))
-PLACES = KnownNames({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
+PLACES = KnownNames({"debate": 10, "casual": 11, "room-1": 12}, {"claude": 1, "you": 9})
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,11 @@ PLACES = KnownNames({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
         ("/agent-file show grok soul.md", Use("agent-file show", {"agent": "grok", "file": "soul.md"})),
         ("/why 123456789012345678", Use("why", {"message": "123456789012345678"})),
         ("/why-not claude", Use("why-not", {"bot": "claude"})),
+        ("/room next sceptic #room-1", Use("room next", {"agent": "sceptic", "room": "12"})),
+        ("/room stop is P equal", Use("room stop", {"room": "is P equal"})),
+        ("/room resume 4", Use("room resume", {"turns": 4})),
+        ("/room resume #room-1 4", Use("room resume", {"room": "12", "turns": 4})),
+        ("/room resume turns: 4 room: #room-1", Use("room resume", {"room": "12", "turns": 4})),
         ("/arena Is tea better than 2 coffees?", Use("arena", {"prompt": "Is tea better than 2 coffees?"})),
         ("/arena Tea or coffee? minutes: 3", Use("arena", {"prompt": "Tea or coffee?", "minutes": 3})),
         ("/ask claude What is a prompt: this?", Use("ask", {"agent": "claude", "prompt": "What is a prompt: this?"})),
