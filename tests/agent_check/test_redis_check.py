@@ -13,10 +13,12 @@ from agent_check.machine import check_redis
 from agent_config import load_settings
 from tests.support.redis_group import free_port, running, wait_until_asked
 
+HIGHEST_OF_CLUSTER = 55_535  # the servers of a cluster talk to each other at the port 10,000 above
+
 
 @contextmanager
 def server(folder: Path, *options: str) -> Iterator[str]:
-    port = free_port()
+    port = free_port(most=HIGHEST_OF_CLUSTER)
     with running("--port", str(port), "--dir", str(folder), "--save", "", *options):
         wait_until_asked(port, ("PING",), "+PONG")
         yield f"redis://127.0.0.1:{port}/0"

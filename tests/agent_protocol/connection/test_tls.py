@@ -16,7 +16,7 @@ async def test_the_address_names_a_private_authority_and_no_other_certificate_is
         async with RedisLink(f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={authority}", command_timeout=PATIENT) as link:
             assert await link.call(lambda redis: redis.set("key", "value"))
             assert await link.script("return redis.call('GET', KEYS[1])", ["key"]) == "value"
-        async with RedisLink(f"rediss://127.0.0.1:{port}/0") as link:
+        async with RedisLink(f"rediss://127.0.0.1:{port}/0", command_timeout=PATIENT) as link:
             with pytest.raises(RedisAway, match="CERTIFICATE_VERIFY_FAILED"):
                 await link.call(lambda redis: redis.get("key"))
         async with RedisLink(f"rediss://localhost:{port}/0?ssl_ca_certs={authority}", command_timeout=PATIENT) as link:
