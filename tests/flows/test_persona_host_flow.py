@@ -150,9 +150,13 @@ class Held:
 
     def __init__(self, *, arrives):
         self.waiting, self.go_on, self._arrives = asyncio.Event(), asyncio.Event(), arrives
+        self.made = 0
 
     async def __call__(self, request):
-        if request.method != "POST" or not request.path.startswith("/webhooks/") or self.go_on.is_set():
+        if request.method != "POST" or not request.path.startswith("/webhooks/"):
+            return None
+        self.made += 1
+        if self.go_on.is_set():
             return None
         self.waiting.set()
         await self.go_on.wait()
@@ -176,5 +180,6 @@ async def test_a_turn_whose_process_ends_at_the_post_is_finished_by_the_next_one
         held.go_on.set()
         result = await asked
         assert posts(f, thread) == [("Clio", "Once.")]
+        assert held.made == (1 if arrives else 2), "what has arrived is found, not made again"
         assert (result.skipped, result.message_id) == (False, f.world.channel(thread).last_message_id)
         assert len(f.models.requests) == 1, "its answer was kept"

@@ -120,7 +120,7 @@ class RestApi:
         self, call: RestCall, info: RequestInfo, fault: RestFault | None, work: Callable[[], Awaitable[web.Response]]
     ) -> web.StreamResponse:
         if fault is None:
-            return await self._hooked(info) or await work()
+            return await self._hooked(call, info) or await work()
         if fault.delay:
             await asyncio.sleep(fault.delay)
         if fault.cut:
@@ -135,9 +135,11 @@ class RestApi:
         body = {"message": "made to fail", "code": 0} if fault.body is None else fault.body
         return _response(fault.status, body, fault.headers)
 
-    async def _hooked(self, info: RequestInfo) -> web.Response | None:
+    async def _hooked(self, call: RestCall, info: RequestInfo) -> web.Response | None:
         if self._faults.on_request is None:
             return None
+        if not call.request.content_type.startswith("multipart/"):
+            await call.request.read()  # a hook may hold the request until its sender is gone
         answer = self._faults.on_request(info)
         return await answer if inspect.isawaitable(answer) else answer
 
