@@ -89,7 +89,7 @@ async def test_what_a_persona_posts_and_what_it_costs_is_in_the_record(tmp_path)
     async with debate(tmp_path) as (f, runtime, thread):
         f.models.answer = lambda r: decision("He feared everything that moved.")
         await runtime.services.bus.ask("historian", order(thread))
-        await until(lambda: rows("SELECT 1 FROM posts"))
+        await until(lambda: rows("SELECT 1 FROM posts WHERE text != ''"))  # its words come a moment after it
         assert rows("SELECT agent, outcome, cost_usd > 0 FROM turns") == [("historian", "posted", 1)]
         assert rows("SELECT agent, text FROM posts") == [("historian", "He feared everything that moved.")]
 
