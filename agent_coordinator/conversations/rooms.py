@@ -92,13 +92,13 @@ def brief_for(room: Room, agent: str) -> RoomBrief:
 def retry_pause(state: ConversationState) -> float:
     """Seconds to wait before the next turn where the last one failed: an agent that starts again needs a moment."""
     last = state.room and state.last_in_order and state.room.member(state.last_in_order)
-    return RETRY_SECONDS if last and last.failures else 0.0
+    return RETRY_SECONDS if last and (last.failures or last.name in state.away) else 0.0
 
 
 def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result | Missed) -> ConversationState:
     """The room's part of a turn that the conversation has recorded: its number, its cost, who leaves, the end."""
     if isinstance(outcome, str):
-        return _after(state, _updated(room, rounds=state.round_number), agent, posted=False, failed=True)
+        return _after_no_answer(state, _updated(room, rounds=state.round_number), agent, outcome)
     room = _updated(
         room,
         rounds=state.round_number,
@@ -109,11 +109,19 @@ def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result
         room = _updated(room, turn_number=room.turn_number + 1, last_speaker=agent, starter=room.starter or agent)
     failed = outcome.skipped and outcome.reason in FAILURES
     state = _after(state, room, agent, posted=is_post(outcome), failed=failed)
-    state = replace(state, unseen=state.unseen + 1 if outcome.reason == UNSEEN else 0)
+    state = replace(state, away=(), unseen=state.unseen + 1 if outcome.reason == UNSEEN else 0)
     if outcome.leaves:
         state = without_member(state, agent)
     reason = "no_access" if state.unseen >= MOST_UNSEEN else _end_by(outcome, room)
     return state if reason is None or room.status != "active" else state.ended(reason)
+
+
+def _after_no_answer(state: ConversationState, room: Room, agent: str, missed: Missed) -> ConversationState:
+    """A failure of the member; but where all are absent, one after the other, their program is down: the room waits."""
+    away = (*(other for other in state.away if other != agent), agent) if missed == "absent" else ()
+    if set(room.names) <= set(away):
+        return replace(state, room=room, away=away)
+    return _after(replace(state, away=away), room, agent, posted=False, failed=True)
 
 
 def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, failed: bool) -> ConversationState:

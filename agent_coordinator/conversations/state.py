@@ -70,6 +70,7 @@ class ConversationState:
     policy: str = "rounds"  # by name, agent_coordinator/policies/choosing.py
     room: Room | None = None  # the room that this is the conversation of
     idle_turns: int = 0  # in a room: in a row, in which an agent had nothing to post; failures left out
+    away: tuple[str, ...] = ()  # in a room: were absent, since any agent answered
     unseen: int = 0  # in a room: turns in a row whose agents did not see the thread
     last_in_order: str | None = None  # the last one that had its turn without being asked for by a person
     silent: tuple[str, ...] = ()  # had a turn since the newest message and left none, in order

@@ -121,6 +121,18 @@ def test_an_agent_that_does_not_answer_has_failed(missed: Missed) -> None:
     assert room_of(state).names == ("claude", "historian")
 
 
+def test_a_room_whose_members_are_all_absent_waits_for_them() -> None:
+    state = begun()
+    for agent in ("claude", "grok", "historian") * (MOST_FAILURES + 2):
+        state = turn(state, agent, "absent")
+        assert (room_of(state).status, room_of(state).names) == ("active", ("claude", "grok", "historian"))
+    assert (ending(state, room_of(state)), retry_pause(state)) == (None, RETRY_SECONDS)
+    assert ConversationState.from_json(state.to_json()) == state
+    for _ in range(MOST_FAILURES - 1):
+        state = turn(turn(state, "claude", text="I am back."), "grok", "absent")
+    assert room_of(state).names == ("claude", "historian"), "the others came back without it"
+
+
 @pytest.mark.parametrize("fields", [{"text": "Back."}, {"skipped": True, "reason": "skipped"}])
 def test_failures_are_counted_from_the_last_turn_that_worked(fields: dict[str, Any]) -> None:
     state = begun()

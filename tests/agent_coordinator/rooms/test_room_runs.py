@@ -13,6 +13,7 @@ from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.moderated import MODERATOR_WAIT_SECONDS
 from agent_coordinator.rooms.keeping import BUSY_THREAD_SECONDS, STALLED_SECONDS
 from agent_protocol.wire.messages import Instruction, PersonNotice
+from agent_protocol.wire.requests import AgentTimedOut
 from tests.support.coordinator_doubles import Ids, Voice, skipper, talker, until
 from tests.support.room_scene import NAMES, THREAD, RoomScene, converser, wanted
 
@@ -57,10 +58,19 @@ async def test_an_agent_that_starts_again_has_some_seconds_between_two_attempts(
 
 
 async def test_a_room_without_answers_closes_when_fewer_than_two_are_left() -> None:
-    async with RoomScene(claude=absent, grok=absent, historian=absent) as scene:
+    async with RoomScene(**dict.fromkeys(NAMES, lambda _: AgentTimedOut("no result"))) as scene:
         await scene.open()
         await scene.talk()
     assert (scene.room.why, scene.room.turn_number) == ("too_few_left", 0)
+
+
+async def test_a_room_waits_while_the_program_of_all_its_members_is_down() -> None:
+    voices = {name: after(5, absent, converser(name, Ids())) for name in NAMES}
+    async with RoomScene(**voices) as scene:
+        await scene.open(turns=6)
+        await scene.talk()
+    assert (scene.room.why, scene.room.turn_number, scene.room.names) == ("turn_limit", 6, NAMES)
+    assert scene.time.slept.count(RETRY_SECONDS) >= 5 * len(NAMES) - 1
 
 
 async def test_a_room_in_which_nobody_has_anything_to_say_closes() -> None:
