@@ -3,13 +3,13 @@
 import gc
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support import warm_start
 from tests.support.time_limit import pytest_timeout_set_timer as pytest_timeout_set_timer
 
 # How long an example takes says something of the machine: a busy one must fail no test.
-settings.register_profile("patient")
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 gc.disable()  # while modules are imported and tests collected, nothing becomes garbage
