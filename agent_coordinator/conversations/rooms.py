@@ -16,7 +16,7 @@ from typing import cast
 from agent_coordinator.conversations.entries import is_post, is_skip
 from agent_coordinator.conversations.state import ConversationState, Missed
 from agent_protocol.coordination.endings import ENDINGS, EndReason
-from agent_protocol.coordination.rooms import FEWEST_MEMBERS, MOST_FAILURES, Room, RoomMember
+from agent_protocol.coordination.rooms import FEWEST_MEMBERS, MOST_FAILURES, MOST_MEMBERS, Room, RoomMember
 from agent_protocol.wire.messages import MAX_TOPIC, Result, RoomBrief
 
 log = logging.getLogger(__name__)
@@ -213,8 +213,8 @@ def without_strangers(state: ConversationState) -> ConversationState:
 
 
 def with_member(state: ConversationState, member: RoomMember) -> ConversationState:
-    """The member joins, as the last in the order."""
-    if state.room is None or state.room.member(member.name) is not None:
+    """The member joins, as the last in the order. A room that is full, since two were added at once, stays as it is."""
+    if state.room is None or state.room.member(member.name) is not None or len(state.room.members) >= MOST_MEMBERS:
         return state
     left = tuple(other for other in state.room.left if other.name != member.name)
     return replace(state, room=_updated(state.room, members=(*state.room.members, member), left=left))

@@ -29,7 +29,7 @@ from agent_coordinator.conversations.rooms import (
 )
 from agent_coordinator.conversations.running import Running
 from agent_coordinator.conversations.state import MAX_ROOM_HISTORY, ConversationState, Missed
-from agent_protocol.coordination.rooms import MOST_FAILURES, Room, RoomMember
+from agent_protocol.coordination.rooms import MOST_FAILURES, MOST_MEMBERS, Room, RoomMember
 from agent_protocol.wire.messages import Result, TurnUsage
 
 MEMBERS = tuple(RoomMember(name=name, shown=name.title()) for name in ("claude", "grok", "historian"))
@@ -246,6 +246,13 @@ def test_a_member_that_left_may_join_again_as_the_last_one() -> None:
     state = with_member(without_member(begun(), "claude"), MEMBERS[0])
     assert (room_of(state).names, room_of(state).left) == (("grok", "historian", "claude"), ())
     assert with_member(state, MEMBERS[0]) == state
+
+
+def test_a_room_has_at_most_so_many_members_also_where_two_are_added_at_once() -> None:
+    state = begun()
+    for number in range(MOST_MEMBERS):
+        state = with_member(state, RoomMember(name=f"persona-{number}", shown=f"P{number}"))
+    assert len(room_of(state).members) == MOST_MEMBERS
 
 
 def test_a_slot_comes_after_as_many_posts_as_there_are_members() -> None:
