@@ -20,11 +20,11 @@ export async function render(root, { query, signal }) {
 
 function standings(items) {
   const rows = items.map((each) => [
-    h("span", { class: "row" }, agentChip(each.agent), h("span", { class: "muted" }, each.model || "unknown model")),
-    String(each.contests), share(each.wins), String(each.ties), share(each.votes), percent(each.fair_share),
+    h("span", { class: "row contender" }, agentChip(each.agent), h("span", { class: "muted" }, each.model || "unknown model")),
+    share(each.wins), share(each.votes), percent(each.fair_share), String(each.ties), String(each.contests),
   ]);
   return [
-    numberTable("Season", ["Agent and model", "Contests", "Won alone", "Tied", "Votes", "By chance"], rows),
+    numberTable("Season", ["Agent and model", "Won alone", "Votes", "By chance", "Tied", "Contests"], rows),
     h("p", { class: "muted" }, "In brackets the range in which the true share lies with 95 % certainty, given so few votes: where two ranges overlap, the order may be luck. The order is by the lower end. “By chance” is the share of votes if people voted blindly."),
   ];
 }
