@@ -133,6 +133,7 @@ class AgentState:
     last: TurnRecord | None = None  # its last turn in the channel
     pulls: Pulls | None = None  # the last choice of a speaker in the channel
     chosen: str | None = None  # shown name of the agent chosen then
+    outside: bool = False  # the channel is the thread of a room in which it takes no part
 
 
 async def why_not(
@@ -144,7 +145,10 @@ async def why_not(
     muted_until: Callable[[str], float | None] = lambda _: None,
 ) -> str:
     """Why an agent is silent in a channel, the decisive reason first. `muted_until` gives the end of a mute."""
-    ledger, settings, names = services.ledger, services.settings, services.names
+    ledger, settings = services.ledger, services.settings
+    room = await ledger.rooms.read(channel_id)
+    names = {**services.names, **({member.name: member.shown for member in room.members} if room is not None else {})}
+    outside = room is not None and agent not in room.names
     date = f"{datetime.fromtimestamp(now, settings.timezone):%Y-%m-%d}"
     running, pulls = await ledger.conversations.running(channel_id), await ledger.pulls.last(channel_id)
     state = AgentState(
@@ -163,8 +167,9 @@ async def why_not(
         running=running,
         speaker=names.get(running.speaker, running.speaker) if running and running.speaker else None,
         last=next(iter(await ledger.records.last(agent, channel_id)), None),
-        pulls=pulls if pulls is not None and pulls.chosen != agent else None,
+        pulls=pulls if pulls is not None and pulls.chosen != agent and not outside else None,
         chosen=names.get(pulls.chosen, pulls.chosen) if pulls is not None else None,
+        outside=outside,
     )
     return why_not_text(state)
 
@@ -179,7 +184,9 @@ def why_not_text(state: AgentState) -> str:
 
 def _hindrances(state: AgentState) -> list[str]:
     """The reasons for which it cannot speak now, the most decisive first."""
-    found = [] if state.online else ["it is offline"]
+    found = ["it takes no part in this room; /room add lets it"] if state.outside else []
+    if not state.online:
+        found.append("it is offline")
     if state.muted_until is not None and state.muted_until > state.now:
         found.append(f"it is muted until {_when(state.muted_until)}")
     if state.paused:

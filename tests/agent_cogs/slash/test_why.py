@@ -10,10 +10,12 @@ from agent_coordinator.conversations.state import ConversationState
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.conversations import Running
 from agent_protocol.coordination.pulls import Pull, PullPart, Pulls
+from agent_protocol.coordination.rooms import Room, RoomMember
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.budget_rules import BudgetRequest, Caps
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord
+from agent_protocol.wire import keys
 from tests.support.doubles import Clock, MemoryStops, Snowflakes
 from tests.support.redis_server import PATIENT, RedisServer
 
@@ -145,7 +147,13 @@ async def services():
         async with RedisLink(server.url, command_timeout=PATIENT) as link:
             ledger = Ledger(link, clock, caps=caps)
             yield SimpleNamespace(
-                ledger=ledger, stops=MemoryStops(clock), settings=settings, names=NAMES, clock=clock, server=server
+                ledger=ledger,
+                stops=MemoryStops(clock),
+                settings=settings,
+                names=NAMES,
+                clock=clock,
+                server=server,
+                link=link,
             )
 
 
@@ -155,6 +163,14 @@ async def asked(services, **more):
 
 async def here(services):
     await services.ledger.presence.renew("claude", "21")
+
+
+async def test_in_a_room_without_it_that_is_the_first_reason(services):
+    clio = RoomMember(name="historian", shown="Clio")
+    room = Room(thread_id=1, channel_id=5, conversation_id="c", topic="tea", members=(clio,)).model_dump_json()
+    await services.link.call(lambda redis: redis.set(keys.room(1), room))
+    await here(services)
+    assert await asked(services) == ["**Claude** is silent here: it takes no part in this room; /room add lets it."]
 
 
 async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
