@@ -62,6 +62,9 @@ class SinkWithoutSigns:
     ) -> AbstractAsyncContextManager[StreamingPost]:
         return nullcontext(UnreadPost())
 
+    def ignore_lock(self) -> None:
+        """No lock holds for it."""
+
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
         """Nothing was shown."""
 

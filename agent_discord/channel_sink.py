@@ -11,7 +11,7 @@ import discord
 
 from agent_chat.outlet import SPLIT_AT, Post, Posted, ignored
 from agent_discord.channel_view import DiscordView
-from agent_discord.objects.channels import me_in, permissions_in, refusal_in
+from agent_discord.objects.channels import me_in, permissions_in
 from agent_discord.objects.mentions import clean_name
 from agent_discord.objects.messages import UNFINISHED, without_mark
 from agent_discord.posting.command_replies import DiscordCommandReplies
@@ -68,7 +68,11 @@ class DiscordSink:
 
     def refusal(self) -> str | None:
         """Why this bot may not take a turn here; None when it may."""
-        return refusal_in(self._channel)
+        return self._writer.refusal()
+
+    def ignore_lock(self) -> None:
+        """The thread is locked by ourselves, against its audience: write in it all the same."""
+        self._writer.our_lock = True
 
     def know_as(self, inner_names: Mapping[str, str]) -> None:
         """Sets further names of agents, by key: `@name` in what the bot writes is then a mention."""

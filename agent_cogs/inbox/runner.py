@@ -27,7 +27,7 @@ from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.progress import Progress
 from agent_cogs.turn.registry import TurnRegistry
 from agent_cogs.turn.result import notice_of, refused, settle
-from agent_cogs.turn.room_turns import number_in_room, room_now
+from agent_cogs.turn.room_turns import enter_room, number_in_room, room_now
 from agent_cogs.turn.turn import given_up, take_turn
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.records import TurnRecord
@@ -118,6 +118,7 @@ class TurnRunner:
         room, ask = None, None
         if outlet is not None:
             room = await room_now(agent, event) if number_in_room(event) is not None else None
+            enter_room(outlet, room)
             event = prepared(event, outlet.view.transcript, room)
             ask = request_at_claim(agent, outlet, event, room) if cancellation.reason is None else None
         progress = await self.registry.claim(event, self._services.transcripts.of(event.channel_id).newest, ask)

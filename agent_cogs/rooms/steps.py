@@ -65,7 +65,7 @@ def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool, missed: b
 def _of_active(room: Room, marks: Marks, now: float, may_lock: bool) -> Step | None:
     if marks.standing != ACTIVE:
         return "settle"
-    if not room.audience_seconds:
+    if not room.has_slots:
         return "unlock" if marks.locked else None
     slot = slot_of(room, now)
     if slot is not None:

@@ -173,7 +173,7 @@ def _status(room: Room, running: Running | None, names: Mapping[str, str]) -> It
         yield f"**Left**: {listed([member.shown for member in room.left])}"
     yield f"**Standing**: {standing(room)}"
     yield f"**Who speaks next**: {POLICIES[room.policy]}{_coming(room, running, names)}"
-    if room.audience_seconds:
+    if room.has_slots:
         yield f"**Audience**: {counted(round(room.audience_seconds), 'second')} after each round"
     yield f"**Cost so far**: {dollars(room.cost_usd)}"
     if room.rules:

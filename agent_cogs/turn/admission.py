@@ -98,15 +98,15 @@ async def admit(turn: Turn, progress: Progress) -> None:
     agent, outlet, spending = turn.agent, turn.outlet, turn.spending
     request, verdict = progress.request, progress.verdict
     if progress.continued:  # it was admitted when it began
+        progress.room = await admit_to_room(turn, progress.room)
         if (refusal := outlet.sink.refusal()) is not None:
             raise TurnOver(refusal)
-        progress.room = await admit_to_room(turn, progress.room)
         request = request_of(agent, outlet, turn.event)
         agent.limits.resume(request, spending.total.cost_usd)
     elif request is None or verdict is None:
+        progress.room = await admit_to_room(turn, progress.room)
         if (reason := obstacle(agent, outlet)) is not None:
             raise TurnOver(reason)
-        progress.room = await admit_to_room(turn, progress.room)
         request = request_of(agent, outlet, turn.event)
         verdict = await agent.limits.take(request)
     if verdict not in ("ok", "closing", None):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from agent_chat.outlet import Outlet
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.events import InstructionEvent, TurnEvent, TurnOver
 from agent_context.untrusted import skeleton
@@ -44,6 +45,12 @@ def wants(room: Room | None, event: TurnEvent) -> bool:
     return room is not None and room.status == "active" and number == room.turn_number + 1
 
 
+def enter_room(outlet: Outlet, room: Room | None) -> None:
+    """Let a member write in a thread that is locked between the slots of its audience."""
+    if room is not None and room.has_slots:
+        outlet.sink.ignore_lock()
+
+
 async def admit_to_room(turn: Turn, room: Room | None) -> Room | None:
     """Return the turn's room, None outside of rooms: as it was read when the turn was claimed, or, where it could not
     be, as soon as Redis is back.
@@ -54,6 +61,7 @@ async def admit_to_room(turn: Turn, room: Room | None) -> Room | None:
         room = await _read_patiently(turn)
     if not wants(room, turn.event):
         raise TurnOver("out_of_turn")
+    enter_room(turn.outlet, room)
     return room
 
 

@@ -227,7 +227,7 @@ def slot_is_due(room: Room) -> bool:
     """Whether the thread is the audience's: as many posts as there are members came after the last slot."""
     if room.slot_until is not None:
         return True
-    return room.audience_seconds > 0 and room.turn_number - room.slot_turn >= len(room.members)
+    return room.has_slots and room.turn_number - room.slot_turn >= len(room.members)
 
 
 def with_slot(room: Room, until: float) -> Room:

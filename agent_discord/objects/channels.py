@@ -54,11 +54,12 @@ def permissions_in(channel: Channel) -> discord.Permissions:
     return channel.permissions_for(channel.guild.me)
 
 
-def refusal_in(channel: Channel) -> str | None:
-    """Why the bot may not write there; None when it may."""
+def refusal_in(channel: Channel, *, our_lock: bool = False) -> str | None:
+    """Why the bot may not write there; None when it may. A lock silences it, though Discord would take a post from a
+    bot that may manage threads: a moderator means bots too. `our_lock`: it is our own, for people alone."""
     permissions, is_thread = permissions_in(channel), isinstance(channel, discord.Thread)
     may_send = permissions.send_messages_in_threads if is_thread else permissions.send_messages
-    locked = isinstance(channel, discord.Thread) and channel.locked and not permissions.manage_threads
+    locked = isinstance(channel, discord.Thread) and channel.locked and not (our_lock and permissions.manage_threads)
     return None if permissions.view_channel and may_send and not locked else "not_permitted"
 
 

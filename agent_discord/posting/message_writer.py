@@ -24,7 +24,7 @@ class MessageWriter:
 
     `may_post` is asked before each request, since the lease may go to another process and a person may stop the
     channel while a bot thinks; permissions are checked before each new message. `may_remove` is asked before a deletion
-    instead: what was begun is deleted in a stopped channel too.
+    instead: what was begun is deleted in a stopped channel too. `our_lock`: a lock of the thread is our own.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class MessageWriter:
     ) -> None:
         self._channel, self._gate, self._transcripts = channel, gate, transcripts
         self._posting_gate = gate.under(may_post)
+        self.our_lock = False
         self._may_post, self._may_remove = may_post, may_remove
 
     def to(self, channel: Channel) -> MessageWriter:
@@ -50,11 +51,15 @@ class MessageWriter:
     def _transcript(self) -> Transcript:
         return self._transcripts.of(self._channel.id)
 
+    def refusal(self) -> str | None:
+        """Why the bot may not write there; None when it may."""
+        return refusal_in(self._channel, our_lock=self.our_lock)
+
     async def send(
         self, text: str | None, extras: Extras, nonce: str, reply_to: discord.MessageReference | None = None
     ) -> discord.Message:
         self._check()
-        if (refusal := refusal_in(self._channel)) is not None:
+        if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal)
         try:
             message = await self._posting_gate.send(

@@ -81,6 +81,11 @@ class Room(RoomValue):
     changed_at: float = 0.0
 
     @property
+    def has_slots(self) -> bool:
+        """Whether its thread is open to the audience only in slots: between them we lock it."""
+        return self.audience_seconds > 0
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(member.name for member in self.members)
 

@@ -75,7 +75,7 @@ class Place:
         (True, [], False, None),
         (True, ["send_messages"], False, None),
         (True, ["send_messages_in_threads"], False, "not_permitted"),
-        (True, [], True, "not_permitted"),
+        (True, [], True, "not_permitted"),  # a moderator's lock, though this bot may manage threads
     ],
 )
 async def test_where_a_bot_may_speak(thread, taken, locked, refusal):
@@ -83,6 +83,15 @@ async def test_where_a_bot_may_speak(thread, taken, locked, refusal):
     place.channel.permissions.update(**dict.fromkeys(taken, False))
     if thread:
         place.channel.locked = locked
+    assert place.sink.refusal() == refusal
+
+
+@pytest.mark.parametrize(("may_manage", "refusal"), [(True, None), (False, "not_permitted")])
+async def test_a_lock_of_our_own_lets_a_bot_write_that_may_manage_threads(may_manage, refusal):
+    place = Place(thread=True)
+    place.channel.locked = True
+    place.channel.permissions.update(manage_threads=may_manage)
+    place.sink.ignore_lock()
     assert place.sink.refusal() == refusal
 
 

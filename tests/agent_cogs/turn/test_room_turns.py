@@ -60,6 +60,19 @@ async def test_a_turn_in_a_room_posts_and_is_recorded_with_its_number_and_its_op
     await scene.aclose()
 
 
+@pytest.mark.parametrize(("audience_seconds", "reason"), [(60.0, None), (0.0, "not_permitted")])
+async def test_a_locked_thread_is_open_to_the_members_of_a_room_with_slots(
+    audience_seconds: float, reason: str | None
+) -> None:
+    scene = await in_room()
+    scene.ledger.rooms.kept[THREAD] = room(audience_seconds=audience_seconds)
+    thread = scene.client.channels[THREAD]
+    thread.locked = True
+    thread.permissions.update(manage_threads=True)
+    assert (await turn(scene, 1)).reason == reason
+    await scene.aclose()
+
+
 async def test_a_turn_that_posts_nothing_has_no_number() -> None:
     scene = await in_room(answers=[{"skip": True}])
     await turn(scene, 1)
