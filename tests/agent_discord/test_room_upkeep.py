@@ -99,7 +99,8 @@ async def test_a_bot_that_manages_threads_locks_one_and_writes_in_it_all_the_sam
         await s.upkeep.lock(s.channel.id, s.thread.id, locked=True)
         assert s.place.locked
         await until(lambda: s.bot.get_channel(s.thread.id).locked)
-        assert refusal_in(s.bot.get_channel(s.thread.id)) is None
+        assert refusal_in(s.bot.get_channel(s.thread.id)) == "not_permitted"
+        assert refusal_in(s.bot.get_channel(s.thread.id), our_lock=True) is None
         await s.say("🫥 still here")
         await s.upkeep.lock(s.channel.id, s.thread.id, locked=False)
         assert not s.place.locked

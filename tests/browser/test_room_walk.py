@@ -26,7 +26,7 @@ def test_an_owner_opens_a_room_watches_it_and_closes_it(local: Program, open_pag
     page.get_by_role("button", name="Close", exact=True).click()
     confirm(page, "Close it")
     toast(page, "is closed")
-    page.get_by_text("a person closed it").wait_for()
+    page.get_by_text("a person closed it").first.wait_for()
 
 
 def test_rooms_and_the_season_fit_a_phone(local: Program, open_page: OpenPage) -> None:

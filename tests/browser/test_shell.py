@@ -46,8 +46,10 @@ def test_the_pages_are_reached_by_keys_alone(local: Program, open_page: OpenPage
     ready(page)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
-    for _ in range(3):
+    for _ in range(page.locator(".nav a").count()):
         page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "Turns":
+            break
     page.keyboard.press("Enter")
     page.locator(".turns-page").wait_for()
     assert page.evaluate("document.activeElement.id") == "main"

@@ -16,7 +16,7 @@ IN_ROOMS = (
         TURNS,
         (" and number == room.turn_number + 1", "", "a turn whose number is not the room's plus one is dropped"),
         ('room.status == "active" and number', "number", "a room that is paused hears no more"),
-        ('raise TurnOver("out_of_turn")\n    return room', "pass\n    return room", "a dropped turn asks no model"),
+        ('raise TurnOver("out_of_turn")\n    enter_room', "pass\n    enter_room", "a dropped turn asks no model"),
     ),
     *of(
         "agent_cogs/turn/admission.py",
