@@ -2,8 +2,8 @@
 
 Where it calls for nobody in particular, the agent that is asked is given that as a reason to carry the talk on: asked
 without one, models skip half of their turns. Nobody speaks twice in a row. A round has as many turns as there are
-agents; two in a row that leave no message end it, as does one, where nothing calls for anybody else. A person's message
-takes all of that back, and is taken up.
+agents; two in a row that leave no message end it, as does one, where nothing calls for anybody else; but nobody is left
+unasked while the starter has no answer. A person's message takes all of that back, and is taken up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PullPolicy(RoundRules):
             return "nobody_opened"
         if not state.spoke:
             return "most_skipped"
-        if sum(tally.messages > 0 for tally in state.tallies.values()) < SPEAKERS_NEEDED:
+        if not _is_talk(state):
             return "too_few_spoke"
         return self.by_length(state, rng)
 
@@ -68,9 +68,14 @@ class PullPolicy(RoundRules):
             return True
         if state.take_up is not None:
             return False
-        if state.turns_had >= len(self.speakers) or _silences(state) >= MOST_SILENCES:
+        if state.turns_had >= len(self.speakers):
             return True
-        return bool(state.opened and _silences(state)) and self._strongest(state, candidates) < LEAST_PULL
+        if state.opened and not _is_talk(state):
+            return False
+        silences = _silences(state)
+        if silences >= MOST_SILENCES:
+            return True
+        return bool(state.opened and silences) and self._strongest(state, candidates) < LEAST_PULL
 
     def _strongest(self, state: ConversationState, candidates: tuple[Speaker, ...]) -> float:
         scene = scene_of(state, self.speakers)
@@ -91,6 +96,11 @@ class PullPolicy(RoundRules):
         if heard is not None and heard.calls and heard.after >= state.messages - 1:
             out |= {*heard.names, heard.replied_to or ""}
         return tuple(each for each in self.speakers if each.name not in out)
+
+
+def _is_talk(state: ConversationState) -> bool:
+    """Whether two agents have spoken; one alone would only talk to itself."""
+    return sum(tally.messages > 0 for tally in state.tallies.values()) >= SPEAKERS_NEEDED
 
 
 def _silences(state: ConversationState) -> int:

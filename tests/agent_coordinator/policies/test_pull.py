@@ -188,9 +188,15 @@ def test_the_conversation_ends_between_rounds_only(fields: dict[str, Any], reaso
     assert policy().ending(talk(("ada", "Well."), ("dan", "Well."), **fields), Fixed()) == reason
 
 
-def test_a_starter_that_nobody_answers_has_no_conversation_and_one_that_is_silent_is_replaced_once() -> None:
+def test_a_starter_without_an_answer_has_everybody_asked_before_the_conversation_ends() -> None:
     alone = talk(("ada", "Well."), spoke=("ada",), silent=("bob", "eve"), skipped=("bob", "eve"))
-    assert policy().ending(alone, Fixed()) == "too_few_spoke"
+    assert policy().ending(alone, Fixed()) is None
+    assert chosen(alone)[0] == "dan"
+    nobody = replace(alone, silent=("bob", "eve", "dan"), skipped=("bob", "eve", "dan"))
+    assert policy().ending(nobody, Fixed()) == "too_few_spoke"
+
+
+def test_a_starter_that_is_silent_is_replaced_once() -> None:
     unopened = talk(silent=("ada",), skipped=("ada",), spoke=())
     assert policy().ending(unopened, Fixed()) is None
     assert chosen(unopened)[0] != "ada"
