@@ -76,6 +76,7 @@ class RoomTrial:
         self.f.discord.backend._nonces.clear()  # Discord remembers them for minutes only
         await self.link.call(lambda redis: redis.delete(*LEASES))  # they would run out within five seconds
         with self._process() as second:
+            await until_true(self._up)  # the first may have ended the room before it was killed
             await until_true(self._closed)
             second.tell(signal.SIGTERM)
             assert await second.ended(WITHIN) == 0, second.stderr
