@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -75,10 +76,10 @@ LIVE_ONLY = frozenset(
         *("GUILD_IDS", "AGENT_CHANNEL_IDS", "CHANNEL_THEME_MAP", "COORDINATOR_PRIORITY_CHANNELS"),
         *("OWNER_CHANNEL_ID", "OUTPUT_CHANNEL_ID", "BOT_IDS", "BOTS_ROLE_ID", "IGNORE_USER_IDS", "IGNORE_ROLE_IDS"),
         *("MODERATOR_IDS", "STOP_ROLE_IDS", "STOP_USER_IDS", "OWNER_USER_IDS", "REDIS_URL", "DISCORD_BOT_TOKEN"),
-        "MENTIONS_PER_MINUTE",
+        *("MENTIONS_PER_MINUTE", "CHANNEL", "SIGNAL_NUMBERS", "SIGNAL_ALLOWED", "LINKED_PEOPLE"),
     )
 )
-"""Settings that only a real Discord server and its Redis need, besides the bots' tokens."""
+"""Settings that only a real Discord server, Signal and its Redis need, besides the bots' tokens."""
 
 
 class SettingsError(Exception):
@@ -148,6 +149,8 @@ def load_settings(
         problems += not_for_personas(settings.personas_dir, named_as, agents)
     own = fronts(settings.personas_dir, tuple(agents))
     settings = with_agents(settings, keys, agents, folder, problems, own, model, in_environment)
+    if not settings.on_discord:  # no bot logs in, and its agent is one without a bot
+        settings = settings.with_(agents={name: replace(one, token=None) for name, one in settings.agents.items()})
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]
     odd_names += typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents.values())
     odd_names += name_warnings(given)
@@ -201,10 +204,11 @@ def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
 def missing_tokens_message(settings: Settings) -> str:
     """Three lines for a start without any bot token: what is missing, where it goes, and how to try without."""
     tokens = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
+    also = " (CHANNEL=both)" if settings.channel == "both" else ""
     lacking = dict.fromkeys(agent.spec.key_setting for agent in settings.agents.values() if agent.api_key is None)
     keys = f", and its key ({', '.join(lacking)})" if lacking else ""
     return (
-        f"No bot token is set. Set at least one of {tokens}{keys}.\n"
+        f"No bot token is set{also}. Set at least one of {tokens}{keys}.\n"
         "To go live: make setup asks for all of it; or copy .env.example to .env and fill it in (README, Going live).\n"
         "To try it on this machine, without tokens or keys: make local (which runs python run_all.py --local)"
     )

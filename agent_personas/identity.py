@@ -61,6 +61,17 @@ def _separated(text: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (part.strip() for part in str(text).split(",")))))
 
 
+def _word(text: Any) -> str:
+    return str(text).strip().lower().replace("-", "_")
+
+
+def _tasks(text: Any) -> tuple[str, ...]:
+    """ "follow-up, discover" → ("follow_up", "discover"); none → ()."""
+    names = _separated(_word(text))
+    return () if names == ("none",) else names
+
+
+IdleTask = Literal["summarise", "profile", "follow_up", "discover"]
 _Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
 _Subject = Annotated[str, Field(max_length=60), AfterValidator(_one_line)]
 
@@ -70,7 +81,8 @@ class IdentityCard(BaseModel):
 
     `display_name`: shown in Discord, at most 32 characters. `avatar`: an https address. `model`: may be
     `provider/model`. `talkativeness`: 0 to 1. `interests`: subjects, separated by commas. `max_output_tokens`: of an
-    answer. `colour`: 0xRRGGBB. `disclosure`: the line that says that this is an AI.
+    answer. `colour`: 0xRRGGBB. `disclosure`: the line that says that this is an AI. `idle_tasks`: what it does while
+    nobody writes, `unasked`: to whom. The four before them are options of that name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
@@ -87,6 +99,12 @@ class IdentityCard(BaseModel):
     max_output_tokens: Annotated[int, Field(ge=16, le=64_000)] | None = None
     colour: Annotated[int, BeforeValidator(_rgb)] | None = None
     disclosure: _Line | None = None
+    always_search: bool | None = None
+    search_pictures: bool | None = None
+    message_log: bool | None = None
+    recall: bool | None = None
+    idle_tasks: Annotated[tuple[IdleTask, ...], BeforeValidator(_tasks)] | None = None
+    unasked: Annotated[Literal["opt_in", "everyone"], BeforeValidator(_word)] | None = None
 
 
 def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:

@@ -1,11 +1,13 @@
-"""Tasks beside the main flow, each with an owner: typing, the deletion of a command, conversations."""
+"""Tasks beside the main flow, each with an owner: typing, the deletion of a command, conversations, a picture."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -35,3 +37,55 @@ class BackgroundTasks:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s failed", task.get_name(), exc_info=error)
+
+
+class Aside(Generic[T]):
+    """A result that is worked on beside the main flow, which takes it where it is there in time and drops it
+    otherwise."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[T | None] | None = None
+
+    def begin(self, work: Coroutine[Any, Any, T | None], name: str) -> None:
+        """Begin the work; earlier work is dropped."""
+        self.drop()
+        self._task = asyncio.create_task(work, name=name)
+
+    async def taken(self, seconds: float) -> T | None:
+        """Return the result, for which this waits so long at most; None where there is none. A failure is logged."""
+        task, self._task = self._task, None
+        if task is None:
+            return None
+        try:
+            done, _ = await asyncio.wait({task}, timeout=max(0.0, seconds))
+        finally:
+            task.cancel()  # no effect on one that is done
+        if not done or task.cancelled():
+            return None
+        if (error := task.exception()) is not None:
+            log.error("%s failed", task.get_name(), exc_info=error)
+            return None
+        return task.result()
+
+    def drop(self) -> None:
+        """End the work, whose result is not wanted."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+
+async def run_until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
+    """Run these side by side until one of them ends, cancel the others, and raise the error of the one that ended.
+
+    A TaskGroup loses a cancel that comes in the moment of a child's error (before Python 3.13), so a loop that survives
+    such errors could not be cancelled.
+    """
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in ended:
+        task.result()

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from pydantic import SecretStr
 
+from agent_settings.idle import IdleTask, Unasked
 from agent_settings.models import COGS, COMPATIBLE_COG, ModelSettings
 
 BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
@@ -166,6 +167,8 @@ class FrontMatter:
     interests: tuple[str, ...] = ()
     colour: int | None = None
     disclosure: str | None = None
+    idle_tasks: tuple[IdleTask, ...] | None = None
+    unasked: Unasked | None = None
 
 
 ReadFronts = Callable[[Path, Sequence[str]], Mapping[str, FrontMatter]]  # (the personas' folder, the agents' names)

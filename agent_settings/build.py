@@ -23,6 +23,7 @@ from agent_settings.models import (
     Sources,
     chosen_models,
     comma_names,
+    provider_and_model,
     read_endpoints,
     shared_models,
 )
@@ -103,7 +104,13 @@ def with_agents(
         retries=settings.model_retries,
     )
     cheap = tuple(_cheap_models(settings.cheap_model, sources, problems))
-    return settings.with_(agents=found, endpoints=endpoints, persona_models=personas, cheap_models=cheap)
+    return settings.with_(
+        agents=found,
+        endpoints=endpoints,
+        persona_models=personas,
+        cheap_models=cheap,
+        embedding=_embedding_model(settings.embedding_model, sources, problems),
+    )
 
 
 def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> Iterator[ModelSettings]:
@@ -114,7 +121,7 @@ def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> 
             if model.api_key is not None:
                 yield model
         return
-    provider, _, name = chosen.partition("/")
+    provider, name = provider_and_model(chosen)
     if chosen.lower() == "none":
         return
     if not name or not sources.knows(provider):
@@ -125,6 +132,22 @@ def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> 
         problems.append(f"CHEAP_MODEL: expected {model.lacks} too, which {model.name} needs")
         return
     yield model
+
+
+def _embedding_model(chosen: str | None, sources: Sources, problems: list[str]) -> ModelSettings | None:
+    """The model of EMBEDDING_MODEL: OpenAI's, or an endpoint's. The other providers' APIs have another shape, or
+    none."""
+    provider, _, name = (chosen or "none").partition("/")
+    if provider.lower() == "none" and not name:
+        return None
+    if not name or not sources.knows(provider) or provider in set(KEY_SETTINGS) - {"openai"}:
+        problems.append("EMBEDDING_MODEL: expected provider/model, with the provider openai or an endpoint, or none")
+        return None
+    model = sources.model(provider, name)
+    if model.lacks is not None:
+        problems.append(f"EMBEDDING_MODEL: expected {model.lacks} too, which {model.name} needs")
+        return None
+    return model
 
 
 def _hidden(settings: Settings, keys: Keys, environment: Collection[str]) -> frozenset[str]:

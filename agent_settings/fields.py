@@ -20,7 +20,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from agent_themes import DEFAULT_THEME, THEMES
 
 
-def _comma_list(value: object) -> object:
+def comma_list(value: object) -> object:
     """ "1, 2,,1," → ("1", "2"): spaces, empty entries and repetitions are dropped."""
     if not isinstance(value, str):
         return value
@@ -131,7 +131,7 @@ def address_with(schemes: Iterable[str]) -> AfterValidator:
 
 
 Id = Annotated[int, Field(gt=0, lt=2**63)]
-Ids = Annotated[tuple[Id, ...], BeforeValidator(_comma_list)]
+Ids = Annotated[tuple[Id, ...], BeforeValidator(comma_list)]
 ThemeMap = Annotated[dict[Id, str], BeforeValidator(_theme_map)]
 Policy = Annotated[Literal["rounds", "round-robin", "moderated", "pull"], BeforeValidator(_as_policy)]
 POLICIES: tuple[str, ...] = get_args(get_args(Policy)[0])
@@ -167,9 +167,9 @@ Folder = Annotated[Path, AfterValidator(_can_be_a_path)]
 Retries = Annotated[int, Field(ge=0, le=10)]
 AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+\Z")]
 _Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}(\([^()]{1,200}\))?\Z")]
-ToolPatterns = Annotated[tuple[_Pattern, ...], BeforeValidator(_comma_list)]
+ToolPatterns = Annotated[tuple[_Pattern, ...], BeforeValidator(comma_list)]
 _AgentName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}\Z")]
-AgentNames = Annotated[tuple[_AgentName, ...], BeforeValidator(lambda names: _comma_list(str(names).lower()))]
+AgentNames = Annotated[tuple[_AgentName, ...], BeforeValidator(lambda names: comma_list(str(names).lower()))]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -193,7 +193,8 @@ MODES = "default, acceptEdits, plan, dontAsk, auto or bypassPermissions"
 RETRIES = "a whole number from 0 to 10"
 TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
 READING = ("files_read", "files_glob", "files_grep")  # none that writes: a stranger may talk a model into it
-DEFAULT_TOOLS = ("web_search", "web_fetch", "memory", *READING, "*__*")  # the last: those of the owner's MCP servers
+# The last are those of the owner's MCP servers.
+DEFAULT_TOOLS = ("web_search", "web_fetch", "memory", "recall", *READING, "*__*")
 AGENT_NAMES = "agents' names, separated by commas, or all, or none"
 BOOL = "true or false"
 REDIS = (

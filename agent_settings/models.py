@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError
 
+from agent_llm.endpoints import ENDPOINTS
 from agent_settings.fields import HTTP, address_with
 
 KEY_SETTINGS: Mapping[str, str] = MappingProxyType(
@@ -142,8 +143,9 @@ class Sources:
         return provider in PROVIDERS or provider in self.endpoints
 
     def parted(self, name: str, own: str) -> tuple[str, str]:
-        """Provider and model of a name; without a known provider it is a model of the agent's `own`."""
-        provider, _, model = name.partition("/")
+        """Provider and model of a name; without a known provider it is a model of the agent's `own`. A provider alone
+        stands for its default model, if it has one in `agent_llm.endpoints`."""
+        provider, model = provider_and_model(name)
         return (provider, model) if model and self.knows(provider) else (own, name)
 
     def model(
@@ -171,6 +173,19 @@ class Sources:
             endpoint=endpoint,
             aws=self.aws if provider == "bedrock" else None,
         )
+
+
+def default_of(provider: str) -> str:
+    """The model of an endpoint whose name stands alone, "" for none."""
+    known = ENDPOINTS.get(provider)
+    return known.model if known else ""
+
+
+def provider_and_model(name: str) -> tuple[str, str]:
+    """The two parts of `provider/model`, with the default model for a provider alone; the second is "" where there is
+    none."""
+    provider, slash, model = name.partition("/")
+    return provider, model if slash else default_of(provider)
 
 
 def endpoint_key(name: str) -> str:
@@ -288,7 +303,7 @@ def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str
     value = _model_in(path)
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
     for name in names:
-        provider, _, model = str(name).partition("/")
+        provider, model = provider_and_model(str(name))
         if provider not in known or not model:
             problems.append(f"{path}: model: expected provider/model, with a provider of {', '.join(sorted(known))}")
             return ()

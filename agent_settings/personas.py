@@ -13,7 +13,7 @@ from zlib import crc32
 
 from agent_llm.pricing import list_price
 from agent_settings.agents import AgentSettings, AgentSpec, FrontMatter
-from agent_settings.models import ModelSettings, Sources
+from agent_settings.models import ModelSettings, Sources, default_of
 
 COLOURS = (0x4E79A7, 0xF28E2B, 0x59A14F, 0xB07AA1, 0xE15759, 0x76B7B2, 0x9C755F, 0xEDC948)
 CHARACTER = "You take part in discussions: you say what you think, with reasons, and answer what the others said."
@@ -77,6 +77,8 @@ class PersonaModels:
         if not self.sources.knows(provider):
             raise NoModel(f"identity.md: provider: {provider!r} is unknown")
         spec = next((spec for spec in self.specs if spec.provider == provider), None)
+        if spec is None and (model := default_of(provider)):
+            return self.sources.model(provider, model)
         if spec is None:
             raise NoModel(f"identity.md: provider: {provider} has no default model, so a line `model:` is needed too")
         return self.sources.model(provider, spec.model, key_setting=spec.key_setting)

@@ -52,7 +52,6 @@ from agent_settings.fields import (
     Folder,
     Id,
     Ids,
-    Keys,
     Limit,
     LogLevel,
     PerDay,
@@ -71,8 +70,10 @@ from agent_settings.fields import (
     setting,
     zero_is_none,
 )
+from agent_settings.idle import IdleKeys
 from agent_settings.models import EndpointSettings, ModelSettings
 from agent_settings.personas import PersonaModels
+from agent_settings.signal import SignalKeys
 from agent_themes import DEFAULT_THEME
 
 SHORTEST_SECRET = 6  # characters of what config/mcp.yaml refers to; a shorter text would be redacted in ordinary words
@@ -81,7 +82,7 @@ USER_SHARE = 0.2
 PEOPLES_SHARE = 0.25  # of a bot's daily turns, unless AGENT_MAX_DAILY_UNASKED is set
 
 
-class Settings(Keys):
+class Settings(SignalKeys, IdleKeys):
     """Ids are Discord's, times are seconds, hours are local to `timezone`."""
 
     guild_ids: Ids = setting("GUILD_IDS", IDS, ())
@@ -195,6 +196,7 @@ class Settings(Keys):
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
     cheap_models: tuple[ModelSettings, ...] = ()  # that of CHEAP_MODEL, else those of which the least expensive is used
+    embedding: ModelSettings | None = None  # that of EMBEDDING_MODEL
     keys: dict[str, SecretStr] = Field(default_factory=dict)  # of agents, providers and endpoints, by setting
     named: dict[str, SecretStr] = Field(default_factory=dict)  # what config/mcp.yaml refers to
     persona_models: PersonaModels = Field(default_factory=PersonaModels, repr=False)  # of personas without a bot
@@ -207,6 +209,23 @@ class Settings(Keys):
         them all."""
         ids = self.channel_ids or tuple(self.channel_theme_map)
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
+
+    @property
+    def on_discord(self) -> bool:
+        """Whether the program is on Discord: CHANNEL says so, or a bot has a token, or there is nothing else."""
+        if self.channel is not None:
+            return self.channel != "signal"
+        return not self.signal_numbers or any(agent.token for agent in self.agents.values())
+
+    @property
+    def on_signal(self) -> bool:
+        """Whether the program is on Signal: CHANNEL says so, or an agent has a number."""
+        return self.channel != "discord" if self.channel is not None else bool(self.signal_numbers)
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """Agent → its number on Signal; none where the program is not on Signal."""
+        return dict(self.signal_numbers) if self.on_signal else {}
 
     @property
     def moderators(self) -> frozenset[int]:
@@ -297,6 +316,7 @@ class Settings(Keys):
         """All secrets of the settings: tokens, keys, and the passwords in addresses, as written and as sent."""
         agents = self.agents.values()
         models = [model for agent in agents for each in (agent, *agent.servers.values()) for model in each.models]
+        models += [self.embedding] if self.embedding is not None else []
         values = [*(getattr(self, name) for name in type(self).model_fields), *self.keys.values()]
         values += [*(agent.token for agent in agents), *(model.api_key for model in models)]
         values += [value for value in self.named.values() if len(value.get_secret_value()) >= SHORTEST_SECRET]

@@ -12,6 +12,7 @@ from typing import Any
 from agent_settings.agents import AgentSettings
 from agent_settings.settings import Settings
 
+PERSONA_SIGNS = ("identity.md", "soul.md")  # a folder with one of them is a persona's
 _PAIRS = (("schedule_min", "schedule_max"), ("turn_delay_min", "turn_delay_max"))
 
 
@@ -59,11 +60,25 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
             ("CONSOLE_HOST", "CONSOLE_TOKEN"),
             "CONSOLE_HOST: expected CONSOLE_TOKEN too, since others can reach that address (127.0.0.1 needs none)",
         )
-    if settings.agent_name and settings.agent_name not in settings.agents:
-        yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(settings.agents)}"
+    runs = tuple(dict.fromkeys((*settings.agents, *settings.numbers)))
+    if settings.agent_name and settings.agent_name not in runs:
+        yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(runs)}"
     yield from _without_region(settings)
+    yield from _wrong_on_signal(settings)
     if settings.commands_bot and settings.commands_bot not in settings.agents:
         yield ("COMMANDS_BOT",), f"COMMANDS_BOT: expected one of {', '.join(settings.agents)}"
+
+
+def _wrong_on_signal(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    if settings.channel in ("signal", "both") and not settings.signal_numbers:
+        expected = "expected SIGNAL_NUMBERS too, such as penny:+4915112345678"
+        yield ("CHANNEL", "SIGNAL_NUMBERS"), f"CHANNEL: {expected}"
+    for name in settings.numbers:
+        folder = settings.personas_dir / name
+        if name not in settings.agents and not any((folder / file).is_file() for file in PERSONA_SIGNS):
+            known = f"{', '.join(settings.agents)}, or a folder below {settings.personas_dir}"
+            line = f"SIGNAL_NUMBERS: {name} is no agent: expected one of {known}"
+            yield ("SIGNAL_NUMBERS", "PERSONAS_DIR"), line
 
 
 def _without_region(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -99,6 +114,7 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
         yield f"COORDINATOR_POLICIES: ignored, since not among the bots' channels: {', '.join(strays)}"
     if not channels and any(agent.token for agent in settings.agents.values()):
         yield "CHANNEL_THEME_MAP: no channel is set, so the bots stay silent; set at least one"
+    yield from _odd_on_signal(settings)
     if settings.budget_daily_usd is None:
         yield "BUDGET_DAILY_USD: no limit, so the bots may spend any amount in a day"
     yield from _nothing_allowed(settings)
@@ -107,6 +123,20 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
             "PERMISSION_MODE=bypassPermissions: anybody who can write to the coding agent can have it do anything that"
             " this program's user may do on this machine"
         )
+
+
+def _odd_on_signal(settings: Settings) -> Iterator[str]:
+    if not settings.on_signal:
+        if settings.signal_numbers:
+            yield f"SIGNAL_NUMBERS: not used, since CHANNEL={settings.channel}"
+        return
+    if not settings.signal_allowed:
+        yield "SIGNAL_ALLOWED: nobody is named, so no person is heard on Signal; name people, or write all"
+    if settings.signal_allowed == ("all",) and settings.budget_daily_usd is None:
+        yield "SIGNAL_ALLOWED=all: anybody who knows a number may spend any amount; set BUDGET_DAILY_USD"
+    ours = [number for number in settings.signal_numbers.values() if number in settings.linked_people]
+    if ours:
+        yield "LINKED_PEOPLE: a number of an agent is named there; it is for people's own numbers"
 
 
 def _nothing_allowed(settings: Settings) -> Iterator[str]:

@@ -24,7 +24,7 @@ FIELDS = ("when", "channel")
 HookName = Literal["startup", "agent_begin", "agent_stop", "shutdown"]
 HOOKS: tuple[HookName, ...] = ("startup", "agent_begin", "agent_stop", "shutdown")
 AROUND_EVENTS = ("agent_begin", "agent_stop")
-EVENT_TYPES = frozenset({"message", "heartbeat", "cron", "webhook", "instruction"})
+EVENT_TYPES = frozenset({"message", "heartbeat", "cron", "webhook", "instruction", "reflection"})
 """Those that have hooks around them. The type "hook" is not among them: hooks never call hooks."""
 
 

@@ -17,6 +17,7 @@ from agent_llm.lazy import LazyModel
 from agent_llm.profiles import Profile
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.providers.compatible import CompatibleModel
+from agent_llm.providers.ollama import OllamaModel
 from agent_llm.registry import build_model
 from agent_runtime.bot import runnable
 from agent_runtime.bot_run import cog_class
@@ -53,6 +54,7 @@ def test_the_settings_know_the_providers_that_the_models_know() -> None:
         (" ollama/llama3 , claude-x,, ollama/llama3", ["ollama/llama3", "anthropic/claude-x"]),
         ("meta/llama", ["anthropic/meta/llama"]),
         ("ollama/", ["anthropic/ollama/"]),
+        ("ollama", ["ollama/gpt-oss:20b"]),
         (",", ["anthropic/claude-haiku-5-5"]),
     ],
 )
@@ -103,6 +105,31 @@ def test_a_picture_model_belongs_to_a_model_of_the_list() -> None:
     assert load(CHATGPT_MODEL="ollama/llama3").agents["chatgpt"].image_model is None
     agent = load(CLAUDE_MODEL="claude-x,xai/grok-x", CLAUDE_IMAGE_MODEL="xai/grok-brush").agents["claude"]
     assert (agent.image_provider, agent.image_model) == ("xai", "grok-brush")
+
+
+@pytest.mark.parametrize("file", ["shared.yaml", "bots/claude.yaml"])
+def test_a_file_may_name_ollama_alone(tmp_path: Path, file: str) -> None:
+    folder = write(tmp_path, file, "model: ollama\n")
+    assert load(folder).agents["claude"].models[0].name == "ollama/gpt-oss:20b"
+
+
+@pytest.mark.parametrize(("text", "name"), [("ollama/embeddinggemma", "ollama/embeddinggemma"), ("none", None)])
+def test_an_embedding_model_is_an_endpoints_or_openais(text: str, name: str | None) -> None:
+    settings = load(EMBEDDING_MODEL=text)
+    assert (settings.embedding.name if settings.embedding else None) == name
+    assert load(EMBEDDING_MODEL="openai/x", OPENAI_API_KEY="key-o").embedding.api_key == SecretStr("key-o")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("anthropic/x", "expected provider/model, with the provider openai or an endpoint, or none"),
+        ("ollama", "expected provider/model, with the provider openai or an endpoint, or none"),
+        ("openai/text-embedding-3-small", "expected OPENAI_API_KEY too, which openai/text-embedding-3-small needs"),
+    ],
+)
+def test_an_embedding_model_that_cannot_be_asked_is_a_problem(text: str, expected: str) -> None:
+    assert problems_of(EMBEDDING_MODEL=text) == [f"EMBEDDING_MODEL: {expected}"]
 
 
 # --- AWS ------------------------------------------------------------------------------------------------------------
@@ -314,7 +341,7 @@ async def test_a_call_is_tried_again_as_often_as_is_set(retries: str, attempts: 
     lazy = provider_model(agent)
     assert isinstance(lazy, LazyModel)
     model = await lazy.get_ready()
-    assert isinstance(model, CompatibleModel)
+    assert isinstance(model, OllamaModel)
     assert model._retrier.policy.attempts == attempts
     await lazy.aclose()
 
