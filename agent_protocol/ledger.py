@@ -14,24 +14,27 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from agent_protocol.connection.link import RedisAway, RedisLink
-from agent_protocol.coordination.arenas import Arenas
 from agent_protocol.coordination.command_owner import CommandOwner
 from agent_protocol.coordination.conversations import ConversationStore
+from agent_protocol.coordination.idle_state import IdleStates
 from agent_protocol.coordination.presence import Presence
 from agent_protocol.coordination.pulls import PullStore
-from agent_protocol.coordination.room_marks import RoomMarks
-from agent_protocol.coordination.room_openings import RoomOpenings
 from agent_protocol.coordination.room_store import RoomStore
 from agent_protocol.coordination.schedule import ScheduleStore, Slot
 from agent_protocol.moderation.agent_pauses import BackoffStore, Mutes
 from agent_protocol.record.recorded_agents import RecordedAgents
+from agent_protocol.rooms.arenas import Arenas
+from agent_protocol.rooms.marks import RoomMarks
+from agent_protocol.rooms.openings import RoomOpenings
+from agent_protocol.state.address_book import AddressBook
 from agent_protocol.state.context_windows import ContextWindows
 from agent_protocol.state.last_runs import LastRuns
 from agent_protocol.state.memory_quota import MemoryQuota
-from agent_protocol.state.once import ReplayGuard
+from agent_protocol.state.once import PostClaims, ReplayGuard
 from agent_protocol.state.posts import InstructedPosts
 from agent_protocol.state.sessions import Sessions
 from agent_protocol.state.summaries import Summaries
+from agent_protocol.state.unasked import UnaskedMessages
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.budgets import Budgets
 from agent_protocol.turns.costs import Costs, Fields
@@ -75,6 +78,7 @@ class Ledger:
         self.costs = Costs(link)
         self.presence = Presence(link, clock)
         self.pulls = PullStore(link)
+        self.idle = IdleStates(link)
         self.schedule = ScheduleStore(link)
         self.conversations = ConversationStore(link)
         self.room_marks = RoomMarks(link)
@@ -87,10 +91,13 @@ class Ledger:
         self.backoffs = BackoffStore(link, clock)
         self.windows = ContextWindows(link)
         self.summaries = Summaries(link)
+        self.unasked = UnaskedMessages(link)
         self.sessions = Sessions(link)
         self.instructed_posts = InstructedPosts(link)
         self.last_runs = LastRuns(link, self.turns)
         self.replays = ReplayGuard(link, clock)
+        self.post_claims = PostClaims(link)
+        self.addresses = AddressBook(link)
         self.memory_writes = MemoryQuota(link)
         self.settlements = Settlements(link, clock, self.turns, self.budgets, self.instructed_posts)
         link.when_back(self.pay)

@@ -37,7 +37,7 @@ return at
 
 class RemovedWords(BaseModel):
     """Counts of what the recorder removed from the durable record for the request of that time (unix milliseconds):
-    prompts with the person's words, the person's id on turns, and reactions."""
+    prompts with the person's words, the person's id on turns, reactions, and messages of the log."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -45,6 +45,7 @@ class RemovedWords(BaseModel):
     prompts: int = 0
     turns: int = 0
     reactions: int = 0
+    messages: int = 0
 
 
 class ForgetRequests:

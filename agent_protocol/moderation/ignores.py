@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from typing import Literal
 
-from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.connection.following import follow
+from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import IgnoreNotice
 from agent_protocol.wire.reading import read
 from agent_protocol.wire.subscriptions import Subscriber
 
 MOST = 1000  # people
-RETRY_EVERY = 0.5
 CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the set
 EVER = "-"  # not a user id
 
@@ -67,19 +66,14 @@ class Ignores(Collection[int]):
 
     async def run(self) -> None:
         """Until cancelled: after each new connection, and where Redis lost the set, call `read`."""
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._check_every):
-                    await self._behind.wait()
-            await self._link.present.wait()
-            try:
-                if self._behind.is_set() or await self._forgotten():
-                    self._behind.clear()
-                    await self.read()
-            except RedisAway as away:
-                log.debug("ignored people cannot be read, will retry: %s", away)
-                self._behind.set()
-                await asyncio.sleep(RETRY_EVERY)
+        await follow(
+            self._link,
+            self._behind,
+            "ignored people",
+            check_every=self._check_every,
+            lost=self._forgotten,
+            read=self.read,
+        )
 
     async def read(self) -> None:
         """Read the set, after writing it if Redis was emptied. Raises RedisAway."""

@@ -18,8 +18,8 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
+from agent_protocol.connection.following import follow
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.moderation.stop_store import EVERYWHERE, LONGEST, OUTDATED, Order, StopStore, longest
 from agent_protocol.wire import keys
@@ -27,7 +27,6 @@ from agent_protocol.wire.messages import HushNotice, StopNotice
 from agent_protocol.wire.reading import read
 from agent_protocol.wire.subscriptions import Subscriber
 
-RETRY_EVERY = 0.5
 TICK = 0.001  # seconds
 CHECK_EVERY = 5.0  # seconds between two checks that Redis still knows the stops
 
@@ -64,19 +63,14 @@ class Stops:
 
     async def run(self) -> None:
         """Until cancelled: after each new connection, and where Redis lost a stop, call `read`."""
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._check_every):
-                    await self._behind.wait()
-            await self._link.present.wait()
-            try:
-                if self._behind.is_set() or await self._store.lacks_any(self._held_itself()):
-                    self._behind.clear()
-                    await self.read()
-            except RedisAway as away:
-                log.debug("stops cannot be read, will retry: %s", away)
-                self._behind.set()
-                await asyncio.sleep(RETRY_EVERY)
+        await follow(
+            self._link,
+            self._behind,
+            "stops",
+            check_every=self._check_every,
+            lost=lambda: self._store.lacks_any(self._held_itself()),
+            read=self.read,
+        )
 
     @property
     def behind(self) -> bool:

@@ -3,7 +3,7 @@
 | stream | carries | one entry has |
 | --- | --- | --- |
 | `agent:{name}:turns` | TurnRecord (agent_protocol/turns/records.py), no words | `record`: JSON, `n` |
-| `agent:{name}:words` | CallWords, PostWords, RoomWords | `kind`, `data`: base64 of zlib of JSON, `n` |
+| `agent:{name}:words` | entries with words, those of WORDS below | `kind`, `data`: base64 of zlib of JSON, `n` |
 | `coordinator:record` | the notes, those of NOTES below | `kind`, `data`: JSON, `n` |
 
 `n` counts the entries of a stream from 1, so a reader sees how many a bound has dropped. Every entry has an id of its
@@ -41,8 +41,8 @@ class Phases(Entry):
 class CallRecord(Entry):
     """One call of a model, of a turn. `input_tokens` includes cached ones, `output_tokens` reasoning.
 
-    Its kind: `text`; `picture`; `gate`, a cheap model that says whether to speak; `summary` of older messages; `card`,
-    at the end of a room.
+    Its kind: `text`; `picture`; `gate`, a cheap model that says whether to speak; `summary` of older messages;
+    `profile`, a person's topics; `card`, at the end of a room.
 
     The last one of a turn that was resumed, "interrupted", has the sums of the calls before that.
     """
@@ -264,6 +264,73 @@ class ReplayNote(Entry):
     cost_usd: float = 0.0
 
 
+class LoggedMessage(Entry):
+    """A message in a channel whose messages are logged, as it reads now. `author`: person, agent, stranger. A process
+    notes it again when it was edited, several processes may note the same one."""
+
+    message_id: int
+    channel_id: int
+    guild_id: int | None = None
+    service: str = "discord"  # discord, signal; an open set
+    author: str
+    author_id: int | None = None  # a person's, or a stranger's
+    agent: str | None = None  # the author's key, where it is an agent
+    name: str = ""
+    text: str = ""
+    reply_to: int | None = None  # the message that it answers: its parent in a reply chain
+    at: float = 0.0  # when it was sent
+    read_at: float = 0.0  # when it read so
+
+
+class SummaryNote(Entry):
+    """A summary of a reply chain, up to and with the message `message_id`. `message_ids` are those that it is made of,
+    `people` their authors."""
+
+    message_id: int
+    channel_id: int
+    agent: str  # whose model made it
+    text: str
+    message_ids: tuple[int, ...] = ()
+    people: tuple[int, ...] = ()
+    at: float
+
+
+class ProfileNote(Entry):
+    """Topics that a person talks about. `by`: model, person. `upto` is the newest message of theirs that it knows.
+    Without topics it is empty; `deleted`: the person removed it, and messages up to then are not read for another
+    one."""
+
+    user_id: int
+    name: str = ""
+    topics: tuple[str, ...] = ()
+    by: str = "model"
+    upto: int = 0
+    deleted: bool = False
+    at: float
+
+
+class ConsentNote(Entry):
+    """Whether a person wants messages that nobody asked for. `because`: command, 🔕, console; an open set."""
+
+    user_id: int
+    unasked: bool
+    because: str = ""
+    at: float
+
+
+class UnaskedNote(Entry):
+    """A message that an agent posted unasked, and why. `person_id` is the person that it is for."""
+
+    message_id: int
+    agent: str
+    task: str  # follow_up, discover
+    channel_id: int
+    person_id: int | None = None
+    cause: str = ""
+    text: str = ""
+    at: float
+
+
 NOTES: dict[str, type[Entry]] = {
     "conversation": ConversationNote,
     "reaction": ReactionNote,
@@ -272,5 +339,14 @@ NOTES: dict[str, type[Entry]] = {
     "replay": ReplayNote,
     "room": RoomNote,
     "contest": ContestNote,
+    "consent": ConsentNote,
 }
-WORDS: dict[str, type[Entry]] = {"call": CallWords, "post": PostWords, "room_messages": RoomWords}
+WORDS: dict[str, type[Entry]] = {
+    "call": CallWords,
+    "post": PostWords,
+    "room_messages": RoomWords,
+    "message": LoggedMessage,
+    "summary": SummaryNote,
+    "profile": ProfileNote,
+    "unasked": UnaskedNote,
+}

@@ -71,9 +71,10 @@ class _Waiting:
 
 
 class Notes(Protocol):
-    """Where notes for the record go: conversations, reactions, deletions, actions."""
+    """Where notes for the record go: conversations, reactions, deletions, actions; and words that are in no turn."""
 
     def note(self, entry: Entry) -> None: ...
+    def log(self, agent: str, entry: Entry) -> None: ...
 
 
 class TurnWords(Protocol):
@@ -93,12 +94,15 @@ class NoRecord:
     def note(self, entry: Entry) -> None:
         del entry
 
+    def log(self, agent: str, entry: Entry) -> None:
+        del agent, entry
+
 
 class RecordWriter:
     """`redact` removes secrets from a text; `prompts`: those, completions and messages of rooms are recorded too. Run
     `run` in a task; `aclose` writes what still waits.
 
-    `note`, `began` and `ended` never wait and never fail.
+    `note`, `log`, `began` and `ended` never wait and never fail.
     """
 
     def __init__(
@@ -128,6 +132,11 @@ class RecordWriter:
     def note(self, entry: Entry) -> None:
         """Write one of agent_protocol.record.entries.NOTES."""
         self._put(_Waiting(keys.COORDINATOR_RECORD, lambda: (entry,)))
+
+    def log(self, agent: str, entry: Entry) -> None:
+        """Write words that are in no turn to the agent's stream: a message that it heard, a summary, a profile, what it
+        posted unasked. They are no prompts, so `prompts` does not count."""
+        self._put(_Waiting(keys.words(agent), lambda: (entry,), _size(entry)))
 
     def began(self, notice: TurnNotice) -> None:
         """Nothing is recorded of a turn that only began."""
@@ -241,6 +250,11 @@ def remembering(redact: Redact, size: int = REMEMBERED) -> Redact:
         return found
 
     return remembered
+
+
+def _size(entry: Entry) -> int:
+    """About how many bytes an entry holds in memory; more than 0."""
+    return 500 + sum(sys.getsizeof(value) for value in dict(entry).values() if isinstance(value, str))
 
 
 def encoded(entry: Entry, redact: Redact) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,8 +19,12 @@ from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
 
 NOTICE_SECONDS = 30 * 86400
+PART_SECONDS = 86400  # far longer than any turn
 REMEMBERED_NOTICES = 1000
 REMEMBERED_REQUESTS = 10_000
+
+# The claim of another process stays: it may have sent the part.
+_DELETE_OWN = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +47,42 @@ class Notices:
         except RedisAway as away:
             log.debug("a notice is claimed in this process only: %s", away)
             return True
+
+
+class PostClaims:
+    """Parts of posts on a service that does not know a repeated post: each is claimed before it is sent, once over all
+    processes and runs. No method raises RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link, self._mark = link, secrets.token_hex(8)
+        self._claimed: LRUCache[str, None] = LRUCache(REMEMBERED_REQUESTS)
+
+    async def first(self, agent: str, part: str) -> bool:
+        """Claim a part of the agent's post."""
+        key = _post_claim(agent, part)
+        if key in self._claimed:
+            return False
+        self._claimed[key] = None
+        try:
+            return bool(await self._link.call(lambda redis: redis.set(key, self._mark, nx=True, ex=PART_SECONDS)))
+        except RedisAway as away:
+            log.debug("a part of a post is claimed in this process only: %s", away)
+            return True
+
+    async def give_up(self, agent: str, part: str) -> None:
+        """Give up this process's claim of a part that was certainly not sent. Without Redis the claim stays: the part
+        is rather missing than there twice."""
+        key = _post_claim(agent, part)
+        try:
+            await self._link.script(_DELETE_OWN, [key], [self._mark])
+        except RedisAway as away:
+            log.warning("a part of a post was not sent and stays claimed, it may be missing: %s", away)
+        else:
+            self._claimed.pop(key, None)
+
+
+def _post_claim(agent: str, part: str) -> str:
+    return keys.post_claim(agent, hashlib.blake2b(part.encode(), digest_size=12).hexdigest())
 
 
 class ReplayGuard:

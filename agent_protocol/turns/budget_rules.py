@@ -1,8 +1,9 @@
 """The rules of budgets, applied in one process's memory: plain values, no Redis.
 
-Money is counted for scopes (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`), each kind with a cap of its own, in
-whole millionths of a US dollar. A free turn is never refused. Scheduled turns stop before mentions do: the last
-CLOSING_SHARE of the day's and the channel's money is for mentions and for one closing turn of each conversation.
+Money is counted for scopes (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, and `idle` for what agents do while
+nobody writes), each kind with a cap of its own, in whole millionths of a US dollar. A free turn is never refused.
+Scheduled turns stop before mentions do: the last CLOSING_SHARE of the day's and the channel's money is for mentions and
+for one closing turn of each conversation.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import islice
 from typing import Literal
 
 Kind = Literal["mention", "opening", "joining", "round"]
-Verdict = Literal["ok", "closing", "budget", "agent_budget", "person_budget", "too_often"]
+Verdict = Literal["ok", "closing", "budget", "agent_budget", "person_budget", "idle_budget", "too_often"]
 
 MICRO = 1_000_000  # of a US dollar
 MINUTE = 60.0
@@ -24,6 +25,7 @@ REFUSED: Mapping[str, Verdict] = {
     "channel": "budget",
     "agent": "agent_budget",
     "person": "person_budget",
+    "idle": "idle_budget",
 }
 
 
@@ -35,6 +37,7 @@ class Caps:
     agent: float | None = None
     channel: float | None = None
     person: float | None = None
+    idle: float | None = None
     mentions: int = 1_000_000
 
     def of(self, scope: str) -> int | None:
@@ -47,7 +50,7 @@ class Caps:
 class BudgetRequest:
     """A turn's request for money: `estimate` US dollars, reserved until it is settled, at the latest `until` (unix
     seconds). `person_id` and `message_id` are the caller's. `under_way` is what its record keeps of its first call
-    while that is under way; "" for nothing."""
+    while that is under way; "" for nothing. `idle`: it is done while nobody writes, and has a share of its own."""
 
     turn_id: str
     estimate: float
@@ -56,6 +59,7 @@ class BudgetRequest:
     person_id: int | None = None
     message_id: int | None = None
     under_way: str = ""
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,14 @@ def hold_name(agent: str, turn_id: str) -> str:
     return f"{agent}:{turn_id}"
 
 
-def scopes_of(agent: str, channel_id: int, person_id: int | None) -> tuple[str, ...]:
+def scopes_of(agent: str, channel_id: int, person_id: int | None, *, idle: bool = False) -> tuple[str, ...]:
     person = () if person_id is None else (f"person:{person_id}",)
-    return ("all", f"agent:{agent}", f"channel:{channel_id}", *person)
+    return ("all", f"agent:{agent}", f"channel:{channel_id}", *person, *(("idle",) if idle else ()))
+
+
+def scopes_for(agent: str, channel_id: int, request: BudgetRequest) -> tuple[str, ...]:
+    """The scopes that a turn's request counts for."""
+    return scopes_of(agent, channel_id, request.person_id, idle=request.idle)
 
 
 def millionths(dollars: float) -> int:
@@ -113,7 +122,7 @@ class MemoryBudgets:
     def take(self, agent: str, channel_id: int, request: BudgetRequest, date: str) -> Verdict:
         if self._calls_too_often(request):
             return "too_often"
-        amount, scopes = millionths(request.estimate), scopes_of(agent, channel_id, request.person_id)
+        amount, scopes = millionths(request.estimate), scopes_for(agent, channel_id, request)
         name = hold_name(agent, request.turn_id)
         verdict = self._judge(name, Hold(date, request.until, amount, scopes), request.kind)
         if verdict in ("ok", "closing"):
@@ -140,7 +149,7 @@ class MemoryBudgets:
 
     def resume(self, agent: str, channel_id: int, request: BudgetRequest, date: str, dollars: float) -> None:
         """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
-        scopes = scopes_of(agent, channel_id, request.person_id)
+        scopes = scopes_for(agent, channel_id, request)
         self.holds[hold_name(agent, request.turn_id)] = Hold(date, request.until, millionths(dollars), scopes)
 
     def more(self, name: str, amount: int) -> bool:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from agent_protocol.turns.budget_rules import MICRO, Caps, kind_of
 
-SCOPES = ("all", "agent", "channel", "person")
+SCOPES = ("all", "agent", "channel", "person", "idle")
 RAISED = "raised:"  # before a scope: what an owner added to its cap
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
-    """A scope (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`) on a day, in US dollars. `reserved` is held for
-    turns that run. `cap` includes `raised`, and is None for no limit."""
+    """A scope (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, `idle`) on a day, in US dollars. `reserved` is
+    held for turns that run. `cap` includes `raised`, and is None for no limit."""
 
     scope: str
     spent: float

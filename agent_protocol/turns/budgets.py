@@ -27,6 +27,7 @@ from agent_protocol.turns.budget_rules import (
     hold_name,
     kind_of,
     millionths,
+    scopes_for,
     scopes_of,
 )
 from agent_protocol.turns.budget_use import RAISED, BudgetUse, uses_of
@@ -150,7 +151,7 @@ class Budgets:
         self, agent: str, channel_id: int, request: BudgetRequest, date: str
     ) -> tuple[list[str], list[Argument]]:
         """Keys and arguments for the limits' script."""
-        scopes = scopes_of(agent, channel_id, request.person_id)
+        scopes = scopes_for(agent, channel_id, request)
         places = [keys.budget(date), keys.budget_holds(date), keys.mentions(request.person_id or 0)]
         mention = "" if request.person_id is None or request.message_id is None else str(request.message_id)
         now, name, amount = self._clock(), hold_name(agent, request.turn_id), millionths(request.estimate)
@@ -158,7 +159,7 @@ class Budgets:
         return places, [mention, self._caps.mentions, *hold, *self.pairs(date, scopes)]
 
     def granted(self, agent: str, channel_id: int, request: BudgetRequest, date: str, totals: Sequence[int]) -> None:
-        scopes = scopes_of(agent, channel_id, request.person_id)
+        scopes = scopes_for(agent, channel_id, request)
         hold = Hold(date, request.until, millionths(request.estimate), scopes, in_redis=True)
         self.memory.note_raised(date, dict(zip(scopes, totals[len(scopes) :], strict=False)))
         self.memory.note_taken(hold_name(agent, request.turn_id), hold, request, totals)
@@ -178,12 +179,14 @@ class Budgets:
             self.memory.holds[name] = replace(hold, amount=amount, in_redis=True)
         return bool(verdict == "ok")
 
-    async def used_up(self, agent: str, channel_id: int, date: str) -> list[str]:
-        """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel".
+    async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool = False) -> list[str]:
+        """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel",
+        and "idle" where it is for something that it does while nobody writes.
 
         Raises RedisAway.
         """
-        scopes = [scope for scope in scopes_of(agent, channel_id, None) if self._caps.of(scope) is not None]
+        wanted = scopes_of(agent, channel_id, None, idle=idle)
+        scopes = [scope for scope in wanted if self._caps.of(scope) is not None]
         if not scopes:
             return []
         fields = [*scopes, *map(raised_field, scopes)]

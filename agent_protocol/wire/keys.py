@@ -10,11 +10,15 @@ from typing import Literal
 COORDINATOR_OWNER = "coordinator:owner"
 COORDINATOR_COMMANDS = "coordinator:commands"
 COORDINATOR_ACTIVITY = "coordinator:activity"  # pub/sub: people's messages
+COORDINATOR_CANCELS = "coordinator:cancels"  # pub/sub: turns of idle tasks that end
+COORDINATOR_IDLE = "coordinator:idle"  # hash: when each idle task ran last, and is due
 COORDINATOR_OUTCOMES = "coordinator:outcomes"
 COORDINATOR_STOPS = "coordinator:stops"
 COORDINATOR_HUSHES = "coordinator:hushes"
 COORDINATOR_IGNORES = "coordinator:ignores"
 COORDINATOR_IGNORED = "coordinator:ignored"
+LIVE_OPTIONS = "coordinator:live_options"  # hash: options that people set by /config
+LIVE_OPTION_NOTICES = "coordinator:live_option_notices"  # pub/sub: one of them changed
 COORDINATOR_RESETS = "coordinator:resets"
 COORDINATOR_FORGETS = "coordinator:forgets"
 COORDINATOR_FORGOTTEN = "coordinator:forgotten"
@@ -29,6 +33,8 @@ PERSONAS_OWNER = "coordinator:personas"
 WEBHOOK_POSTED = "coordinator:webhook_posted"  # pub/sub: posts of our own webhooks
 RECORDER_OWNER = "coordinator:recorder"
 RECORDED_AGENTS = "coordinator:recorded_agents"  # set: personas whose turns the record has
+SIGNAL_PEOPLE = "coordinator:signal_people"  # hash: who is who on Signal
+SIGNAL_CHATS = "coordinator:signal_chats"  # hash: where a chat of Signal is
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 
@@ -212,6 +218,21 @@ def instructed(channel_id: int) -> str:
 
 def notice(message_id: int, occasion: str) -> str:
     return f"coordinator:notice:{message_id}:{occasion}"
+
+
+def unasked(message_id: int) -> str:
+    """For whom a message was that nobody asked for."""
+    return f"coordinator:unasked:{message_id}"
+
+
+def unwanted(user_id: int) -> str:
+    """Set where a person wants no more messages that nobody asked for."""
+    return f"coordinator:unwanted:{user_id}"
+
+
+def post_claim(agent: str, digest: str) -> str:
+    """A part of a post that was sent, or may have been."""
+    return f"agent:{agent}:part:{digest}"
 
 
 def event(digest: str) -> str:

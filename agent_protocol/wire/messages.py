@@ -80,10 +80,30 @@ class RoomBrief(WireMessage):
     closing: bool = False
 
 
+class Reflection(WireMessage):
+    """The task of an instruction with the action `reflect`: something to do while nobody writes.
+
+    `summarise` and `profile` post nothing: the text of their result is a summary, or a person's topics, one a line.
+    `follow_up` answers the message `message_id`, `discover` begins with a message of its own.
+    """
+
+    task: str  # summarise, profile, follow_up, discover; an open set
+    person_id: _Snowflake | None = None
+    person_name: str = ""
+    message_id: _Snowflake | None = None
+    material: str = ""  # what people and agents wrote, a line each: "Name: text"
+    topics: tuple[str, ...] = ()  # of the person's profile
+    origins: tuple[_Snowflake, ...] = ()  # channels where they may have spoken of these
+    avoid: tuple[str, ...] = ()  # what was said unasked before
+    message_ids: tuple[_Snowflake, ...] = ()  # of the material
+    people: tuple[_Snowflake, ...] = ()  # whose words it has
+    cause: str = ""  # for people who ask why
+
+
 class Instruction(WireMessage):
     """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
 
-    forgiven = frozenset({"topic", "requested", "room", "angle", "take_up", "chosen_because"})
+    forgiven = frozenset({"topic", "requested", "room", "angle", "take_up", "chosen_because", "reflection"})
 
     protocol_version: int = PROTOCOL_VERSION
     instruction_id: _Id
@@ -103,6 +123,7 @@ class Instruction(WireMessage):
     angle: str | None = None  # what to bring into a talk that repeats itself, or calls for nobody
     take_up: _Snowflake | None = None  # a person's message that this turn must take up: silence is no answer
     chosen_because: str | None = None  # by the policy, for people who ask why
+    reflection: Reflection | None = None  # of the action "reflect"
 
 
 class TurnUsage(WireMessage):
@@ -180,6 +201,14 @@ class PersonNotice(WireMessage):
     replied_to: str | None = None  # the agent to whose message it replies
     calls: bool = False
     at: float = 0.0  # unix seconds
+
+
+class CancelNotice(WireMessage):
+    """Coordinator → every process, on `coordinator:cancels`: a person writes, so this turn of an idle task ends."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    agent_name: str
+    instruction_id: _Id
 
 
 class RoomNotice(WireMessage):
@@ -260,6 +289,12 @@ class IgnoreNotice(WireMessage):
     protocol_version: int = PROTOCOL_VERSION
     user_id: int
     ignored: bool
+
+
+class LiveOptionNotice(WireMessage):
+    """To every process, on `coordinator:live_option_notices`: an option was set or unset by /config."""
+
+    protocol_version: int = PROTOCOL_VERSION
 
 
 class ForgetNotice(WireMessage):

@@ -19,6 +19,7 @@ from functools import partial
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
+from agent_process.tasks import run_until_one_ends
 from agent_protocol.connection.link import CONNECT_TIMEOUT, RedisLink
 from agent_protocol.wire.handler_queue import HandlerQueue
 
@@ -108,17 +109,15 @@ class Subscriber:
 
     async def _hold_connection(self) -> Exception:
         """Use one connection as long as it lasts; returns the error that ended it."""
-        lost: Exception = ConnectionError("closed")
         try:
-            async with self._connect() as connection, asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._read(connection))
-                tasks.create_task(self._keep_up(connection))
-        except* (RedisError, OSError) as group:
-            lost = group.exceptions[0]
-        except* Exception as group:  # the edge of the loop: a bug must not end all subscriptions
-            lost = group.exceptions[0]
+            async with self._connect() as connection:
+                await run_until_one_ends(self._read(connection), self._keep_up(connection))
+        except (RedisError, OSError) as error:
+            return error
+        except Exception as error:  # the edge of the loop: a bug must not end all subscriptions
             log.exception("the connection to Redis failed unexpectedly, reconnecting")
-        return lost
+            return error
+        return ConnectionError("closed")
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[AbstractConnection]:

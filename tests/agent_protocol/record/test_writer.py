@@ -11,12 +11,13 @@ from agent_protocol.record.entries import (
     CallWords,
     DeletionNote,
     HistoryMessage,
+    LoggedMessage,
     PostWords,
     Quoted,
     ReactionNote,
     RoomWords,
 )
-from agent_protocol.record.writer import RecordWriter, decoded, remembering
+from agent_protocol.record.writer import NoRecord, RecordWriter, decoded, remembering
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from tests.support.redis_server import PATIENT, until
@@ -162,6 +163,30 @@ async def test_without_prompts_only_posts_are_written_and_no_prompt_is_made(link
         writer.ended(RECORD, Words(lambda: [][0], [post]))
         await until(lambda: not writer.waiting)
     assert await entries(link, keys.words("claude")) == [(1, post)]
+
+
+async def test_a_logged_message_is_written_to_its_agent_s_stream_without_secrets_also_without_prompts(link):
+    said = LoggedMessage(
+        message_id=70, channel_id=1, author="person", author_id=7, name="Ann", text="key=s3cr3t", at=5.0
+    )
+    writer = RecordWriter(link, lambda text: text.replace("s3cr3t", "[removed]"), prompts=False)
+    async with at_work(writer):
+        writer.log("penny", said)
+        writer.note(deletion(70))
+        await until(lambda: not writer.waiting)
+    assert await entries(link, keys.words("penny")) == [(1, said.model_copy(update={"text": "key=[removed]"}))]
+    NoRecord().log("penny", said)
+
+
+async def test_logged_messages_are_dropped_before_notes_of_deletions(link, monkeypatch):
+    monkeypatch.setattr(module, "MOST_WAITING", 2)
+    writer = RecordWriter(link, str)
+    writer.note(deletion(1))
+    for number in range(3):
+        writer.log("penny", LoggedMessage(message_id=number, channel_id=1, author="person", text="x"))
+    writer.note(deletion(2))
+    await writer.aclose()
+    assert (writer.dropped, len(await entries(link, keys.COORDINATOR_RECORD))) == (3, 2)
 
 
 async def test_what_waits_is_written_at_the_end_and_an_end_without_redis_is_soon(server, caplog):

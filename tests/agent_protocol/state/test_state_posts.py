@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_protocol.connection.link import RedisLink
-from agent_protocol.state.once import Notices
+from agent_protocol.state.once import Notices, PostClaims
 from agent_protocol.state.posts import MOST_POSTS, WEBHOOK_SECONDS, WebhookPosts
 from agent_protocol.wire import keys
 from tests.agent_protocol.conftest import Clock
@@ -70,3 +70,24 @@ async def test_while_redis_is_away_a_process_tells_it_once(link: RedisLink):
     link.present.clear()
     assert [await notices.first(5, "x"), await notices.first(5, "x")] == [True, False]
     link.present.set()
+
+
+async def test_a_part_that_was_not_sent_may_be_claimed_by_the_process_that_takes_over(link: RedisLink):
+    here, there = PostClaims(link), PostClaims(link)
+    assert [await here.first("penny", "m1/0"), await there.first("penny", "m1/0")] == [True, False]
+    await here.give_up("penny", "m1/0")
+    takes_over = PostClaims(link)
+    assert [await takes_over.first("penny", "m1/0"), await here.first("penny", "m1/0")] == [True, False]
+
+
+async def test_a_claim_of_another_process_is_not_given_up_nor_one_without_redis(link: RedisLink):
+    here, there = PostClaims(link), PostClaims(link)
+    assert await there.first("penny", "m1/0")
+    await here.give_up("penny", "m1/0")
+    assert not await here.first("penny", "m1/0")
+    assert await here.first("penny", "m2/0")
+    link.present.clear()
+    await here.give_up("penny", "m2/0")
+    assert not await here.first("penny", "m2/0")
+    link.present.set()
+    assert not await there.first("penny", "m2/0")

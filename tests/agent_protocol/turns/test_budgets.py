@@ -21,7 +21,9 @@ class Desk:
     def __init__(self, ledger, clock) -> None:
         self.ledger, self.clock = ledger, clock
 
-    async def take(self, turn, dollars=1.0, *, agent="claude", channel=1, person=11, kind="mention", date=DAY, **rules):
+    async def take(
+        self, turn, dollars=1.0, *, agent="claude", channel=1, person=11, kind="mention", date=DAY, idle=False, **rules
+    ):
         wish = BudgetRequest(
             turn_id=turn,
             estimate=dollars,
@@ -29,6 +31,7 @@ class Desk:
             kind=kind,
             person_id=person,
             message_id=int(turn[1:]) if person else None,
+            idle=idle,
         )
         ask = TurnRequest(agent=agent, channel_id=channel, date=date, budget=wish, **{**RULES, **rules})
         return await self.ledger.limits.take(ask)
@@ -64,6 +67,35 @@ async def test_each_kind_of_budget_holds_its_own_and_nobody_elses(desk, cap, ver
     assert await one.take("m2") == verdict
     others = await one.take("m3", agent="grok", channel=2, person=12)
     assert others == (verdict if cap == "all" else "ok")
+
+
+async def test_what_is_done_while_nobody_writes_has_a_share_that_it_cannot_pass(desk, link):
+    one, other = desk(all=10.0, idle=2.0), desk(all=10.0, idle=2.0)
+    assert await one.take("m1", 1.5, person=None, kind="opening", idle=True) == "ok"
+    assert await other.take("m2", 1.0, agent="grok", channel=2, kind="opening", idle=True) == "idle_budget"
+    assert await other.take("m3", 1.0) == "ok", "people have the rest"
+    assert await one.ledger.budgets.used_up("claude", 1, DAY, idle=True) == []
+    await one.settle("m1", 1.95)
+    assert (await spent(link, "idle"), await spent(link)) == (1.95, 1.95)
+    assert await one.ledger.budgets.used_up("claude", 1, DAY, idle=True) == ["idle"]
+    assert await one.ledger.budgets.used_up("claude", 1, DAY) == []
+    await other.settle("m3", 0.5)
+    assert (await spent(link, "idle"), await spent(link)) == (1.95, 2.45)
+    use = (await one.ledger.budgets.uses(DAY, []))["idle"]
+    assert (use.spent, use.cap) == (1.95, 2.0)
+
+
+async def test_without_a_days_budget_the_share_has_no_cap_and_a_days_budget_holds_it_too(desk):
+    assert await desk().take("m1", 99.0, idle=True) == "ok"
+    assert await desk(all=1.0, idle=2.0).take("m2", 1.5, channel=2, idle=True) == "budget"
+
+
+async def test_while_redis_is_away_the_share_holds_in_memory(clock):
+    memory = MemoryBudgets(Caps(all=10.0, idle=1.0), clock)
+    wishes = [
+        BudgetRequest(turn_id=f"i{n}", estimate=0.75, until=clock() + 90, kind="opening", idle=n != 2) for n in range(3)
+    ]
+    assert [memory.take("claude", 1, wish, DAY) for wish in wishes] == ["ok", "idle_budget", "ok"]
 
 
 async def test_a_refused_wish_takes_nothing(desk, link):

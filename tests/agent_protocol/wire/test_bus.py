@@ -364,6 +364,18 @@ async def test_a_server_that_hangs_is_noticed_and_found_again(server: RedisServe
     await until(bus.ready.is_set)
 
 
+async def test_a_bus_that_is_cancelled_in_the_moment_redis_dies_ends(server: RedisServer):
+    async with RedisLink(server.url) as link:
+        bus = Bus(link)
+        run = asyncio.create_task(bus.run())
+        await until(bus.ready.is_set)
+        server.kill()
+        run.cancel()
+        done, _ = await asyncio.wait({run}, timeout=10)
+        assert done
+        assert run.cancelled()
+
+
 async def test_the_bus_starts_before_redis_does(server: RedisServer):
     server.kill()
     async with RedisLink(server.url) as link:

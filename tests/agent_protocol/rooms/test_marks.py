@@ -1,6 +1,6 @@
 """Marks of a room's thread: they outlive the process, and what cannot be read counts as not done."""
 
-from agent_protocol.coordination.room_marks import MARK_SECONDS, Marks, RoomMarks
+from agent_protocol.rooms.marks import MARK_SECONDS, Marks, RoomMarks
 from agent_protocol.wire import keys
 
 THREAD = 50
