@@ -22,6 +22,7 @@ WRITER = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",  # a power cut may undo the last commits, which Redis then delivers again
     "PRAGMA secure_delete = ON",
+    "PRAGMA foreign_keys = ON",  # a summary takes the list of its sources along
 )
 READER = (*EACH, "PRAGMA query_only = ON")
 

@@ -11,28 +11,34 @@ the write-ahead log go when it is truncated.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiosqlite
 
 from agent_protocol.record.entries import (
     CallWords,
+    ConsentNote,
     ContestNote,
     DeletionNote,
+    LoggedMessage,
     PostWords,
+    ProfileNote,
     ReactionNote,
     RoomNote,
     RoomWords,
+    SummaryNote,
+    UnaskedNote,
 )
-from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
+from agent_protocol.turns.records import TurnRecord
+from agent_store.memories.removing import delete_of_memory, forget_in_memory
+from agent_store.rows import LARGEST_ID, id_at
 
 DELETIONS_KEPT = 8 * 86400  # seconds; the streams keep their entries for seven days
 PEOPLE_KEPT = 30 * 86400  # as long as their requests
 FORGOTTEN, DELETED = "forgotten", "deleted"
 ARENA = "arena"  # a kind of contests, whose id is its message's
-LARGEST_ID = 2**63 - 1
 
 _REMOVE = "UPDATE words SET data = NULL, asked_by = NULL, removed = ? WHERE id = ? AND data IS NOT NULL"
 _DROP_QUOTES = "DELETE FROM quotes WHERE words_id = ?"
@@ -40,25 +46,30 @@ _DROP_QUOTES = "DELETE FROM quotes WHERE words_id = ?"
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """Counts of what was removed of a person: prompts with their words, their id on turns, their reactions."""
+    """Counts of what was removed of a person: prompts with their words, their id on turns, their reactions, their
+    messages in the log."""
 
     prompts: int = 0
     turns: int = 0
     reactions: int = 0
+    messages: int = 0
 
     @property
     def any(self) -> bool:
-        return bool(self.prompts or self.turns or self.reactions)
+        return bool(self.prompts or self.turns or self.reactions or self.messages)
 
 
 @dataclass(frozen=True, slots=True)
 class Barred:
     """Words that must not be recorded: of `people` (id → when they asked to be forgotten, unix seconds), of `messages`,
-    and of `turns` whose posts were deleted."""
+    of whole `channels` (id → when they were deleted), and of `turns` whose posts were deleted. `logged` are messages of
+    the log that summaries are made of, with when they were read last (unix seconds)."""
 
     people: dict[int, float]
     messages: frozenset[int]
+    channels: dict[int, float]
     turns: frozenset[tuple[str, str]]
+    logged: Mapping[int, float] = field(default_factory=dict)
 
     def why_not(self, words: CallWords) -> str | None:
         """FORGOTTEN or DELETED where these words must not be recorded."""
@@ -107,19 +118,52 @@ class Barred:
         question = "" if note.kind == ARENA else note.question
         return note.model_copy(update={"asked_by": None, "question": question})
 
-    def bars(self, note: ReactionNote) -> bool:
+    def bars(self, note: ReactionNote | LoggedMessage | SummaryNote | ProfileNote | ConsentNote) -> bool:
+        """Whether nothing of it is recorded. A refusal of unasked messages stays where its person is forgotten."""
+        match note:
+            case LoggedMessage():
+                return self._bars_message(note)
+            case SummaryNote():
+                return self._bars_summary(note)
+            case ConsentNote(unasked=False):
+                return False
+            case ProfileNote(by="model") if note.upto < id_at(self.people.get(note.user_id, 0.0)):
+                return True  # made of words from before, perhaps while the person asked
         return self._asked_before(note.user_id, note.at)
+
+    def _bars_message(self, said: LoggedMessage) -> bool:
+        if said.message_id in self.messages or said.message_id < id_at(self.channels.get(said.channel_id, 0.0)):
+            return True
+        return said.message_id < id_at(self.people.get(said.author_id or 0, 0.0))
+
+    def _bars_summary(self, note: SummaryNote) -> bool:
+        """A source that the log has is of nobody who was forgotten; any other may be, where it is old enough."""
+        if not self.messages.isdisjoint(note.message_ids) or note.message_id in self.messages:
+            return True
+        if note.message_id < id_at(self.channels.get(note.channel_id, 0.0)):
+            return True
+        if any(self.logged.get(source, note.at) > note.at for source in note.message_ids):
+            return True  # it was edited while the summary was made, which may have the words from before
+        unknown = min((source for source in note.message_ids if source not in self.logged), default=LARGEST_ID)
+        return any(
+            self._asked_before(person, note.at) or unknown < id_at(self.people.get(person, 0.0))
+            for person in note.people
+        )
+
+    def without_words(self, note: UnaskedNote) -> UnaskedNote:
+        """An unasked message, without its words where it was deleted, without its person where they were forgotten."""
+        forgotten = self._asked_before(note.person_id, note.at)
+        gone_until = id_at(self.channels.get(note.channel_id, 0.0))
+        deleted = note.message_id in self.messages or note.message_id < gone_until
+        if not forgotten and not deleted:
+            return note
+        return note.model_copy(update={"text": "", "cause": "", "person_id": None if forgotten else note.person_id})
 
     def _asked_before(self, user_id: int | None, at: float) -> bool:
         return user_id in self.people and at <= self.people[user_id]
 
 
-def id_at(seconds: float) -> int:
-    """The smallest id of messages that were sent at this time (unix seconds) or later."""
-    return min(max(0, round(seconds * 1000) - DISCORD_EPOCH_MS) << 22, LARGEST_ID)
-
-
-Worded = CallWords | PostWords | RoomWords | ContestNote
+Worded = CallWords | PostWords | RoomWords | ContestNote | LoggedMessage | SummaryNote | UnaskedNote
 """An entry with words of messages."""
 
 
@@ -128,14 +172,23 @@ async def barred(db: aiosqlite.Connection, words: Iterable[Worded]) -> Barred:
     each = list(words)
     ids = {message_id for one in each for message_id in _messages(one)}
     people = await db.execute_fetchall("SELECT user_id, at FROM forgotten")
+    channels = await db.execute_fetchall("SELECT channel_id, at FROM deleted_channels")
     messages = await _fetch(db, "SELECT message_id FROM deleted_messages WHERE message_id IN", ids)
     posts = "SELECT agent, turn_id FROM posts WHERE deleted_at IS NOT NULL AND turn_id IN"
     turns = await _fetch(db, posts, {one.turn_id for one in each if isinstance(one, CallWords | PostWords)})
-    return Barred(
+    found = Barred(
         {row[0]: row[1] for row in people},
         frozenset(row[0] for row in messages),
+        {row[0]: row[1] for row in channels},
         frozenset((row[0], row[1]) for row in turns),
     )
+    sources = {source for one in each if isinstance(one, SummaryNote) for source in one.message_ids}
+    logged = await _fetch(db, "SELECT message_id, read_at FROM message_log WHERE message_id IN", sources)
+    here = [(one.message_id, one.read_at) for one in each if isinstance(one, LoggedMessage) and not found.bars(one)]
+    read: dict[int, float] = {}
+    for message_id, read_at in (*map(tuple, logged), *here):
+        read[message_id] = max(read_at, read.get(message_id, read_at))
+    return replace(found, logged=read)
 
 
 def _messages(entry: Worded) -> Iterable[int]:
@@ -147,6 +200,8 @@ def _messages(entry: Worded) -> Iterable[int]:
             return (message.message_id for message in entry.messages)
         case ContestNote():
             return (int(entry.id),) if entry.kind == ARENA else ()
+        case SummaryNote():
+            return (*entry.message_ids, entry.message_id)
     return (entry.message_id,)
 
 
@@ -181,6 +236,7 @@ async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
     await db.executemany("DELETE FROM pictures WHERE message_id = ?", ids)
     await db.executemany("DELETE FROM reactions WHERE message_id = ?", ids)
     await _delete_of_rooms(db, note)
+    await delete_of_memory(db, note)
     return removed + max(0, posts.rowcount)
 
 
@@ -219,7 +275,8 @@ async def forget_person(db: aiosqlite.Connection, user_id: int, at: float) -> Fo
     reactions = await db.execute("DELETE FROM reactions WHERE user_id = ? AND at <= ?", (user_id, at))
     await db.execute("UPDATE actions SET by = 'forgotten' WHERE by = ? AND at <= ?", (str(user_id), at))
     await _forget_in_rooms(db, user_id, at)
-    return Forgotten(prompts, turns.rowcount, reactions.rowcount)
+    messages = await forget_in_memory(db, user_id, at)
+    return Forgotten(prompts, turns.rowcount, reactions.rowcount, messages)
 
 
 async def _forget_in_rooms(db: aiosqlite.Connection, user_id: int, at: float) -> None:

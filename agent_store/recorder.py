@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import tzinfo
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from agent_protocol.moderation.forget_requests import ForgetRequests, RemovedWor
 from agent_protocol.record.reader import Position, RecordReader
 from agent_store.database import BUSY_MS, RecordError, connect, identity
 from agent_store.forgetting import forget_person
+from agent_store.memories.index import MemoryIndex
+from agent_store.memories.meaning import Meaning, MeaningWriter, drop_others
 from agent_store.migrations import copies, migrate
 from agent_store.retention import Ages, Retention
 from agent_store.rows import days_in
@@ -54,11 +57,12 @@ class Recorder:
         clock: Callable[[], float] = time.time,
         poll_seconds: float = POLL_SECONDS,
         first_wait: float = FIRST_WAIT,
+        meaning: Meaning | None = None,
     ) -> None:
         self.problem = ""
         self.acting = False
         self._path, self._reader, self._lease, self._forgets = path, reader, lease, forgets
-        self._rules = Rules(days_in(timezone), prompts=ages.prompts != 0)
+        self._rules = Rules(days_in(timezone), prompts=ages.prompts != 0, messages=ages.messages != 0)
         self._retention = Retention(path, ages, clock)
         self._positions: dict[str, Position] = {}  # those that the file has
         self._forgotten_until = 0  # unix milliseconds
@@ -66,6 +70,8 @@ class Recorder:
         self._failures = 0
         self._wake = asyncio.Event()  # set at the end
         self._unwiped = False  # the write-ahead log still has words that were removed
+        self._index: MemoryIndex | None = None  # of the file that is open
+        self._meaning, self._meanings = meaning, list[MeaningWriter]()  # none without an embedding model
 
     @property
     def state(self) -> str:
@@ -124,6 +130,9 @@ class Recorder:
             log.info("%s: tables are up to date, applied %s", self._path, ", ".join(map(str, applied)))
         db = await connect(self._path, writable=True)
         try:
+            self._index = await MemoryIndex.prepare(db)
+            await drop_others(db, self._meaning.model if self._meaning else None)
+            self._meanings = [MeaningWriter(db, self._meaning)] if self._meaning else []
             self._positions = await read_positions(db)
             self._forgotten_until = await _forgotten_until(db)
             self._reader.start(self._positions)
@@ -141,6 +150,8 @@ class Recorder:
                 if not busy:
                     await self._pause(self._poll_seconds)
         finally:
+            for writer in self._meanings:
+                await writer.aclose()
             await db.close()
 
     async def _step(self, db: aiosqlite.Connection) -> bool:
@@ -152,6 +163,10 @@ class Recorder:
         except RedisAway as away:
             log.debug("the record waits: Redis is unavailable (%s)", away)
         busy = await self._retention.step(db) or busy
+        if not busy and self._index and await self._index.step():
+            busy = self._unwiped = True
+        for writer in self._meanings:
+            busy = await writer.step() or busy
         if self._unwiped:
             self._unwiped = not await _wiped(db)
         return busy
@@ -170,11 +185,13 @@ class Recorder:
         for at, user_id in await self._forgets.after(self._forgotten_until):
             async with transaction(db):
                 gone = await forget_person(db, user_id, at / 1000)
+                if self._index:
+                    await self._index.merge_all()
             self._forgotten_until = at
             self._unwiped = not await _wiped(db)
             for copy in copies(self._path):  # made before a migration
                 copy.unlink(missing_ok=True)
-            removed = RemovedWords(at=at, prompts=gone.prompts, turns=gone.turns, reactions=gone.reactions)
+            removed = RemovedWords(at=at, **asdict(gone))
             await self._forgets.answer(user_id, removed)
 
     # -- failures -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.record.reader import RecordReader
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
+from agent_store.memories.meaning import Meaning
 from agent_store.recorder import RECORDING, STANDING_BY, Recorder
 from agent_store.retention import Ages
 
@@ -36,6 +37,8 @@ class RecordSettings(Protocol):
     @property
     def record_prompts_days(self) -> int | None: ...
     @property
+    def message_log_days(self) -> int | None: ...
+    @property
     def timezone(self) -> tzinfo: ...
     @property
     def agents(self) -> Mapping[str, object]: ...
@@ -43,7 +46,13 @@ class RecordSettings(Protocol):
 
 @asynccontextmanager
 async def recording(
-    settings: RecordSettings, link: RedisLink, bus: Bus, *, holder: str, clock: Callable[[], float] = time.time
+    settings: RecordSettings,
+    link: RedisLink,
+    bus: Bus,
+    *,
+    holder: str,
+    clock: Callable[[], float] = time.time,
+    meaning: Meaning | None = None,
 ) -> AsyncIterator[ReadState]:
     """Record while entered, and yield a function that says how that goes; not with RECORD_DAYS=0.
 
@@ -57,9 +66,10 @@ async def recording(
         RecordReader(link, settings.agents),
         Lease(link, keys.RECORDER_OWNER, holder=holder),
         ForgetRequests(link, bus),
-        ages=Ages(settings.record_days, settings.record_prompts_days),
+        ages=Ages(settings.record_days, settings.record_prompts_days, settings.message_log_days),
         timezone=settings.timezone,
         clock=clock,
+        meaning=meaning,
     )
     task = asyncio.create_task(recorder.run(), name="recorder")
     try:

@@ -1,5 +1,6 @@
 """Removes from the record what is older than its owner wants: the words of calls and the messages of rooms, which have
-people's words, after RECORD_PROMPTS_DAYS, the rest after RECORD_DAYS.
+people's words, after RECORD_PROMPTS_DAYS, logged messages and their summaries after MESSAGE_LOG_DAYS, the rest after
+RECORD_DAYS. Consents stay.
 
 In small steps, each a short transaction, between which the recorder writes what came; then the file gives free pages
 back. `imported_costs` stays: it has no words and no people.
@@ -15,8 +16,9 @@ from pathlib import Path
 
 import aiosqlite
 
-from agent_store.forgetting import DELETIONS_KEPT, PEOPLE_KEPT, id_at
+from agent_store.forgetting import DELETIONS_KEPT, PEOPLE_KEPT
 from agent_store.migrations import copies
+from agent_store.rows import id_at
 from agent_store.writing import transaction
 
 DAY = 86400.0
@@ -65,6 +67,25 @@ CONTESTS = (
     f"DELETE FROM contenders WHERE contest_id IN ({_CONTESTS})",
     f"DELETE FROM contests WHERE id IN ({_CONTESTS})",
 )
+LOGGED = (
+    "DELETE FROM message_log WHERE message_id IN"
+    " (SELECT message_id FROM message_log WHERE message_id < ?1 ORDER BY message_id LIMIT ?2)",
+)
+SUMMARIES = (
+    "DELETE FROM summaries WHERE message_id IN"
+    " (SELECT message_id FROM summaries WHERE message_id < ?1 ORDER BY message_id LIMIT ?2)",
+)
+# A profile ends with what it rests on: no message of the person is left, and nothing has changed for as long.
+PROFILES = (
+    "DELETE FROM profiles WHERE (user_id, by) IN (SELECT user_id, by FROM profiles WHERE at < ?1"
+    " AND NOT EXISTS (SELECT 1 FROM message_log WHERE author_id = user_id) LIMIT ?2)",
+)
+UNASKED = (
+    "DELETE FROM unasked WHERE message_id IN (SELECT message_id FROM unasked WHERE at < ?1 ORDER BY at LIMIT ?2)",
+)
+DELETED_CHANNELS = (
+    "DELETE FROM deleted_channels WHERE channel_id IN (SELECT channel_id FROM deleted_channels WHERE at < ?1 LIMIT ?2)",
+)
 DELETIONS = (
     "DELETE FROM deleted_messages WHERE message_id IN"
     " (SELECT message_id FROM deleted_messages WHERE at < ?1 ORDER BY at LIMIT ?2)",
@@ -76,10 +97,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """How long the record is kept, in days: None for no end, 0 `prompts` for none of them."""
+    """How long the record is kept, in days: None for no end, 0 `prompts` or `messages` (of the log) for none."""
 
     days: float | None
     prompts: float | None
+    messages: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,23 +153,31 @@ class Retention:
 
     def _remove_copies(self, now: float) -> None:
         """Copies that migrations made have words too."""
-        if self._ages.prompts is None:
+        days = _least(self._ages.prompts, self._ages.messages)
+        if days is None:
             return
         for copy in copies(self._path):
-            if copy.stat().st_mtime < now - max(1.0, self._ages.prompts) * DAY:
+            if copy.stat().st_mtime < now - max(1.0, days) * DAY:
                 copy.unlink(missing_ok=True)
-                log.info("%s is deleted: prompts are not kept that long", copy)
+                log.info("%s is deleted: what people wrote is not kept that long", copy)
 
 
 def sweeps(ages: Ages, now: float) -> list[Sweep]:
     """All that is too old now."""
-    found = [Sweep(DELETIONS, now - DELETIONS_KEPT), Sweep(PEOPLE, now - PEOPLE_KEPT)]
-    kept = [days for days in (ages.prompts, ages.days) if days is not None]
-    if kept:
-        before = now - min(kept) * DAY
+    found = [Sweep(kind, now - DELETIONS_KEPT) for kind in (DELETIONS, DELETED_CHANNELS)]
+    found.append(Sweep(PEOPLE, now - PEOPLE_KEPT))
+    if (prompts := _least(ages.prompts, ages.days)) is not None:
+        before = now - prompts * DAY
         found += [Sweep(WORDS, before), Sweep(ROOM_MESSAGES, id_at(before))]
+    if (messages := _least(ages.messages, ages.days)) is not None:
+        found += [Sweep(kind, id_at(now - messages * DAY)) for kind in (LOGGED, SUMMARIES)]
     if ages.days is not None:
         before = now - ages.days * DAY
         found += [Sweep(kind, before) for kind in (TURNS, CONVERSATIONS, ACTIONS, REPLAYS, ROOMS, CONTESTS)]
+        found += [Sweep(kind, before) for kind in (UNASKED, PROFILES)]
         found += [Sweep(kind, id_at(before)) for kind in (POSTS, REACTIONS)]
     return found
+
+
+def _least(*days: float | None) -> float | None:
+    return min((each for each in days if each is not None), default=None)

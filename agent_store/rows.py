@@ -20,10 +20,11 @@ from agent_protocol.record.entries import (
     ReplayNote,
     ToolCallRecord,
 )
-from agent_protocol.turns.records import TurnRecord
+from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
 
 Values = tuple[Any, ...]
 Statement = tuple[str, list[Values]]
+LARGEST_ID = 2**63 - 1
 
 
 def insert(table: str, columns: str, conflict: str = "DO NOTHING") -> str:
@@ -83,6 +84,7 @@ REPLAY = insert("replays", "id, at, day, agent, model, calls, input_tokens, cach
 FAILED = frozenset(
     (
         "discord_failed",
+        "signal_failed",
         "internal_error",
         "interrupted",
         "model_failed",
@@ -95,6 +97,11 @@ FAILED = frozenset(
 QUIET = frozenset(("skipped", "withdrawn", "stopped", "overtaken", "out_of_turn", "not_ours"))
 
 DayOf = Callable[[float], str]
+
+
+def id_at(seconds: float) -> int:
+    """The smallest id of messages that were sent at this time (unix seconds) or later."""
+    return min(max(0, round(seconds * 1000) - DISCORD_EPOCH_MS) << 22, LARGEST_ID)
 
 
 def days_in(timezone: tzinfo) -> DayOf:

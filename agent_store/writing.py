@@ -18,19 +18,31 @@ import aiosqlite
 from agent_protocol.record.entries import (
     ActionNote,
     CallWords,
+    ConsentNote,
     ContestNote,
     ConversationNote,
     DeletionNote,
     Entry,
+    LoggedMessage,
     PostWords,
+    ProfileNote,
     ReactionNote,
     ReplayNote,
     RoomNote,
     RoomWords,
+    SummaryNote,
+    UnaskedNote,
 )
 from agent_protocol.record.reader import Position, Received
 from agent_protocol.turns.records import TurnRecord
 from agent_store.forgetting import Barred, Worded, barred, delete_messages
+from agent_store.memories.rows import (
+    consent_statement,
+    message_statements,
+    profile_statements,
+    summary_statements,
+    unasked_statement,
+)
 from agent_store.packing import pack
 from agent_store.room_rows import GOES_ON, contest_statements, room_statements, room_words_statements
 from agent_store.rows import (
@@ -65,10 +77,12 @@ class Overtaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`prompts`: whether the words of calls, and the messages of rooms, are kept."""
+    """`prompts`: whether the words of calls, and the messages of rooms, are kept; `messages`: whether logged ones are,
+    and their summaries."""
 
     day_of: DayOf
     prompts: bool = True
+    messages: bool = True
 
 
 @asynccontextmanager
@@ -180,7 +194,19 @@ def entry_statements(entries: Iterable[Entry | TurnRecord], bars: Barred, rules:
                 yield from room_statements(bars.without_opener(entry))
             case ContestNote():
                 yield from contest_statements(bars.without_asker(entry))
-            case ReactionNote() if bars.bars(entry):
+            case ReactionNote() | LoggedMessage() | SummaryNote() | ProfileNote() | ConsentNote() if bars.bars(entry):
                 pass
+            case LoggedMessage() | SummaryNote() if not rules.messages:
+                pass
+            case LoggedMessage():
+                yield from message_statements(entry)
+            case SummaryNote():
+                yield from summary_statements(entry)
+            case ProfileNote():
+                yield from profile_statements(entry)
+            case ConsentNote():
+                yield consent_statement(entry)
+            case UnaskedNote():
+                yield unasked_statement(bars.without_words(entry))
             case ConversationNote() | ReactionNote() | ActionNote() | ReplayNote():
                 yield note_statement(entry)

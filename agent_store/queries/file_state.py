@@ -20,6 +20,11 @@ COUNTED = (
     "pictures",
     "reactions",
     "actions",
+    "message_log",
+    "summaries",
+    "profiles",
+    "consents",
+    "unasked",
 )
 
 

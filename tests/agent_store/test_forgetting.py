@@ -6,8 +6,8 @@ from contextlib import closing
 
 from agent_protocol.record.entries import ActionNote, DeletionNote, PostWords, ReactionNote
 from agent_store.database import connect_blocking
-from agent_store.forgetting import id_at
 from agent_store.packing import pack
+from agent_store.rows import id_at
 from tests.support.recording import AT, at_work, quotes, turn, words
 from tests.support.redis_server import until
 

@@ -3,9 +3,9 @@
 import os
 
 from agent_protocol.record.entries import ActionNote, ConversationNote, DeletionNote, PostWords, ReactionNote
-from agent_store import retention
-from agent_store.forgetting import id_at
+from agent_store import recorder, retention
 from agent_store.retention import DAY, EVERY, Ages
+from agent_store.rows import id_at
 from tests.support.recording import AT, at_work, quotes, turn, words
 from tests.support.redis_server import until
 
@@ -65,7 +65,8 @@ async def test_many_rows_go_in_steps_between_which_turns_are_recorded_and_the_fi
     monkeypatch.setattr(retention, "ROWS", 5)
     monkeypatch.setattr(retention, "PAGES", 10)
     monkeypatch.setattr(retention, "SPARE_PAGES", 2)
-    await scene.put(*(words(f"t{number}", at=AT - 8 * DAY, text=os.urandom(9000).hex()) for number in range(60)))
+    monkeypatch.setattr(recorder, "LAST_SECONDS", 30.0)
+    await scene.put(*(words(f"t{number}", at=AT - 8 * DAY, text=os.urandom(9000).hex()) for number in range(100)))
     await scene.record()
     before, steps = scene.path.stat().st_size, []
     step = retention.Retention.step

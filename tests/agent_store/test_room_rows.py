@@ -15,8 +15,8 @@ from agent_protocol.record.entries import (
     RoomWords,
 )
 from agent_store import room_rows
-from agent_store.forgetting import id_at
 from agent_store.retention import DAY, Ages
+from agent_store.rows import id_at
 from tests.support.recording import AT, at_work, turn
 
 ALICE, BOB = 77, 78

@@ -1,0 +1,1 @@
+"""Memories of what was said: logged messages, summaries, profiles, consents. Knows no turn and no prompt."""

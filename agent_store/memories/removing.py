@@ -1,0 +1,63 @@
+"""Removes what is remembered of deleted messages and of people who asked to be forgotten.
+
+The index of what may be recalled follows its tables by itself (index.py). All functions run inside their caller's
+transaction.
+"""
+
+from __future__ import annotations
+
+import json
+
+import aiosqlite
+
+from agent_protocol.record.entries import DeletionNote
+from agent_store.rows import id_at
+
+
+async def delete_of_memory(db: aiosqlite.Connection, note: DeletionNote) -> None:
+    """Remove messages that were deleted, the summaries that are made of them, and the words of those sent unasked."""
+    ids = json.dumps(note.message_ids)
+    these = "IN (SELECT value FROM json_each(?))"
+    await db.execute(f"DELETE FROM message_log WHERE message_id {these}", (ids,))
+    sources = f"SELECT summary_id FROM summary_sources WHERE message_id {these}"
+    await db.execute(f"DELETE FROM summaries WHERE message_id IN ({sources})", (ids,))
+    await db.execute(f"UPDATE unasked SET text = '', cause = '' WHERE message_id {these}", (ids,))
+    if note.whole:
+        await _delete_channel(db, note.channel_id, note.at)
+
+
+async def _delete_channel(db: aiosqlite.Connection, channel_id: int, at: float) -> None:
+    await db.execute(
+        "INSERT INTO deleted_channels (channel_id, at) VALUES (?, ?)"
+        " ON CONFLICT (channel_id) DO UPDATE SET at = max(at, excluded.at)",
+        (channel_id, at),
+    )
+    before = (channel_id, id_at(at))
+    await db.execute("DELETE FROM message_log WHERE channel_id = ? AND message_id < ?", before)
+    await db.execute("DELETE FROM summaries WHERE channel_id = ? AND message_id < ?", before)
+    await db.execute("UPDATE unasked SET text = '', cause = '' WHERE channel_id = ? AND message_id < ?", before)
+
+
+async def forget_in_memory(db: aiosqlite.Connection, user_id: int, at: float) -> int:
+    """Remove a person; how many messages of theirs went. Their refusal of unasked messages stays, and so does where and
+    when a message was sent to them unasked: else the next would come too soon."""
+    before = id_at(at)
+    await db.execute(
+        "DELETE FROM summaries WHERE at <= ?2 AND message_id IN"
+        " (SELECT summary_id FROM summary_people WHERE user_id = ?1)",
+        (user_id, at),
+    )
+    await db.execute(
+        "DELETE FROM summaries WHERE message_id IN (SELECT summary_id FROM summary_sources JOIN message_log"
+        " USING (message_id) WHERE author_id = ? AND message_log.message_id < ?)",
+        (user_id, before),
+    )
+    messages = await db.execute("DELETE FROM message_log WHERE author_id = ? AND message_id < ?", (user_id, before))
+    await db.execute(
+        "DELETE FROM profiles WHERE user_id = ? AND (at <= ? OR by = 'model' AND upto < ?)", (user_id, at, before)
+    )
+    await db.execute("DELETE FROM consents WHERE user_id = ? AND unasked = 1 AND at <= ?", (user_id, at))
+    await db.execute(
+        "UPDATE unasked SET text = '', cause = '', person_id = NULL WHERE person_id = ? AND at <= ?", (user_id, at)
+    )
+    return max(0, messages.rowcount)
