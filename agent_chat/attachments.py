@@ -7,11 +7,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_chat.text_files import TextReader
+from agent_chat.text_files import Fetcher, TextReader
 from agent_context.entries import Attachment, Entry
 from agent_llm.types import Picture
 from agent_net.addresses import FetchRefused
-from agent_net.picture_fetcher import PictureFetcher, as_picture
+from agent_net.picture_fetcher import as_picture
 from agent_net.picture_scaling import Fit, Scaler
 
 MAX_PICTURES = 4  # newest first
@@ -33,9 +33,9 @@ DEFAULT_LIMITS = PictureLimits()
 
 
 class PictureReader:
-    """Reads attached pictures through the one fetcher; an unreadable one is left out and logged."""
+    """Reads attached pictures through its service's fetcher; an unreadable one is left out and logged."""
 
-    def __init__(self, fetcher: PictureFetcher, scaler: Scaler | None = None) -> None:
+    def __init__(self, fetcher: Fetcher, scaler: Scaler | None = None) -> None:
         self._fetcher, self._scaler = fetcher, scaler or Scaler()
         self.texts = TextReader(fetcher)
 

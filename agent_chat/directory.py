@@ -49,6 +49,19 @@ class Directory:
         for listener in self._listeners:
             listener(user_id, agent)
 
+    def learn_also(self, agent: str, user_id: int) -> None:
+        """Notes that `user_id` is `agent` on another service: `id_of` stays as it is. Listeners are notified."""
+        if self._agents.get(user_id) == agent:
+            return
+        self._agents[user_id] = agent
+        for listener in self._listeners:
+            listener(user_id, agent)
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The user ids of all agents, on all services."""
+        return frozenset(self._agents)
+
     def on_agent(self, listener: Callable[[int, str], None]) -> None:
         self._listeners.append(listener)
 

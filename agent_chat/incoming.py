@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMessage:
-    """A message without its text; ids of messages, users, roles, channels and guilds."""
+    """A message without its text; ids of messages, users, roles, channels and guilds. Without a guild it is a direct
+    message, unless it is in a `group`: a chat of several people on a service without guilds."""
 
     message_id: int = 0
     author_id: int
     by_person: bool
     author_roles: frozenset[int] = frozenset()
     guild_id: int | None
+    group: bool = False
     channel_id: int
     parent_id: int | None = None  # of a thread
     mentioned_users: frozenset[int] = frozenset()

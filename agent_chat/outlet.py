@@ -12,19 +12,21 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent_chat.attachments import PictureLimits
+from agent_chat.service import Service
 from agent_chat.text_files import TextFile
 from agent_chat.transcript import Transcript
 from agent_context.entries import Entry
 from agent_context.selecting.history import Interval
-from agent_llm.types import Picture, Usage
+from agent_llm.types import Picture, Source, Usage
 
 NO_CHANNEL = 0  # the channel id of an automation task whose output nobody reads
 SPLIT_AT = 1800  # UTF-16 units; a longer text becomes several messages
+UNFINISHED = " ▌"  # the end of a streaming post, until it is complete
 
 
 class CannotPost(Exception):
-    """Nothing was posted. `reason` is for the result: not_permitted, gone, unknown_channel, discord_failed or
-    not_ours."""
+    """Nothing was posted. `reason` is for the result: not_permitted, gone, unknown_channel, discord_failed,
+    signal_failed or not_ours."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -50,6 +52,7 @@ class Post:
     """A text, a picture, or both. `ping` is the user id of the person who is answered.
 
     `after` is set where an earlier run of the program may have posted it, or some of it, behind that message.
+    `reply_to` is the message that it answers as a reply; `sources` are shown below the text.
     `split_at` is the length of a message, in UTF-16 units, at which the next one begins; 2,000 at most.
     """
 
@@ -59,6 +62,8 @@ class Post:
     ping: int | None = None
     after: int | None = None
     split_at: int = SPLIT_AT
+    reply_to: int | None = None
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,16 @@ class Posted:
 
 def ignored(_: Posted) -> None:
     """For callers that wait for the end."""
+
+
+def unfinished(text: str) -> bool:
+    """Whether a message of ours is not complete, or never will be."""
+    return text.rstrip().endswith(UNFINISHED.strip())
+
+
+def without_mark(text: str) -> str:
+    """A complete text, which must not end as an unfinished one does."""
+    return text.rstrip(f"{UNFINISHED}\n") if unfinished(text) else text
 
 
 class StreamingPost(Protocol):
@@ -91,6 +106,8 @@ class CommandReplies(Protocol):
 class ChannelView(Protocol):
     """A channel or thread as one agent reads it."""
 
+    @property
+    def service(self) -> Service: ...
     @property
     def channel_id(self) -> int: ...
     @property

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 
 from agent_chat.attachments import DEFAULT_LIMITS, PictureLimits
 from agent_chat.outlet import NO_CHANNEL, SPLIT_AT, ChannelView, Outlet, Post, Posted, StreamingPost, ignored
+from agent_chat.service import DISCORD, Service
 from agent_chat.text_files import MAX_FILES, TextFile
 from agent_chat.transcript import Transcript
 from agent_context.entries import Entry
@@ -17,9 +18,10 @@ from agent_llm.types import Picture
 log = logging.getLogger(__name__)
 
 
-def silent_outlet(agent: str, view: ChannelView | None = None) -> Outlet:
-    """An outlet that posts nothing. It reads the channel of `view`, or none at all."""
-    return Outlet(view or EmptyView(agent), SilentSink(agent))
+def silent_outlet(agent: str, view: ChannelView | None = None, service: Service = DISCORD) -> Outlet:
+    """An outlet that posts nothing. It reads the channel of `view`, or none at all: then the agent is one of
+    `service`."""
+    return Outlet(view or EmptyView(agent, service), SilentSink(agent))
 
 
 class EmptyView:
@@ -32,8 +34,8 @@ class EmptyView:
     pins: tuple[tuple[Entry, ...], ...] = ()
     parent = None
 
-    def __init__(self, agent: str) -> None:
-        self.own_name, self.transcript = agent, Transcript(NO_CHANNEL)
+    def __init__(self, agent: str, service: Service = DISCORD) -> None:
+        self.own_name, self.service, self.transcript = agent, service, Transcript(NO_CHANNEL)
 
     async def settle(self) -> None:
         return None

@@ -10,12 +10,13 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from cachetools import LRUCache
 
 from agent_context.entries import Attachment, Entry
 from agent_net.addresses import FetchRefused
-from agent_net.picture_fetcher import PictureFetcher
+from agent_net.picture_fetcher import FetchedPicture
 
 MAX_BYTES = 1_000_000
 MAX_FILES = 8  # of a turn, the newest
@@ -37,6 +38,14 @@ _CONTROL = frozenset(range(32)) - {9, 10, 12, 13, 27}
 log = logging.getLogger(__name__)
 
 
+class Fetcher(Protocol):
+    """Reads what people attach, by its address. Each service has its own rules for addresses: Discord's are
+    agent_net.picture_fetcher's. Raises FetchRefused."""
+
+    async def fetch(self, url: str) -> FetchedPicture: ...
+    async def fetch_bytes(self, url: str, max_bytes: int) -> bytes: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TextFile:
     """The beginning of a file's text. `left_out` counts the characters after it that are not shown."""
@@ -47,9 +56,9 @@ class TextFile:
 
 
 class TextReader:
-    """Reads attached texts through the one fetcher; an unreadable one is left out and logged."""
+    """Reads attached texts through its service's fetcher; an unreadable one is left out and logged."""
 
-    def __init__(self, fetcher: PictureFetcher) -> None:
+    def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
         # By attachment, which never changes.
         self._cache: LRUCache[int, str] = LRUCache(CACHE_BYTES, lambda text: 4 * len(text))

@@ -23,7 +23,7 @@ from agent_context.selecting.visibility import is_mark
 MAX_ENTRIES = 400  # messages kept a channel, unless a turn asks for more
 MAX_DEPTH = 5000  # and never more than these
 STEP = 4  # a transcript exceeds its depth by this part of it before it is cut back
-MAX_MARKS = 500  # deleted ids remembered a channel
+MAX_MARKS = 500  # deleted ids remembered a channel, and what posts answer
 MAX_CHANNELS = 2000
 
 Watcher = Callable[[int, int], None]  # a channel and a message of it
@@ -49,6 +49,7 @@ class Transcript:
         self._entries: dict[int, Entry] = {}
         self._tallies: dict[int, dict[str, Tally]] = {}
         self._deleted: OrderedDict[int, None] = OrderedDict()
+        self._answered: OrderedDict[int, int] = OrderedDict()
         self.pins = Pins()
 
     def __contains__(self, message_id: int) -> bool:
@@ -104,6 +105,19 @@ class Transcript:
     def last(self, count: int) -> list[Entry]:
         """The newest entries, at most `count`, oldest first and without reactions."""
         return [self._entries[i] for i in self._ids[-count:]] if count > 0 else []
+
+    def note_answers(self, message_ids: Collection[int], answered: int) -> None:
+        """Notes that our posts answer a message, also where they do not show it as a reply."""
+        for message_id in message_ids:
+            if self._answered.get(message_id) != answered:
+                self._answered[message_id] = answered
+                self._changed(message_id)
+        while len(self._answered) > MAX_MARKS:
+            self._answered.popitem(last=False)
+
+    def parent_of(self, entry: Entry) -> int | None:
+        """The message that an entry replies to, or is known to answer."""
+        return entry.reply_to if entry.reply_to is not None else self._answered.get(entry.id)
 
     def lacks_text(self, message_id: int) -> bool:
         """Whether a message came through a bot without the message content intent; another bot may bring its text."""

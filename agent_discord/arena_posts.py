@@ -11,8 +11,9 @@ import discord
 
 from agent_chat.directory import Directory
 from agent_chat.outlet import CannotPost
+from agent_chat.splitting import split_text
 from agent_discord.objects.channels import GuildChannel, refusal_in
-from agent_discord.posting.splitting import LIMIT, split_text
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.rest.errors import REQUEST_ERRORS
 from agent_discord.rest.gate import Gate
 from agent_discord.rest.outbound import nonce

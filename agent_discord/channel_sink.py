@@ -9,17 +9,17 @@ from typing import ClassVar
 
 import discord
 
-from agent_chat.outlet import SPLIT_AT, Post, Posted, ignored
+from agent_chat.names import clean_name
+from agent_chat.outlet import SPLIT_AT, UNFINISHED, Post, Posted, ignored, without_mark
+from agent_chat.splitting import length, split_text
 from agent_discord.channel_view import DiscordView
 from agent_discord.objects.channels import me_in, permissions_in
-from agent_discord.objects.mentions import clean_name
-from agent_discord.objects.messages import UNFINISHED, without_mark
 from agent_discord.posting.command_replies import DiscordCommandReplies
 from agent_discord.posting.message_writer import MessageWriter
-from agent_discord.posting.multipart import EarlierPosts, PostParts, put_all
+from agent_discord.posting.multipart import LIMIT, EarlierPosts, PostParts, put_all
 from agent_discord.posting.name_markup import NameMarkup, user_ids
 from agent_discord.posting.post_extras import extras_of
-from agent_discord.posting.splitting import LIMIT, length, split_text
+from agent_discord.posting.source_line import text_with_sources
 from agent_discord.posting.streaming_post import DiscordStreamingPost
 from agent_discord.posting.typing import TypingSign
 from agent_discord.reading.history import PAGE, PAGE_TIMEOUT
@@ -82,7 +82,7 @@ class DiscordSink:
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
         """Posts text and picture as one message, or as several where the text is too long. It completes the turn's
-        streaming post, if there is one.
+        streaming post, if there is one. Where the message that it replies to is gone, it is an ordinary post.
 
         `noted` gets what is in the channel as soon as it is there, also when a later part takes too long. Raises
         CannotPost when nothing could be posted; when only a later part fails, what was posted counts.
@@ -92,9 +92,9 @@ class DiscordSink:
             await streaming.stop()
             self._streaming = None
         parts = streaming.parts if streaming is not None else None
-        parts = parts or await self._open_parts(turn_id, post.ping, post.after)
+        parts = parts or await self._open_parts(turn_id, post.ping, post.after, self._may_reply(post.reply_to))
         limit = min(post.split_at, STREAMING_LIMIT if streaming is not None else LIMIT)
-        texts: list[str | None] = [*self._split(without_mark(post.text or ""), limit)] or [None]
+        texts: list[str | None] = [*self._split(without_mark(text_with_sources(post)), limit)] or [None]
         last = extras_of(post, embeds=permissions_in(self._channel).embed_links)
         return await put_all(parts, texts, last, noted)
 
@@ -126,8 +126,14 @@ class DiscordSink:
         if parts is not None:
             await parts.trim(0)
 
-    async def _open_parts(self, turn_id: str, ping: int | None, after: int | None) -> PostParts:
-        return PostParts(self._writer, turn_id, EarlierPosts(await self._own_since(after)), ping)
+    def _may_reply(self, message_id: int | None) -> int | None:
+        """Discord takes a reply only of a bot that may read the channel's past."""
+        return message_id if permissions_in(self._channel).read_message_history else None
+
+    async def _open_parts(
+        self, turn_id: str, ping: int | None, after: int | None, reply_to: int | None = None
+    ) -> PostParts:
+        return PostParts(self._writer, turn_id, EarlierPosts(await self._own_since(after)), ping, reply_to)
 
     async def _own_since(self, after: int | None) -> Sequence[discord.Message]:
         """This bot's posts behind a message, as Discord has them now; none where they need not or cannot be read."""

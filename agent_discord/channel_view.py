@@ -11,13 +11,14 @@ import discord
 
 from agent_chat.attachments import DEFAULT_LIMITS, PictureLimits, PictureReader
 from agent_chat.incoming import Person
+from agent_chat.names import clean_name
+from agent_chat.service import DISCORD
 from agent_chat.text_files import MAX_FILES, TextFile
 from agent_chat.transcript import Transcript, Transcripts
 from agent_context.entries import Entry
 from agent_context.selecting.history import Interval
 from agent_discord.objects.audience import may_be_shown
 from agent_discord.objects.channels import Channel, guild_id_of, guild_of, me_in, name_in, parent_in, permissions_in
-from agent_discord.objects.mentions import clean_name
 from agent_discord.objects.permissions import person_in, with_members
 from agent_discord.reading.hide_reactions import MOST_GIVERS, with_marks_of_people
 from agent_discord.reading.history import PAGE_TIMEOUT, HistoryFetcher
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 class DiscordView:
     """A channel or thread as one bot reads it, for itself or for a persona."""
+
+    service = DISCORD
 
     def __init__(
         self,

@@ -13,10 +13,11 @@ import discord
 
 from agent_chat.directory import Directory, WebhookPostStore
 from agent_chat.outlet import CannotPost
+from agent_chat.splitting import length
 from agent_context.steering.hiding import hidden_by_text
 from agent_discord.objects.channels import Channel, permissions_in
 from agent_discord.objects.messages import is_said
-from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.rest.errors import REQUEST_ERRORS
 from agent_discord.rest.gate import Gate
 from agent_discord.rest.outbound import nonce

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from zlib import crc32
 
-from agent_chat.outlet import Post, Posted, ignored
+from agent_chat.outlet import Post, Posted, ignored, without_mark
 from agent_chat.silent_outlet import SinkWithoutSigns
+from agent_chat.splitting import split_text
 from agent_discord.channel_view import DiscordView
-from agent_discord.objects.messages import without_mark
-from agent_discord.posting.multipart import EarlierPosts, PostParts, put_all
+from agent_discord.posting.multipart import LIMIT, EarlierPosts, PostParts, put_all
 from agent_discord.posting.name_markup import NameMarkup, user_ids
 from agent_discord.posting.post_extras import extras_of
-from agent_discord.posting.splitting import LIMIT, split_text
+from agent_discord.posting.source_line import text_with_sources
 from agent_discord.posting.webhook_writer import WebhookWriter
 from agent_discord.posting.webhooks import WebhookIdentity, Webhooks, may_use_webhooks
 
@@ -64,7 +64,8 @@ class WebhookSink(SinkWithoutSigns):
         """
         earlier = EarlierPosts(await self._writer.since(post.after) if post.after is not None else ())
         parts = PostParts(self._writer, turn_id, earlier)
-        texts: list[str | None] = [*self._split(without_mark(post.text or ""), min(post.split_at, LIMIT))] or [None]
+        text = without_mark(text_with_sources(post))
+        texts: list[str | None] = [*self._split(text, min(post.split_at, LIMIT))] or [None]
         return await put_all(parts, texts, extras_of(post, embeds=True), noted)
 
     def _split(self, text: str, limit: int) -> list[str]:

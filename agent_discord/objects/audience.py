@@ -50,6 +50,11 @@ class Audience:
         place = self._channel_of(channel_id)
         return guild_id_of(place) if isinstance(place, Channel) else None
 
+    def name_of(self, channel_id: int) -> str | None:
+        """The channel's name; None for an unknown one, and for a direct message."""
+        place = self._channel_of(channel_id)
+        return place.name if isinstance(place, Channel) and not isinstance(place, discord.DMChannel) else None
+
     def origin(self, here: int) -> int:
         """The channel that something learned `here` is recorded under: a public thread's is its parent, which the same
         people read, and which is still known when the thread is archived."""

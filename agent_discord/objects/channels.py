@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 import discord
 from cachetools import LRUCache
 
+from agent_chat.names import clean_name
 from agent_chat.transcript import Transcripts
 from agent_context.selecting.merge_history import snowflake_time
-from agent_discord.objects.mentions import clean_name
 
 GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
 Channel = GuildChannel | discord.DMChannel

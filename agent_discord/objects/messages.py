@@ -1,7 +1,6 @@
 """A Discord message as an entry of the transcript, and as the facts that decide whether it calls an agent.
 
-A question that a person asks by a slash command is posted by the bot; it counts as that person's message. A streaming
-post ends in a mark until it is complete.
+A question that a person asks by a slash command is posted by the bot; it counts as that person's message.
 """
 
 from __future__ import annotations
@@ -15,33 +14,21 @@ import discord
 
 from agent_chat.directory import Directory
 from agent_chat.incoming import IncomingMessage
+from agent_chat.names import clean_name
+from agent_chat.outlet import unfinished
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.steering.hiding import hidden_by_text
 from agent_context.steering.stop_words import order_in
 from agent_discord.objects.channels import parent_of
-from agent_discord.objects.mentions import clean_name, mentioned_in, to_names
+from agent_discord.objects.mentions import mentioned_in, to_names
 from agent_discord.objects.permissions import author_of
 
-UNFINISHED = " ▌"
 LONGEST_QUESTION = 1900  # characters; the mention goes before it
 NO_AGENTS = Directory()
 
 _QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
 
 log = logging.getLogger(__name__)
-
-
-# -- marks ------------------------------------------------------------------------------------------------------------
-
-
-def unfinished(text: str) -> bool:
-    """Whether a message of ours is not complete, or never will be."""
-    return text.rstrip().endswith(UNFINISHED.strip())
-
-
-def without_mark(text: str) -> str:
-    """A complete text, which must not end as an unfinished one does."""
-    return text.rstrip(f"{UNFINISHED}\n") if unfinished(text) else text
 
 
 # -- questions by slash command ---------------------------------------------------------------------------------------

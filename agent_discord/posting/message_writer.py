@@ -58,6 +58,7 @@ class MessageWriter:
     async def send(
         self, text: str | None, extras: Extras, nonce: str, reply_to: discord.MessageReference | None = None
     ) -> discord.Message:
+        """`reply_to` is of another channel's message, `extras` name one of this channel."""
         self._check()
         if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal)
@@ -69,7 +70,7 @@ class MessageWriter:
                 ping=extras.ping,
                 attach=extras.attach,
                 embed=extras.embed,
-                reply_to=reply_to,
+                reply_to=reply_to or self._reference(extras.reply_to),
             )
         except REQUEST_ERRORS as error:
             raise cannot_post(error, self._channel.id, text) from error
@@ -77,6 +78,11 @@ class MessageWriter:
         for entry in to_entries((message,), self._transcripts.directory):
             self._transcript.add(entry)
         return message
+
+    def _reference(self, message_id: int | None) -> discord.MessageReference | None:
+        if message_id is None:
+            return None
+        return discord.MessageReference(message_id=message_id, channel_id=self._channel.id, fail_if_not_exists=False)
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         """Raises MessageGone for a message that was deleted."""

@@ -14,10 +14,15 @@ from typing import Protocol
 
 import discord
 
-from agent_chat.outlet import CannotPost, Posted, ignored
-from agent_discord.objects.mentions import clean_name, to_names
-from agent_discord.objects.messages import shown_text, unfinished
+from agent_chat.names import clean_name
+from agent_chat.outlet import CannotPost, Posted, ignored, unfinished
+from agent_discord.objects.mentions import to_names
+from agent_discord.objects.messages import shown_text
 from agent_discord.rest.outbound import Attach, nonce
+
+LIMIT = 2000
+"""UTF-16 units of a message. Discord counts code points (discord/discord-api-docs#1315), clients and libraries count
+UTF-16 units, which are never fewer."""
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +34,10 @@ class MessageGone(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
     """The parts of a message besides its text. `ping` is the user id of the person who is answered. An edit pings
-    nobody, but with `ping` it passes the gate while little else does."""
+    nobody, but with `ping` it passes the gate while little else does. `reply_to` is the message that it replies to."""
 
     ping: int | None = None
+    reply_to: int | None = None
     attach: Attach | None = None
     embed: discord.Embed | None = None
 
@@ -57,10 +63,18 @@ class _Part:
 
 
 class PostParts:
-    """The messages of one turn's post, in their order."""
+    """The messages of one turn's post, in their order. The first of them is a reply to the message `reply_to`."""
 
-    def __init__(self, writer: Writer, turn_id: str, earlier: EarlierPosts, ping: int | None = None) -> None:
-        self._writer, self._turn_id, self._earlier, self._ping = writer, turn_id, earlier, ping
+    def __init__(
+        self,
+        writer: Writer,
+        turn_id: str,
+        earlier: EarlierPosts,
+        ping: int | None = None,
+        reply_to: int | None = None,
+    ) -> None:
+        self._writer, self._turn_id, self._earlier = writer, turn_id, earlier
+        self._ping, self._reply_to = ping, reply_to
         self._parts: list[_Part] = []
 
     @property
@@ -99,7 +113,9 @@ class PostParts:
         mark = nonce(self._turn_id, number)
         message = self._earlier.take(text, mark)
         found = message is not None
-        message = message or await self._writer.send(text, replace(extras, ping=self._ping), mark)
+        if message is None:
+            reply_to = self._reply_to if number == 0 else None
+            message = await self._writer.send(text, replace(extras, ping=self._ping, reply_to=reply_to), mark)
         left_so = unfinished(message.content) and message.content != text
         if left_so or found:  # made by an earlier run; Discord may have recognised it by its nonce alone
             reads = message.content if left_so else text

@@ -18,8 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from agent_chat.outlet import CannotPost
-from agent_discord.objects.messages import UNFINISHED
+from agent_chat.outlet import UNFINISHED, CannotPost
 from agent_discord.posting.multipart import PostParts
 
 FIRST_CHARACTERS = 40  # a shorter text would make a stub of a message

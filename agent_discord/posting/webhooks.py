@@ -19,9 +19,9 @@ import aiohttp
 import discord
 
 from agent_chat.directory import Directory, WebhookPostStore
+from agent_chat.splitting import length
 from agent_discord.objects.channels import Channel
-from agent_discord.posting.multipart import NO_EXTRAS, Extras
-from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.multipart import LIMIT, NO_EXTRAS, Extras
 from agent_discord.rest.errors import REQUEST_ERRORS, kind
 from agent_discord.rest.gate import Gate, WebhookChannel
 from agent_discord.rest.rate_limit import RefusedRequests, count_webhooks

@@ -12,8 +12,8 @@ from typing import Any
 
 import discord
 
+from agent_chat.outlet import unfinished
 from agent_chat.transcript import Transcripts
-from agent_discord.objects.messages import unfinished
 
 
 def skip_echoes(client: discord.Client, transcripts: Transcripts) -> None:

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import discord
 
+from agent_chat.names import NOBODY, clean_name
 from agent_chat.transcript import Transcripts
-from agent_discord.objects.mentions import NOBODY, clean_name
 from agent_discord.objects.messages import to_entry
 
 

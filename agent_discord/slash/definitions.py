@@ -30,6 +30,9 @@ MOST_TURNS = 200  # of a room
 LONGEST_NAMES = 400  # characters: the members of a room
 LONGEST_SLOT = 3600  # seconds in which a room is open to its audience
 ARCHIVES = {"60": "after an hour", "1440": "after a day", "4320": "after three days", "10080": "after a week"}
+LONGEST_VALUE = 1_000  # characters, of an option
+PLACES = {"channel": "this channel", "server": "this server", "everywhere": "everywhere (the bots' owner)"}
+ON_OFF = {"on": "on", "off": "off"}
 POLICIES = {
     "round-robin": "in turn, in the order given",
     "pull": "the one to whom the talk is closest",
@@ -91,6 +94,19 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
         _slash("reset", RESET, any_agent),
         _slash("room", "Debates of bots and personas, in threads", *_room_parts(channel)),
         *_of_files(agent, file, files),
+        _slash("config", "Options of the bots (server managers)", *_config_parts()),
+        _slash(
+            "profile",
+            "Topics that the bots noted of you; nobody else sees them here",
+            _part("show", "Show your topics, and where they come from"),
+            _part("edit", "Change your topics, in a form"),
+            _part("delete", "Remove your topics"),
+        ),
+        _slash(
+            "privacy",
+            "What is kept here and about you, and who reads it",
+            _option(TEXT, "unasked", "Whether bots may write to you unasked", choices=_choices(ON_OFF)),
+        ),
         _slash("forget", "Your data", _part("me", "Remove what the bots keep about you")),
         _slash(
             "why",
@@ -129,6 +145,26 @@ def _persona_parts() -> list[Json]:
         _part("show", "Show a persona (server managers)", _typed("name", "Which bot or persona", required=True)),
         _part("delete", "Delete a persona; it is kept where the owner can restore it (server managers)", name),
         _part("list", "Show all bots and personas with their models"),
+    ]
+
+
+def _config_parts() -> list[Json]:
+    option = "Which option, as docs/context.md lists them"
+    return [
+        _part(
+            "show",
+            "Show an agent's options here, and where each comes from (server managers)",
+            _typed("agent", "Which bot or persona", required=True),
+            _typed("option", f"{option}; all by default"),
+        ),
+        _part(
+            "set",
+            "Set an option while the bots run (server managers)",
+            _typed("option", option, required=True),
+            _option(TEXT, "value", "Its value; default takes it back", required=True, max_length=LONGEST_VALUE),
+            _typed("agent", "Which bot or persona; all by default"),
+            _option(TEXT, "place", "Where; in this channel by default", choices=_choices(PLACES)),
+        ),
     ]
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from agent_chat.directory import Directory
 from agent_chat.outlet import CannotPost
+from agent_chat.splitting import length
 from agent_discord.arena_posts import ArenaPosts
-from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.rest.gate import Gate
 from agent_discord.rest.outbound import OutboundShared
 from agent_process.redaction import Redactor

@@ -10,7 +10,7 @@ from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.selecting.history import Interval
 from agent_discord.channel_sink import DiscordSink
 from agent_discord.channel_view import DiscordView
-from agent_discord.posting.splitting import LIMIT
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.reading.history import HistoryFetcher
 from agent_discord.reading.history_cache import HistoryCache
 from agent_discord.rest.gate import Gate

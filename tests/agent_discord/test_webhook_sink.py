@@ -13,9 +13,10 @@ import pytest
 from agent_chat.attachments import PictureReader
 from agent_chat.directory import Directory
 from agent_chat.outlet import CannotPost, Post, TurnCost
+from agent_chat.splitting import length
 from agent_chat.transcript import Transcripts
 from agent_discord.channel_view import DiscordView
-from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.posting.webhooks import WebhookIdentity, Webhooks
 from agent_discord.reading.gateway import TranscriptCog
 from agent_discord.reading.history import HistoryFetcher
@@ -24,7 +25,7 @@ from agent_discord.rest.gate import Gate
 from agent_discord.rest.outbound import OutboundShared
 from agent_discord.rest.retries import webhook_session
 from agent_discord.webhook_sink import WebhookSink, default_avatar
-from agent_llm.types import Picture, Usage
+from agent_llm.types import Picture, Source, Usage
 from agent_local.discord.faults import RestFault
 from agent_local.discord.world import permissions
 from agent_process.redaction import Redactor
@@ -118,6 +119,15 @@ async def test_a_long_text_is_several_messages_with_whole_blocks_and_the_picture
         assert [(len(message.attachments), len(message.embeds)) for message in r.messages] == [(0, 0), (0, 0), (1, 1)]
         assert posted.message_ids == tuple(message.id for message in r.messages)
         assert posted.picture_url.endswith("picture.png")
+
+
+async def test_sources_stand_below_the_words_as_in_a_bots_post():
+    async with room() as r:
+        sources = (Source("A [paper]", "https://a.example/x"), Source("", "javascript:alert(1)"))
+        await r.sink().post(Post(text="So they say.", sources=sources), "t1")
+        assert r.texts == ["So they say.\n-# [A (paper)](<https://a.example/x>)"]
+        await r.sink().post(Post(text=None, picture=Picture(PNG, "image/png"), sources=sources), "t2")
+        assert r.texts[1:] == [""]
 
 
 async def test_a_picture_may_stand_alone():

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_discord.objects.mentions import clean_name, from_names, strip_mention, to_names
+from agent_discord.objects.mentions import from_names, to_names
 
 PIECES = st.sampled_from(
     [
@@ -53,17 +53,3 @@ def test_no_markup_of_a_known_kind_is_left_and_a_name_stays_on_its_line(text: st
     shown = to_names(text, names, names, names)
     assert shown.count("\n") == text.count("\n")
     assert not re.search(r"<@[!&]?\d{1,20}>|<#\d{1,20}>", to_names(shown, names, names, names))
-
-
-@given(NAMES | st.text())
-def test_a_name_is_one_line_without_colon_bracket_or_mark(name: str) -> None:
-    clean = clean_name(name)
-    assert clean.splitlines() == [clean]
-    assert not re.search(r"[:\[\]<>(){}@`\\]", clean)
-
-
-@given(TEXTS, st.integers(1, 9))
-def test_a_bots_mention_is_taken_out_and_nothing_else_is_added(text: str, user_id: int) -> None:
-    left = strip_mention(text, (f"<@{user_id}>", f"<@!{user_id}>"))
-    assert len(left) <= len(text)
-    assert not set(left) - set(text)

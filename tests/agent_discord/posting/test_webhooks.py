@@ -14,10 +14,11 @@ from PIL import Image
 from agent_chat.attachments import PictureReader
 from agent_chat.directory import Directory
 from agent_chat.outlet import Outlet, Post
+from agent_chat.splitting import length
 from agent_chat.transcript import Transcripts
 from agent_discord.channel_sink import STREAMING_LIMIT, DiscordSink
 from agent_discord.channel_view import DiscordView
-from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.posting.webhooks import NAME, WebhookIdentity, Webhooks, allowed_name, fitting
 from agent_discord.reading.gateway import TranscriptCog
 from agent_discord.reading.history import HistoryFetcher

@@ -1,13 +1,10 @@
-"""Long texts → messages within Discord's limit.
-
-Discord allows 2,000 characters a message and counts code points (discord/discord-api-docs#1315). Clients and libraries
-count UTF-16 units, which are never fewer, so those are counted here.
+"""Long texts → messages within a service's limit, in UTF-16 units.
 
 A text is cut at the best place: between paragraphs, between lines, between words, after punctuation of scripts without
 spaces, and only then anywhere; inside a mention, an emoji, a link or a character of several code points only where
-there is no other place. White space around a cut is dropped (Discord trims it anyway), nothing else is.
+there is no other place. White space around a cut is dropped, since services trim it anyway; nothing else is.
 
-As in Discord's own markdown, three backticks open or close a code block anywhere in a line. A block that is cut is
+Three backticks open or close a code block anywhere in a line. A block that is cut is
 closed and reopened with its language, so that every message is complete by itself.
 """
 
@@ -16,9 +13,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-LIMIT = 2000
 SMALLEST_LIMIT = 16  # room for the fences and some text between them
 
 FENCE = "```"
@@ -35,15 +31,13 @@ _BETTER_WHOLE = re.compile(rf"{_WHOLE.pattern}|{_LINK}")
 _PUNCTUATION = frozenset("。！？；：，、…」』）")
 _JOINER = "\u200d"
 
-Rule = Callable[[int], bool]
-
 
 def length(text: str) -> int:
     """The length in UTF-16 units."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def split_text(text: str, limit: int = LIMIT) -> list[str]:
+def split_text(text: str, limit: int) -> list[str]:
     """The text as messages of at most `limit` UTF-16 units, in order; [] for white space alone.
 
     No message is empty or has an odd number of fences. Raises ValueError for a limit under SMALLEST_LIMIT.
@@ -136,13 +130,13 @@ class _Splitter:
         if place >= len(self._text):
             return True
         before, after = self._text[place - 1], self._text[place]
-        if before == _JOINER or (_is_flag(before) and _is_flag(after)):
+        if before == _JOINER or (is_flag(before) and is_flag(after)):
             return before != _JOINER and self._flags_before(place) % 2 == 0
-        return not _continues(after)
+        return not continues(after)
 
     def _flags_before(self, place: int) -> int:
         first = place
-        while first > 0 and _is_flag(self._text[first - 1]):
+        while first > 0 and is_flag(self._text[first - 1]):
             first -= 1
         return place - first
 
@@ -204,11 +198,11 @@ class _Spans:
         return before >= 0 and place < self._ends[before]
 
 
-def _is_flag(char: str) -> bool:
+def is_flag(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
-def _continues(char: str) -> bool:
+def continues(char: str) -> bool:
     """Whether the character belongs to the one before it: marks, joiners, skin tones, tags, low surrogates."""
     return (
         unicodedata.category(char) in ("Mn", "Mc", "Me")

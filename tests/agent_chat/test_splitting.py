@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_discord.posting.splitting import length, split_text
+from agent_chat.splitting import length, split_text
 from tests.support.discord.chunks import left_out
 
 FENCES = re.compile(r"```(?:([A-Za-z0-9_+\-.#]{1,32})\n)?")
@@ -60,12 +60,12 @@ def test_no_mention_or_emoji_is_cut(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t"])
 def test_white_space_alone_is_nothing(text: str) -> None:
-    assert split_text(text) == []
+    assert split_text(text, 2000) == []
 
 
 def test_a_short_text_stays_as_it_is() -> None:
-    assert split_text("one\n\n    two") == ["one\n\n    two"]
-    assert split_text("x" * 2000) == ["x" * 2000]
+    assert split_text("one\n\n    two", 2000) == ["one\n\n    two"]
+    assert split_text("x" * 2000, 2000) == ["x" * 2000]
 
 
 def test_paragraphs_are_kept_together_before_lines_before_words() -> None:
@@ -112,8 +112,8 @@ def test_indentation_in_code_survives_the_split() -> None:
 
 
 def test_a_block_left_open_is_closed() -> None:
-    assert split_text("```py\nx = 1") == ["```py\nx = 1\n```"]
-    assert split_text("```word") == ["```word```"]
+    assert split_text("```py\nx = 1", 2000) == ["```py\nx = 1\n```"]
+    assert split_text("```word", 2000) == ["```word```"]
 
 
 def test_a_link_is_not_cut_where_another_place_is_near() -> None:
@@ -123,7 +123,7 @@ def test_a_link_is_not_cut_where_another_place_is_near() -> None:
 
 
 def test_astral_characters_count_twice() -> None:
-    assert [len(chunk) for chunk in split_text("🍕" * 1500)] == [1000, 500]
+    assert [len(chunk) for chunk in split_text("🍕" * 1500, 2000)] == [1000, 500]
 
 
 def test_scripts_without_spaces_are_cut_after_punctuation() -> None:
