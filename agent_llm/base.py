@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from agent_llm import pricing
+from agent_llm import embeddings, pricing
+from agent_llm.embeddings import Embedded
 from agent_llm.endpoints import Aws, Endpoint
 from agent_llm.errors import (
     BadAnswer,
@@ -189,6 +190,14 @@ class ProviderModel:
         drawing = await self._run(self.access.image_model, timeout, partial(self._paint, prompt), lost)
         return replace(drawing, model=self.image_name, usage=self._priced(drawing.usage, self.access.image_model))
 
+    async def embed(self, texts: Sequence[str], *, timeout: float = 30.0) -> Embedded:  # noqa: ASYNC109 - as draw
+        """Return a vector for each text within `timeout` seconds. Raises ModelError only."""
+        sent = embeddings.texts_of(texts)
+        lost = partial(embeddings.expected, sent)
+        made = await self._run(self.access.model, timeout, partial(self._embed, sent), lost)
+        usage = made.usage if made.usage.input_tokens else made.usage + replace(lost(), calls=0)
+        return replace(made, model=self.name, usage=self._priced(usage, self.access.model))
+
     async def check(self, *, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - all attempts, as in draw
         """Ask for the model's description, which costs nothing. Raises BadKey, BadRequest (no such model) or another
         ModelError."""
@@ -212,6 +221,9 @@ class ProviderModel:
 
     async def _paint(self, prompt: str, seconds: float) -> Drawing:
         raise CannotDraw
+
+    async def _embed(self, texts: Sequence[str], seconds: float) -> Embedded:
+        raise BadRequest("this provider makes no embeddings")
 
     def _explain(self, error: Exception) -> ModelError:
         """Return our error for one of `_sdk_errors`."""
@@ -254,7 +266,7 @@ class ProviderModel:
         except ModelError as error:
             error.usage = self._priced(sum(paid, Usage()), model) if paid else None
             raise
-        if paid and isinstance(answer, (Reply, Drawing)):
+        if paid and isinstance(answer, (Reply, Drawing, Embedded)):
             return replace(answer, usage=answer.usage + sum(paid, Usage()))
         return answer
 

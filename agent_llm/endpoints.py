@@ -28,7 +28,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class Endpoint:
     """An address that speaks OpenAI's Chat Completions. `base_url` includes the version, usually /v1.
 
-    `api` "ollama": chats go to Ollama's own API beside that address, which has a context size (agent_llm.wire.ollama).
+    `api` "ollama": chats go to Ollama's own API beside that address, which has a context size
+    (agent_llm.providers.ollama). `model`: the one where a setting names the provider alone.
     `fields` are merged into the body of every request and override ours; they come from the owner's configuration only.
     `profile` overrides fields of the models' Profile. `stream_usage`: ask for the usage of a stream. Some servers
     refuse that, or report it anyway.
@@ -36,6 +37,7 @@ class Endpoint:
 
     name: str
     base_url: str
+    model: str = ""
     api: Api = "openai"
     prefill: Prefill = "last"
     fields: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
@@ -77,7 +79,13 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         Endpoint(name="groq", base_url="https://api.groq.com/openai/v1"),
         # https://www.alibabacloud.com/help/en/model-studio/partial-mode
         Endpoint(name="qwen", base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", prefill="partial"),
-        Endpoint(name="ollama", base_url="http://127.0.0.1:11434/v1", api="ollama", profile=_UNBOUNDED),
+        Endpoint(
+            name="ollama",
+            base_url="http://127.0.0.1:11434/v1",
+            model="gpt-oss:20b",
+            api="ollama",
+            profile=_UNBOUNDED,
+        ),
         Endpoint(name="llamacpp", base_url="http://127.0.0.1:8080/v1", profile=_UNBOUNDED),
         Endpoint(name="lmstudio", base_url="http://127.0.0.1:1234/v1", profile=_UNBOUNDED),
         Endpoint(name="vllm", base_url="http://127.0.0.1:8000/v1", prefill="continue", profile=_UNBOUNDED),

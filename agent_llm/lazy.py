@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
+from agent_llm.embeddings import Embedded, Embedder
 from agent_llm.registry import import_seconds
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 
@@ -43,6 +44,26 @@ class LazyModel:
     async def aclose(self) -> None:
         if self._model is not None:
             await self._model.aclose()
+
+
+class LazyEmbedder:
+    """Stands in for the embedder that `build` returns, which runs at the first call, in a thread."""
+
+    def __init__(self, name: str, build: Callable[[], Embedder], *, free: bool = False) -> None:
+        self.name, self.free = name, free
+        self._build = build
+        self._embedder: Embedder | None = None
+        self._building = asyncio.Lock()
+
+    async def embed(self, texts: Sequence[str], *, timeout: float = 30.0) -> Embedded:  # noqa: ASYNC109 - Embedder's
+        async with self._building:
+            if self._embedder is None:
+                self._embedder = await asyncio.to_thread(self._build)
+        return await self._embedder.embed(texts, timeout=timeout)
+
+    async def aclose(self) -> None:
+        if self._embedder is not None:
+            await self._embedder.aclose()
 
 
 async def warm_up(models: Iterable[LazyModel]) -> None:

@@ -245,3 +245,22 @@ def bare_name(provider: str, model: str) -> str:
     are."""
     at = model.rfind("claude-")
     return model[at:] if provider == "bedrock" and at >= 0 else model
+
+
+_SEARCH_LIMITS = frozenset({"max_uses", "max_tool_calls"})
+
+
+def limits_searches(profile: Profile) -> bool:
+    """Whether the provider takes a limit of searches."""
+    return not _SEARCH_LIMITS.isdisjoint((*profile.search, *profile.search_extra))
+
+
+def with_most_searches(profile: Profile, most: int | None) -> Profile:
+    """The profile with this limit of searches in a call; None for its own."""
+    if most is None:
+        return profile
+
+    def limited(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {key: most if key in _SEARCH_LIMITS else value for key, value in fields.items()}
+
+    return replace(profile, search=limited(profile.search), search_extra=limited(profile.search_extra))

@@ -1,8 +1,8 @@
 """Build a model from `provider/model`.
 
-A provider has a module of its own (PROVIDERS) or is the name of an OpenAI-compatible endpoint, of the table or the
-owner's. The first slash separates the two parts: "openrouter/meta-llama/llama-4-maverick" is OpenRouter's
-"meta-llama/…".
+A provider has a module of its own (PROVIDERS) or is the name of an endpoint, of the table or the owner's, which speaks
+OpenAI's API or Ollama's. The first slash separates the two parts: "openrouter/meta-llama/llama-4-maverick" is
+OpenRouter's "meta-llama/…".
 
 Importing this module imports no SDK. `build_model` does, which blocks for up to a second: call it in a thread.
 """
@@ -21,7 +21,7 @@ from agent_llm.base import Access, ProviderModel
 from agent_llm.endpoints import ENDPOINTS, Aws, Endpoint
 from agent_llm.fallback import Fallbacks
 from agent_llm.profiles import DEFAULTS, Defaults
-from agent_llm.providers import anthropic, bedrock, compatible, gemini, grok, openai
+from agent_llm.providers import anthropic, bedrock, compatible, gemini, grok, ollama, openai
 from agent_llm.retry import Retrier, RetryPolicy
 from agent_llm.types import Model
 
@@ -36,13 +36,20 @@ class Provider:
 
 
 _COMPATIBLE = Provider(compatible.CompatibleModel, compatible.load, 0.3)
+_OLLAMA = Provider(ollama.OllamaModel, ollama.load, 0.2)
+
+
+def _of_endpoint(endpoint: Endpoint) -> Provider:
+    return _OLLAMA if endpoint.api == "ollama" else _COMPATIBLE
+
+
 PROVIDERS = {
     "openai": Provider(openai.OpenAIModel, openai.load, 0.3),
     "anthropic": Provider(anthropic.AnthropicModel, anthropic.load, 0.8),
     "google": Provider(gemini.GeminiModel, gemini.load, 0.4),
     "xai": Provider(grok.GrokModel, grok.load, 0.3),
     "bedrock": Provider(bedrock.BedrockModel, bedrock.load, 1.0),
-    **dict.fromkeys(ENDPOINTS, _COMPATIBLE),
+    **{name: _of_endpoint(endpoint) for name, endpoint in ENDPOINTS.items()},
 }
 
 # Two threads that import packages with shared modules may see a half-imported one, and only slow each other down.
@@ -96,8 +103,8 @@ def build_model(
     Raises KeyError for an unknown provider, ValueError if the model, region or address is missing.
     """
     endpoint = endpoint or ENDPOINTS.get(provider)
-    entry = _COMPATIBLE if endpoint else PROVIDERS[provider]
-    defaults = DEFAULTS.get(provider, Defaults(""))
+    entry = _of_endpoint(endpoint) if endpoint else PROVIDERS[provider]
+    defaults = Defaults(endpoint.model) if endpoint else DEFAULTS.get(provider, Defaults(""))
     if not (model or defaults.model):
         raise ValueError(f"{provider}: no model is given")
     access = Access(

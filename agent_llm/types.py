@@ -82,10 +82,11 @@ class Prompt:
     `stable`: this many first characters of `system` change even less than the rest, so a cache may end there; 0 if
     there is no difference.
 
-    `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search. `tools` are
-    our functions, and `rounds`, which follow `text`, their calls and results in this turn. `call` runs a call of
-    `tools` for a model that runs tools by itself, in the middle of its answer. `timeout`: seconds for all attempts
-    together. `labels` describe the turn (agent, theme, …) for logs and stand-ins; they are never sent.
+    `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search, at most
+    `max_searches` times in this call where the provider takes a limit; None: its profile's. `tools` are our functions,
+    and `rounds`, which follow `text`, their calls and results in this turn. `call` runs a call of `tools` for a model
+    that runs tools by itself, in the middle of its answer. `timeout`: seconds for all attempts together. `labels`
+    describe the turn (agent, theme, …) for logs and stand-ins; they are never sent.
 
     `conversation`: the channel, for a model that keeps a session of its own per channel; `since`: the message after
     which the conversation was last restarted.
@@ -104,6 +105,7 @@ class Prompt:
     schema: Mapping[str, Any] | None = None
     schema_name: str = "decision"
     search: bool = False
+    max_searches: int | None = None
     max_output_tokens: int = 4000
     timeout: float = 75.0
     cache_key: str | None = None

@@ -24,7 +24,7 @@ def tokens_of(characters: int) -> int:
 
 def expected(prompt: Prompt, history: Sequence[Message] = ()) -> Usage:
     """The most that a call consumes, as far as known in advance: the whole input, the longest answer, some searches."""
-    searches = SEARCHES if prompt.search else 0
+    searches = (prompt.max_searches or SEARCHES) if prompt.search else 0
     return Usage(
         calls=1,
         input_tokens=input_tokens(prompt, history) + searches * SEARCH_TOKENS,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_llm.base import Access, ProviderModel, StreamListener
 from agent_llm.errors import ModelError
-from agent_llm.profiles import Profile
+from agent_llm.profiles import Profile, with_most_searches
 from agent_llm.providers import anthropic_stream
 from agent_llm.retry import Retrier
 from agent_llm.transport import sdk_http
@@ -142,6 +142,7 @@ def request_of(
 
     `asked_by`: the model's `provider/model`, which recognises its own echoes.
     """
+    profile = with_most_searches(profile, prompt.max_searches)
     turns = turns_of(prompt, history, profile)
     system = system_parts(prompt)
     marks = cache_marks(turns, profile.cache_marks - len(system))

@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agent_llm.base import Access, ProviderModel, StreamListener
+from agent_llm.embeddings import Embedded
 from agent_llm.endpoints import profile_at
 from agent_llm.errors import ModelError
-from agent_llm.providers import compatible_wire
 from agent_llm.providers.compatible_stream import gathered
-from agent_llm.providers.openai import load
+from agent_llm.providers.openai import embedded, load
 from agent_llm.retry import Retrier
 from agent_llm.transport import sdk_http, sse
 from agent_llm.types import Message, Prompt, Reply
-from agent_llm.usage_estimate import input_tokens
-from agent_llm.wire import ollama
+from agent_llm.wire import chat_completions
 from agent_llm.wire.lenient_json import json_object
 from agent_llm.wire.turns import without_pictures
 
@@ -34,11 +33,10 @@ __all__ = ["CompatibleModel", "load"]
 
 @dataclass(frozen=True, slots=True)
 class EndpointCall:
-    """A request and its path; `native` for Ollama's own API."""
+    """A request and its path."""
 
     path: str
     body: Mapping[str, Any]
-    native: bool = False
 
 
 class CompatibleModel(ProviderModel):
@@ -59,8 +57,6 @@ class CompatibleModel(ProviderModel):
         self.profile = profile_at(self.endpoint, access.model)
         self._sdk_errors = (openai.OpenAIError, *sdk_http.transport_errors())
         address = (access.base_url or self.endpoint.base_url).rstrip("/")
-        self._native_root = address.removesuffix("/v1") if self.endpoint.api == "ollama" else None
-        self._context = 0  # tokens that were asked for so far, at Ollama
         unsigned = () if access.api_key else (_without_key,)
         self._client: openai.AsyncOpenAI = openai.AsyncOpenAI(
             api_key=access.api_key or "none",
@@ -80,10 +76,10 @@ class CompatibleModel(ProviderModel):
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         if prompt.prefill is not None and self.endpoint.prefill == "completions":
             plain = replace(self.profile, alternate=False)
-            body = compatible_wire.completion_of(*without_pictures(prompt, history), self.access.model, plain)
+            body = chat_completions.completion_of(*without_pictures(prompt, history), self.access.model, plain)
             path = "/completions"
         else:
-            body = compatible_wire.request_of(
+            body = chat_completions.request_of(
                 prompt,
                 history,
                 self.access.model,
@@ -92,38 +88,26 @@ class CompatibleModel(ProviderModel):
                 asked_by=self.provider,
             )
             path = "/chat/completions"
-            if self._native_root is not None:
-                return {"call": self._native_call(self._native_root, body, prompt, history)}
         if prompt.on_text and self.endpoint.stream_usage:
             body["stream_options"] = {"include_usage": True}
         return {"call": EndpointCall(path, body | dict(self.endpoint.fields) | dict(prompt.fields))}
-
-    def _native_call(
-        self, root: str, body: Mapping[str, Any], prompt: Prompt, history: Sequence[Message]
-    ) -> EndpointCall:
-        self._context = ollama.context_for(input_tokens(prompt, history), self._context)
-        native = ollama.request_of(body, self._context)
-        return EndpointCall(root + ollama.PATH, ollama.with_fields(native, self.endpoint.fields, prompt.fields), True)
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
         call: EndpointCall = request["call"]
         if listener is None:
             response = await sdk_http.post(self._client, call.path, call.body, seconds)
             answer, request_id = json_object(response.content), response.headers.get("x-request-id")
-            answer = ollama.answer_of(answer) if call.native else answer
         else:
-            objects_of = sse.json_lines_in if call.native else sse.objects_in
-            async with aclosing(sse.objects(self._client, call.path, call.body, seconds, objects_of)) as pieces:
-                answer = await gathered(ollama.pieces_of(pieces) if call.native else pieces, listener)
-            request_id = None
-        return compatible_wire.reply_of(answer, self.provider, request_id)
+            async with aclosing(sse.objects(self._client, call.path, call.body, seconds)) as pieces:
+                answer, request_id = await gathered(pieces, listener), None
+        return chat_completions.reply_of(answer, self.provider, request_id)
+
+    async def _embed(self, texts: Sequence[str], seconds: float) -> Embedded:
+        return await embedded(self._client, self.access.model, texts, seconds)
 
     async def _look(self, seconds: float) -> None:
-        """Ask Ollama about the model; elsewhere list the models, since not every server describes a single one."""
-        if self._native_root is not None:
-            await sdk_http.post(self._client, f"{self._native_root}/api/show", {"model": self.access.model}, seconds)
-        else:
-            await sdk_http.get(self._client, "/models", seconds)
+        """List the models, since not every server describes a single one."""
+        await sdk_http.get(self._client, "/models", seconds)
 
     def _explain(self, error: Exception) -> ModelError:
         return sdk_http.explain(error, "x-request-id")

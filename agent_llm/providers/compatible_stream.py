@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Any
 
 from agent_llm.errors import ConnectionFailed
-from agent_llm.providers.compatible_wire import error_within, said_in, without_thinking
+from agent_llm.wire.chat_completions import error_within, said_in, without_thinking
 from agent_llm.wire.lenient_json import part, parts, text
 
 MOST_CHARACTERS = 100_000  # a server that ignores its limit is cut here, with the same outcome

@@ -10,8 +10,9 @@ from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_llm.base import Access, ProviderModel, StreamListener
+from agent_llm.embeddings import Embedded, openai_vectors
 from agent_llm.errors import BadAnswer, BadRequest, ModelError, QuotaUsedUp, RateLimited, Refused, ServerFailed
-from agent_llm.profiles import Profile
+from agent_llm.profiles import Profile, with_most_searches
 from agent_llm.providers import openai_stream
 from agent_llm.retry import Retrier
 from agent_llm.transport import sdk_http
@@ -92,8 +93,19 @@ class OpenAIModel(ProviderModel):
         response = await sdk_http.post(self._client, "/images/generations", wanted, seconds)
         return drawing_of(json_object(response.content))
 
+    async def _embed(self, texts: Sequence[str], seconds: float) -> Embedded:
+        return await embedded(self._client, self.access.model, texts, seconds)
+
     def _explain(self, error: Exception) -> ModelError:
         return sdk_http.explain(error, "x-request-id")
+
+
+async def embedded(client: openai.AsyncOpenAI, model: str, texts: Sequence[str], seconds: float) -> Embedded:
+    """POST /embeddings, here and at compatible addresses: https://platform.openai.com/docs/api-reference/embeddings"""
+    request = {"model": model, "input": texts, "encoding_format": "float"}
+    answer = json_object((await sdk_http.post(client, "/embeddings", request, seconds)).content)
+    vectors = openai_vectors(answer, len(texts))
+    return Embedded(vectors, Usage(calls=1, input_tokens=number(answer, "usage", "prompt_tokens")))
 
 
 def request_of(
@@ -101,6 +113,7 @@ def request_of(
 ) -> dict[str, Any]:
     """Return the fields of POST /v1/responses. `asked_by`: the model's `provider/model`, which recognises its own
     echoes."""
+    profile = with_most_searches(profile, prompt.max_searches)
     turns = turns_of(prompt, history, profile)
     marks = cache_marks(turns, profile.cache_marks, roles=("user",))
     items = [_item(turn, marks) for turn in turns]

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import httpx
     import httpx2
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -42,18 +43,30 @@ async def bound_response(response: httpx2.Response) -> None:
 
     Content with an encoding that was not asked for stays compressed.
     """
+    import httpx2
+
+    _bound(response, httpx2.AsyncByteStream)
+
+
+async def bound_httpx_response(response: httpx.Response) -> None:
+    """As `bound_response`, for httpx."""
+    import httpx
+
+    _bound(response, httpx.AsyncByteStream)
+
+
+def _bound(response: Any, base: type) -> None:
     packed = response.headers.pop("content-encoding", "identity") in ENCODINGS.split(", ")
-    response.stream = _bounded_stream()(response.stream, packed)
+    response.stream = _bounded_stream(base)(response.stream, packed)
 
 
 @cache
-def _bounded_stream() -> Any:
-    """Return the stream class, created once httpx2 is imported: creating a class costs more than the rest of the
-    hook."""
-    import httpx2
+def _bounded_stream(base: Any) -> Any:
+    """Return the stream class for one of the two libraries, created once it is imported: creating a class costs more
+    than the rest of the hook."""
 
-    class Bounded(httpx2.AsyncByteStream):
-        def __init__(self, source: httpx2.AsyncByteStream, packed: bool) -> None:
+    class Bounded(base):  # type: ignore[misc]
+        def __init__(self, source: Any, packed: bool) -> None:
             self._source, self._meter, self._packed = source, Meter(), packed
 
         async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -7,7 +7,7 @@ within a character.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -22,15 +22,24 @@ DONE = "[DONE]"
 REST_SECONDS = 0.2
 
 
-class Lines:
-    """Turns bytes into whole lines. Raises BadAnswer above MOST_BYTES and MOST_LINE_BYTES."""
+class Decoder:
+    """Turns bytes into the data of whole events. Raises BadAnswer above MOST_BYTES and MOST_LINE_BYTES."""
 
     def __init__(self) -> None:
         self._unread = b""
         self._seen = 0
+        self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """Yield the lines that this chunk completes."""
+        """Yield the events that this chunk completes."""
+        for line in self._lines(chunk):
+            if line:
+                self._read(line)
+            elif self._data:
+                yield "\n".join(self._data)
+                self._data.clear()
+
+    def _lines(self, chunk: bytes) -> Iterator[str]:
         self._seen += len(chunk)
         if self._seen > MOST_BYTES:
             raise BadAnswer("a stream without end")
@@ -40,23 +49,6 @@ class Lines:
             raise BadAnswer("a line without end")
         for line in lines:
             yield line.decode("utf-8", "replace").rstrip("\r")
-
-
-class Decoder:
-    """Turns bytes into the data of whole events. Raises what Lines does."""
-
-    def __init__(self) -> None:
-        self._lines = Lines()
-        self._data: list[str] = []
-
-    def feed(self, chunk: bytes) -> Iterator[str]:
-        """Yield the events that this chunk completes."""
-        for line in self._lines.feed(chunk):
-            if line:
-                self._read(line)
-            elif self._data:
-                yield "\n".join(self._data)
-                self._data.clear()
 
     def _read(self, line: str) -> None:
         field, _, value = line.partition(":")
@@ -75,15 +67,6 @@ async def objects_in(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Mapping[str
             yield json_object(data)
 
 
-async def json_lines_in(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Mapping[str, Any]]:
-    """Yield the JSON objects in a body with one a line, as Ollama's own API streams them. Raises BadAnswer for other
-    data."""
-    lines = Lines()
-    async for chunk in chunks:
-        for line in lines.feed(chunk):
-            yield json_object(line)
-
-
 async def rest(chunks: AsyncIterator[Any]) -> None:
     """Read past the last event: only a connection that was read to its end is reused.
 
@@ -96,20 +79,16 @@ async def rest(chunks: AsyncIterator[Any]) -> None:
 
 
 async def objects(
-    client: Any,
-    path: str,
-    request: Mapping[str, Any],
-    seconds: float,
-    objects_of: Callable[[AsyncIterator[bytes]], AsyncGenerator[Mapping[str, Any]]] = objects_in,
+    client: Any, path: str, request: Mapping[str, Any], seconds: float
 ) -> AsyncGenerator[Mapping[str, Any]]:
-    """Yield the JSON objects that the answer to a POST streams; `objects_of` reads them from its bytes.
+    """Yield the JSON objects that the answer to a POST streams.
 
     `client` is OpenAI's SDK client, for its authentication and errors; also raises what `sdk_http.post` raises. Close
     the generator (`contextlib.aclosing`) to release the connection.
     """
     response = await sdk_http.begin(client, path, request, seconds)
     try:
-        async with aclosing(objects_of(response.aiter_bytes())) as events:
+        async with aclosing(objects_in(response.aiter_bytes())) as events:
             async for event in events:
                 yield event
     finally:

@@ -9,9 +9,9 @@ import pytest
 
 from agent_llm.endpoints import ENDPOINTS, Endpoint
 from agent_llm.errors import BadAnswer, BadKey, BadRequest, QuotaUsedUp, RateLimited, Refused, ServerFailed
-from agent_llm.providers.compatible_wire import without_thinking
 from agent_llm.registry import build_model
 from agent_llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
+from agent_llm.wire.chat_completions import without_thinking
 from agent_llm.wire.tool_calls import RAW
 from tests.support.models.chat_api import ChatAnswer
 from tests.support.models.chat_doubles import chatting

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from agent_llm.endpoints import ENDPOINTS, Endpoint
-from agent_llm.errors import BadAnswer, BadRequest, ModelError, PromptTooLong, ServerFailed
+from agent_llm.errors import (
+    BadAnswer,
+    BadRequest,
+    ConnectionFailed,
+    ModelError,
+    PromptTooLong,
+    RateLimited,
+    ServerFailed,
+    TimedOut,
+)
+from agent_llm.registry import build_model
+from agent_llm.retry import RetryPolicy
+from agent_llm.transport import size_limit
 from agent_llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
 from agent_llm.wire.ollama import LEAST_CONTEXT, MOST_CONTEXT, context_for
-from tests.support.models.chat_api import ChatAnswer
+from tests.support.models.chat_api import ChatAnswer, ChatServer
 from tests.support.models.chat_doubles import chatting
-from tests.support.models.model_doubles import SCHEMA
+from tests.support.models.model_doubles import KEY, SCHEMA
 from tests.support.models.wire.values import SMALL_PNG
+from tests.support.redis_server import until
 
 WEATHER = Tool("weather", "The weather of a town", {"type": "object", "properties": {"town": {"type": "string"}}})
 SEA = ("weather", '{"town": "Oslo"}')
@@ -40,6 +56,7 @@ async def test_a_chat_names_its_context_size_and_does_not_think() -> None:
             {"role": "user", "content": "tail"},
         ],
         "options": {"num_ctx": LEAST_CONTEXT, "num_predict": 4000, "stop": ["\nBob:"], "temperature": 0.5},
+        "tools": [],
         "stream": False,
         "think": False,
     }
@@ -68,6 +85,136 @@ async def test_the_owners_fields_win_and_options_are_merged_one_by_one() -> None
     body = server.requests[0].body
     assert (body["think"], body["keep_alive"]) == (True, "1h")
     assert body["options"] == {"num_ctx": 32_768, "num_predict": 4000, "top_k": 5}
+
+
+async def test_a_field_that_is_an_option_goes_there_and_one_that_the_client_does_not_take_is_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    own = of_ollama(fields={"top_k": 40, "logit_bias": {"1": 2}, "stream": True})
+    async with chatting("hello", provider="ollama", endpoint=own) as (model, server):
+        for _ in range(2):
+            assert (await model.complete(Prompt(text="hi"))).text == "hello"
+    body = server.requests[0].body
+    assert (body["options"]["top_k"], body["stream"], "logit_bias" in body) == (40, False, False)
+    assert caplog.text.count("the field 'logit_bias' is left out: Ollama's client does not take it") == 1
+    assert "top_k" not in caplog.text
+
+
+@pytest.mark.parametrize(("name", "think"), [("gpt-oss:20b", "low"), ("box/gpt-oss-mine", "low"), ("qwen3", False)])
+async def test_gpt_oss_thinks_as_little_as_it_can(name: str, think: object) -> None:
+    async with chatting("hello", provider="ollama", model=name) as (model, server):
+        await model.complete(Prompt(text="hi"))
+    assert server.requests[0].body["think"] == think
+
+
+def test_a_provider_alone_is_its_default_model() -> None:
+    assert build_model("ollama", api_key="").name == "ollama/gpt-oss:20b"
+
+
+async def test_keywords_that_the_client_drops_stand_in_the_description() -> None:
+    nested = {"type": "object", "description": "where", "properties": {"town": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"place": nested, "any": True, "days": {"type": "integer"}}}
+    async with chatting("hello", provider="ollama") as (model, server):
+        await model.complete(Prompt(text="hi", tools=(Tool("weather", "?", schema),)))
+    properties = server.requests[0].body["tools"][0]["function"]["parameters"]["properties"]
+    assert properties["place"]["description"] == ('where\nJSON schema: {"properties": {"town": {"type": "string"}}}')
+    assert (properties["any"], properties["days"]) == ({}, {"type": "integer"})
+
+
+async def test_only_the_owners_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_API_KEY", "somebody-elses")
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+    for key in ("", KEY):
+        async with chatting("hello", provider="ollama", api_key=key) as (model, server):
+            await model.complete(Prompt(text="hi"))
+        headers = {name.lower(): value for name, value in server.requests[0].headers.items()}
+        assert headers.get("authorization") == (f"Bearer {key}" if key else None)
+
+
+async def test_a_password_of_the_address_is_sent_and_shown_to_nobody() -> None:
+    async with ChatServer(lambda _: "hello") as server:
+        address = server.base_url.replace("//", "//ann:canary-word@")
+        model = build_model("ollama", model="local", api_key="", base_url=address, retry=RetryPolicy(attempts=1))
+        assert (await model.complete(Prompt(text="hi"))).text == "hello"
+        await model.aclose()
+    assert server.requests[0].headers["Authorization"].startswith("Basic ")
+    model = build_model("ollama", model="local", api_key="", base_url=address, retry=RetryPolicy(attempts=1))
+    with pytest.raises(ConnectionFailed) as caught:
+        await model.complete(Prompt(text="hi"))
+    await model.aclose()
+    assert "canary" not in str(caught.value)
+
+
+async def test_a_server_that_is_not_there_and_a_model_that_is_not_pulled_are_named_with_what_to_do() -> None:
+    model = build_model(
+        "ollama", model="x", api_key="", base_url="http://127.0.0.1:9/v1", retry=RetryPolicy(attempts=1)
+    )
+    with pytest.raises(ConnectionFailed, match=r"nothing answers at 127\.0\.0\.1:9; start it: ollama serve") as caught:
+        await model.complete(Prompt(text="hi"))
+    assert not caught.value.made
+    await model.aclose()
+    async with ChatServer(lambda _: ChatAnswer(status=404, error="model 'qwen3' not found")) as server:
+        model = build_model("ollama", model="qwen3", api_key="", base_url=server.base_url)
+        with pytest.raises(BadRequest, match="the model is not pulled; run: ollama pull qwen3"):
+            await model.complete(Prompt(text="hi"))
+        with pytest.raises(BadRequest, match="the model is not pulled"):
+            await model.check()
+        assert await model.pulled() == ("local",)  # type: ignore[attr-defined]
+        await model.aclose()
+    assert len(server.requests) == 1
+
+
+async def test_a_text_for_a_base_model_is_continued_without_a_template() -> None:
+    own = of_ollama(prefill="completions")
+    prompt = Prompt(text="", system="sys", prefill="Claude: so", stop=("\nBob:",))
+    async with chatting(" it is.\nBob: no", provider="ollama", endpoint=own) as (model, server):
+        reply = await model.complete(prompt, [Message("user", "User1: Hello")])
+    assert server.requests[0].path == "/api/generate"
+    body = server.requests[0].body
+    assert (body["prompt"], body["raw"]) == ("sys\n\nUser1: Hello\n\nClaude: so", True)
+    assert body["options"]["num_ctx"] == LEAST_CONTEXT
+    assert reply.text == " it is."
+
+
+async def test_an_answer_that_is_given_up_ends_its_request() -> None:
+    """Ollama goes on computing as long as somebody listens."""
+    gone = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"message": {"role": "assistant", "content": "so"}, "done": false}\n')
+        try:
+            while request.transport is not None and not request.transport.is_closing():
+                await response.write(b"\n" if gone.is_set() else b" ")
+                await asyncio.sleep(0.005)
+        finally:
+            gone.set()
+        return response
+
+    app = web.Application()
+    app.router.add_post("/api/chat", answer)
+    async with TestServer(app, host="127.0.0.1") as server:
+        model = build_model("ollama", model="x", api_key="", base_url=str(server.make_url("/v1")))
+        seen: list[str] = []
+        asked = asyncio.create_task(model.complete(Prompt(text="hi", on_text=seen.append)))
+        await until(lambda: "so" in seen)
+        asked.cancel()
+        await asyncio.wait_for(gone.wait(), 5)
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        with pytest.raises(TimedOut):
+            await model.complete(Prompt(text="hi", timeout=0.1))
+        await model.aclose()
+
+
+@pytest.mark.parametrize("on_text", [None, lambda _: None])
+async def test_an_answer_without_an_end_is_too_long(on_text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size_limit, "MOST_BYTES", 100_000)
+    async with chatting(ChatAnswer(body=b'{"x": "' + b" " * 200_000), provider="ollama") as (model, server):
+        with pytest.raises(BadAnswer, match="too long"):
+            await model.complete(Prompt(text="hi", on_text=on_text))
+    assert len(server.requests) == 1
 
 
 async def test_the_owner_may_choose_the_openai_compatible_address() -> None:
@@ -128,6 +275,11 @@ async def test_thinking_is_never_the_answer_and_goes_back_with_its_calls() -> No
         (ChatAnswer(status=404, error="model 'x' not found"), BadRequest),
         (ChatAnswer(body=b'{"error": "an error was encountered while running the model"}\n'), ServerFailed),
         (ChatAnswer(body=b"<html>\n"), BadAnswer),
+        (ChatAnswer(body=b"[1]\n"), BadAnswer),
+        (ChatAnswer(body=b'{"message": 3, "done": true}\n'), BadAnswer),
+        (ChatAnswer(cut=7), ConnectionFailed),
+        (ChatAnswer(status=429, error="slow down"), RateLimited),
+        (ChatAnswer(status=503, body=b"[]"), ModelError),
         (ChatAnswer(text=""), BadAnswer),
     ],
 )
@@ -151,7 +303,7 @@ async def test_a_model_that_calls_no_tools_is_asked_without_them_from_then_on(
     async with chatting(refusal, "hello", provider=provider, model="gemma") as (model, server):
         for _ in range(2):
             assert (await model.complete(Prompt(text="hi", tools=(WEATHER,)))).text == "hello"
-    assert ["tools" in each.body for each in server.requests] == [True, False, False]
+    assert [bool(each.body.get("tools")) for each in server.requests] == [True, False, False]
     assert f"{provider}/gemma calls no tools and goes on without them" in caplog.text
 
 
