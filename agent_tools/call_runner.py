@@ -34,7 +34,7 @@ class LoopLimits:
 
     `call_seconds`: for one call. `answer_seconds`: reserved for the model's last answer. `calls`: of one answer,
     `at_once` of them concurrently. `characters`: of one result, `turn_characters` of all. `pictures`: of one result,
-    `picture_bytes` each. `idle`: this many answers in a row without a new call end the loop.
+    `picture_bytes` each. `idle`: this many answers in a row without a new call that was made end the loop.
     """
 
     call_seconds: float = 30.0
@@ -50,10 +50,12 @@ class LoopLimits:
 
 @dataclass(frozen=True, slots=True)
 class ToolEvent:
-    """A call that begins or has its result."""
+    """A call that begins or has its result. `people` and `messages` are those of its output."""
 
     kind: Literal["call", "result"]
     record: ToolRecord
+    people: frozenset[int] = frozenset()
+    messages: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -93,7 +95,8 @@ class CallRunner:
             if key not in self._done:
                 new.setdefault(key, call)
         await self._run_all(new)
-        self.idle = 0 if new else self.idle + 1
+        brought = any(not self._done[key].was_refused for key in new)
+        self.idle = 0 if brought else self.idle + 1
         first = {id(call) for call in new.values()}
         results = tuple(self._result(call, id(call) in first) for call in calls)
         self.characters += sum(len(result.text) for result in results)
@@ -143,7 +146,7 @@ class CallRunner:
         output = limited(await self._fitted(await self._output(call)), self.limits)
         self.ended = self.ended or output.ends_turn
         record = self.records[place] = replace(record, output=output.text, is_error=output.is_error)
-        self.seen(ToolEvent("result", record))
+        self.seen(ToolEvent("result", record, output.people, output.messages))
         return output
 
     async def _fitted(self, output: ToolOutput) -> ToolOutput:

@@ -21,8 +21,8 @@ class ToolContext:
 
     `asked_by`: the user id of the person whom the turn answers or who caused it, None if there is none. `trusted`: this
     person has more rights than others. `deadline`: in unix seconds. `after_message_id`: the newest message that the
-    model has seen; later contexts show the results after it. `fit` scales a picture for the model and returns None if
-    that fails.
+    model has seen; later contexts show the results after it. `first_message_id`: the oldest one, 0 if unknown. `fit`
+    scales a picture for the model and returns None if that fails.
     """
 
     agent: str
@@ -33,6 +33,7 @@ class ToolContext:
     deadline: float
     turn_id: str = ""
     after_message_id: int = 0
+    first_message_id: int = 0
     fit: FitPicture | None = field(default=None, repr=False, compare=False)
 
 
@@ -40,17 +41,26 @@ class ToolContext:
 class ToolOutput:
     """The output of a call. If `is_error`, the text is one line, without paths, keys or tracebacks.
 
-    `ends_turn`: do not ask the model again, because it chose to be silent or its call said everything.
+    `ends_turn`: do not ask the model again, because it chose to be silent or its call said everything. `was_refused`:
+    the call was not made and brought nothing new. `people` are those whose words it has, `messages` the ids of messages
+    that it quotes.
     """
 
     text: str
     pictures: tuple[Picture, ...] = ()
     is_error: bool = False
     ends_turn: bool = False
+    was_refused: bool = False
+    people: frozenset[int] = frozenset()
+    messages: tuple[int, ...] = ()
 
     @classmethod
     def failed(cls, reason: str) -> ToolOutput:
         return cls(reason, is_error=True)
+
+    @classmethod
+    def refused(cls, reason: str) -> ToolOutput:
+        return cls(reason, is_error=True, was_refused=True)
 
 
 class RunnableTool(Protocol):

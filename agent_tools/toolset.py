@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 
+from agent_tools.builtin.picture_search import PictureSearch
 from agent_tools.call_log.records import ToolRecords
 from agent_tools.protocol import RunnableTool, ToolSource
 from agent_tools.toolbox import WEB_SEARCH, Toolbox, gathered, is_allowed
@@ -30,13 +31,14 @@ def nothing() -> Sequence[RunnableTool]:
 @dataclass(slots=True)
 class Toolset:
     """`allowed`: the patterns of ALLOWED_TOOLS; `allowed_of`: those of single agents. An agent has only tools that
-    match."""
+    match. `pictures` looks for a picture beside a search; None where it may not."""
 
     built_in: Sequence[RunnableTool]
     servers: ToolSource
     records: ToolRecords
     allowed: Sequence[str]
     allowed_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    pictures: PictureSearch | None = None
     _reported: set[str] = field(default_factory=set)
     _boxes: dict[tuple[str, tuple[str, ...], bool], tuple[Sequence[RunnableTool], Toolbox]] = field(
         default_factory=dict
@@ -62,6 +64,10 @@ class Toolset:
         self._boxes[key] = (tools, box)
         return box
 
+    def allows(self, agent: str, name: str) -> bool:
+        """Whether ALLOWED_TOOLS lets the agent have a tool of this name."""
+        return is_allowed(name, self.allowed_of.get(agent, self.allowed))
+
     def names(self, agent: str) -> tuple[str, ...]:
         """Return the names of all tools that the agent may use, as far as the servers are running."""
         tools = (*self.built_in, *self.servers.tools_for(agent))
@@ -69,10 +75,9 @@ class Toolset:
 
     def _known(self, agent: str, tools: Sequence[RunnableTool]) -> Sequence[RunnableTool]:
         box, problems = gathered(tools)
-        allowed = self.allowed_of.get(agent, self.allowed)
         for problem in problems:
             if problem not in self._reported:
                 self._reported.add(problem)
                 log.warning("skipped a tool: %s", problem)
-        found = (box.get(name) for name in box.names if is_allowed(name, allowed))
+        found = (box.get(name) for name in box.names if self.allows(agent, name))
         return [tool for tool in found if tool is not None]

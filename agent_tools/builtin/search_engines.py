@@ -21,6 +21,8 @@ import aiohttp
 MAX_BYTES = 2_000_000
 MAX_SNIPPET = 600  # characters
 
+_LINK = re.compile(r"https?://\S+")
+
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
@@ -177,7 +179,7 @@ def _founds(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[Sea
     """Return the readable results of an answer."""
     found = []
     for item in answer if isinstance(answer, list) else ():
-        if isinstance(item, Mapping) and isinstance(item.get(url), str) and item[url].startswith("http"):
+        if isinstance(item, Mapping) and isinstance(item.get(url), str) and _LINK.fullmatch(item[url]):
             text = next((value for key in snippet if (value := item.get(key))), "")
             text = " … ".join(map(str, text)) if isinstance(text, list) else str(text)
             found.append(

@@ -2,19 +2,22 @@
 
 Engines are asked in order until one finds something. One that refuses is skipped for a while. Results are cached for
 some minutes, and equal searches wait for the first: several bots search for the same thing in the same conversation.
+Private details are taken out of each query before any engine sees it (query_privacy.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-from agent_llm.types import Tool
+from agent_llm.types import Source, Tool
+from agent_tools.builtin.query_privacy import Redact, unchanged, without_private
 from agent_tools.builtin.search_engines import SearchEngine, SearchFailed, SearchResult
 from agent_tools.protocol import ToolContext, ToolOutput
 
@@ -27,7 +30,8 @@ REST_SECONDS = 120.0
 
 SPEC = Tool(
     "web_search",
-    "Searches the web. Returns titles, addresses and a few words of each page.",
+    "Searches the web. Returns titles, addresses and a few words of each page. A query holds no private details of"
+    " anybody.",
     {
         "type": "object",
         "properties": {
@@ -39,26 +43,30 @@ SPEC = Tool(
     },
 )
 
+NO_QUERY = "nothing is left of the query without private details"
+
 log = logging.getLogger(__name__)
 
 _Question = tuple[str, int]
+_SHOWN = re.compile(r"^title: (?P<title>.*)\nurl: (?P<url>https?://\S+)$", re.MULTILINE)
 
 
 @dataclass(slots=True)
 class WebSearch:
-    """`engines` in the order in which they are asked; `clock` in seconds."""
+    """`engines` in the order in which they are asked; `clock` in seconds; `redact` removes secrets from queries."""
 
     engines: Sequence[SearchEngine]
     clock: Callable[[], float]
+    redact: Redact = unchanged
     spec: Tool = SPEC
     _kept: OrderedDict[_Question, tuple[float, list[SearchResult]]] = field(default_factory=OrderedDict)
     _rests_until: dict[str, float] = field(default_factory=dict)
     _locks: WeakValueDictionary[_Question, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        query = " ".join(str(arguments["query"]).split())
+        query = without_private(str(arguments["query"]), self.redact)
         if not query:
-            return ToolOutput.failed("the query is empty")
+            return ToolOutput.failed(NO_QUERY)
         question = (query.casefold(), int(arguments.get("count") or COUNT))
         try:
             async with self._locks.setdefault(question, asyncio.Lock()):
@@ -103,3 +111,8 @@ class WebSearch:
 
 def _shown(found: SearchResult) -> str:
     return f"title: {found.title}\nurl: {found.url}\nsnippet: {found.snippet}"
+
+
+def pages_in(output: str) -> list[Source]:
+    """The pages that an output of `execute` shows, best first."""
+    return [Source(match["title"], match["url"]) for match in _SHOWN.finditer(output)]

@@ -1,4 +1,4 @@
-"""Build the tools that every agent may have, web_search and web_fetch, from settings."""
+"""Build the tools that every agent may have, web_search and web_fetch, and the search for pictures, from settings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from agent_tools.builtin.picture_search import ImageSearch, PictureSearch, ddgs_images
+from agent_tools.builtin.query_privacy import Redact, unchanged
 from agent_tools.builtin.search_engines import ENGINES, KeyedEngine, KeylessEngine, SearchEngine, TextSearch, ddgs_text
 from agent_tools.builtin.web_fetch import PAGE_CHARACTERS, PageFetcher, WebFetch
 from agent_tools.builtin.web_search import WebSearch
@@ -31,6 +33,25 @@ class ToolSettings:
     page_characters: int = PAGE_CHARACTERS
 
 
+@dataclass(frozen=True, slots=True)
+class Keyless:
+    """The searches without a key: those of the ddgs package, or doubles."""
+
+    text: TextSearch = ddgs_text
+    images: ImageSearch = ddgs_images
+
+
+KEYLESS = Keyless()
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """The tools, and the search for pictures; None where nothing may be asked without a key."""
+
+    tools: tuple[RunnableTool, ...]
+    pictures: PictureSearch | None
+
+
 @asynccontextmanager
 async def built_in_tools(
     settings: ToolSettings,
@@ -38,9 +59,11 @@ async def built_in_tools(
     pages: PageFetcher,
     *,
     clock: Callable[[], float] = time.time,
-    text: TextSearch = ddgs_text,
-) -> AsyncIterator[tuple[RunnableTool, ...]]:
-    """Open the tools. `session` is for the engines with keys; `pages` reads addresses.
+    keyless: Keyless = KEYLESS,
+    redact: Redact = unchanged,
+) -> AsyncIterator[BuiltIn]:
+    """Open the tools. `session` is for the engines with keys; `pages` reads addresses; `redact` removes secrets from
+    queries.
 
     Raises ValueError for the key of an unknown engine.
     """
@@ -52,13 +75,14 @@ async def built_in_tools(
         for name, key in settings.search_keys.items()
         if key
     ]
-    keyless = KeylessEngine(text=text)
+    ddgs, pictures = KeylessEngine(text=keyless.text), PictureSearch(pages, clock, images=keyless.images, redact=redact)
     if settings.keyless:
-        engines.append(keyless)
-    tools: list[RunnableTool] = [WebSearch(engines, clock)] if engines else []
+        engines.append(ddgs)
+    tools: list[RunnableTool] = [WebSearch(engines, clock, redact)] if engines else []
     if settings.fetch:
         tools.append(WebFetch(pages, clock, settings.page_characters))
     try:
-        yield tuple(tools)
+        yield BuiltIn(tuple(tools), pictures if settings.keyless else None)
     finally:
-        keyless.close()
+        ddgs.close()
+        pictures.close()

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from agent_tools.builtin.search_engines import KeyedEngine, KeylessEngine, SearchFailed, SearchResult
-from agent_tools.builtin.web_search import WebSearch
+from agent_tools.builtin.web_search import WebSearch, pages_in
 from agent_tools.builtin.web_tools import ToolSettings, built_in_tools
 from tests.support.tools.tool_doubles import CONTEXT
 
@@ -259,12 +259,33 @@ async def test_nothing_found_is_no_error_and_nothing_asked_is_one():
     assert (await ask(search, " ")).is_error
 
 
+async def test_no_engine_gets_private_details_and_a_query_of_them_alone_is_refused():
+    engine = Engine("x", [A])
+    search = WebSearch([engine], lambda: 0.0, lambda text: text.replace("sesame", "[redacted]"))
+    await ask(search, "tree of alice@example.com with sesame")
+    assert engine.asked == [("tree of with", 6)]
+    output = await ask(search, "alice@example.com")
+    assert (output.is_error, "without private details" in output.text, len(engine.asked)) == (True, True, 1)
+
+
+async def test_the_pages_of_an_output_are_read_back_and_nothing_else_is():
+    search = WebSearch(
+        [Engine("x", [A, SearchResult("", "https://b.example/x", "title: no\nurl: https://c.example")])], lambda: 0.0
+    )
+    found = pages_in((await ask(search)).text)
+    assert [(page.title, page.url) for page in found] == [("A", "https://a.example"), ("", "https://b.example/x")]
+    assert pages_in("Nothing was found.") == []
+
+
 async def test_the_built_in_tools_follow_the_settings():
     async def names(**settings):
-        async with aiohttp.ClientSession() as session, built_in_tools(ToolSettings(**settings), session, None) as tools:
+        async with (
+            aiohttp.ClientSession() as session,
+            built_in_tools(ToolSettings(**settings), session, None) as built_in,
+        ):
             return [
                 (tool.spec.name, [engine.name for engine in tool.engines] if isinstance(tool, WebSearch) else None)
-                for tool in tools
+                for tool in built_in.tools
             ]
 
     assert await names() == [("web_search", ["ddgs"]), ("web_fetch", None)]

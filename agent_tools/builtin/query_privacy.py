@@ -1,0 +1,86 @@
+"""Take private details out of what a search engine is asked. Pure.
+
+A query leaves the machine and is kept by strangers. Removed are e-mail addresses, phone and card numbers, IBANs, ids
+and mentions of Discord, `@names`, IP addresses, street addresses with a number, and secrets. It is a net for what a
+model or a person let slip; a name without one of these shapes stays.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+Redact = Callable[[str], str]
+
+_GONE = " "
+_REDACTED = re.compile(r"\[redacted\]", re.IGNORECASE)
+_NOT_SEEN = frozenset({"Cc", "Cf", "Cs", "Co"})
+
+_AT = r"\s?[\[(]\s?(?:at|@)\s?[\])]\s?"
+_DOT = r"\s?[\[(]\s?(?:dot|\.)\s?[\])]\s?"
+_SEPARATOR = r"[ \u00a0().\-/]"
+_STREET = r"street|st\.|avenue|ave\.?|road|rd\.|lane|boulevard|blvd\.?|drive|square|terrace|court|crescent|highway"
+_NO_ADDRESS = r"(?:food|art|artists?|style|view|fighter|wear|photo\w*|map|trip|test|race|games?)\b"
+_STREET_ENDING = r"straße|strasse|str\.|gasse|weg|allee|platz|ufer|damm|straat|laan|gatan|vej|gata"
+_STREET_FIRST = r"rue|avenue|boulevard|via|viale|piazza|calle|avenida|rua|plaza"
+
+_SHAPES = re.compile(
+    rf"""
+      <[@\#][!&]?\d{{1,20}}>  |  <a?:\w{{2,32}}:\d{{1,20}}>  |  <id:\w+>                   # mentions, emoji
+    | [\w.+%-]{{1,64}}(?:@|{_AT})[\w-]+(?:(?:\.|{_DOT})[\w-]+)+                               # e-mail
+    | (?<=://)[^\s/@]{{1,200}}@                                                             # user and password
+    | (?<![\w@])@[\w.]{{2,40}}                                                              # @name
+    | (?<!\w)[A-Za-z]{{2}}\d{{2}}(?:[ ]?[A-Za-z0-9]{{4}}){{2,7}}(?:[ ]?[A-Za-z0-9]{{1,4}})?(?!\w)      # IBAN
+    | (?<![\d.])(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?![\d.])                                      # IPv4
+    | (?<!\d)\d{{3}}-\d{{2}}-\d{{4}}(?!\d)                                                  # US social security
+    | (?<![\w-])\d{{15,22}}(?![\w-])                                                        # ids
+    | (?<!\w)(?:\+|00)[1-9]{_SEPARATOR}{{0,2}}\d(?:{_SEPARATOR}{{0,3}}\d){{5,13}}(?!\w)     # international phone
+    | (?<!\w)\(?\d{{3}}\)?[ .-]\d{{3}}[ .-]\d{{4}}(?!\w)                                    # North American phone
+    | (?<!\w)(?:{_STREET_FIRST})[ ]+(?:\w+[ ]+){{1,4}}\d{{1,4}}[a-z]?(?!\w)                 # rue de Rivoli 5
+    | (?<!\w)(?:\w+[ ]|\w+)(?:{_STREET_ENDING})[ ]+\d{{1,4}}[ ]?[a-z]?(?!\w)              # Lange Straße 5a
+    | (?<!\w)\d{{1,5}}[a-z]?[ ]+(?:\w+[ ]+){{1,3}}(?:{_STREET})(?!\w|[ ]{_NO_ADDRESS})      # 5 Main Street
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_DIGITS = re.compile(rf"(?<![\w.])\d(?:{_SEPARATOR}{{0,3}}\d){{8,18}}(?![\w])")
+_YEARS = re.compile(r"(?:(?:19|20)\d\d\D{0,3}){2,}")
+_DATE = re.compile(r"(?:\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./-]\d{1,2}[./-]\d{1,2})")
+_WORD = re.compile(r"\w")
+
+
+def unchanged(text: str) -> str:
+    return text
+
+
+def without_private(query: str, redact: Redact = unchanged) -> str:
+    """The query on one line without private details; "" where no word is left. `redact` removes known secrets, and
+    writes [redacted] for each."""
+    plain = "".join(char for char in unicodedata.normalize("NFKC", query) if _is_seen(char))
+    text = _REDACTED.sub(_GONE, redact(" ".join(plain.split())))
+    text = _SHAPES.sub(_GONE, text)
+    text = _DIGITS.sub(lambda match: match[0] if _is_plain_number(match[0]) else _GONE, text)
+    text = " ".join(text.split()).strip(" ,;:·-")
+    return text if _WORD.search(text) else ""
+
+
+def _is_seen(char: str) -> bool:
+    return char in "\n\t" or unicodedata.category(char) not in _NOT_SEEN
+
+
+def _is_plain_number(text: str) -> bool:
+    """Whether a run of digits is a date, several years, or a number, not one that is dialled or charged."""
+    digits = re.sub(r"\D", "", text)
+    if _YEARS.fullmatch(text):
+        return True
+    if 13 <= len(digits) <= 19 and _passes_luhn(digits):
+        return False
+    if _DATE.match(text):
+        return True
+    return not digits.startswith("0")
+
+
+def _passes_luhn(digits: str) -> bool:
+    """Whether the digits end in the check digit of payment cards."""
+    doubled = (int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(digits)))
+    return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
