@@ -17,7 +17,7 @@ part is the same bytes at every turn, the window only grows between two cuts, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import cached_property, partial
@@ -25,6 +25,7 @@ from typing import Literal
 
 from agent_context.entries import Entry
 from agent_context.layout.automation_task import AutomationTask
+from agent_context.layout.reply_chain import NO_CHAIN, ReplyChain
 from agent_context.layout.room import RoomTurn, room_part
 from agent_context.selecting.depth import Depth
 from agent_context.selecting.history import ChannelSource, Resolved, resolve_history
@@ -41,7 +42,7 @@ NO_LABELS: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Identity:
-    """The agent: its key, the name shown in Discord, its personality and the names of the other agents; `absent` are
+    """The agent: its key, its shown name, its personality and the names of the other agents; `absent` are
     names of agents that are not members here, such as personas outside of their room."""
 
     key: str
@@ -70,13 +71,15 @@ class TurnContext:
 
     me: Identity
     theme: Theme
-    channel_name: str
+    membership: str  # what the agent is, and where: "You are Claude, …"
+    heading: str  # of the channel
     window: Window
     trigger: Trigger
     now: float
     timezone: tzinfo
     contract: str
     target: Entry | None = None
+    chain: ReplyChain = NO_CHAIN  # what `target` replies to, as far as the window lacks it
     topic: str | None = None
     started_with: int | None = None  # id of the running conversation's first message
     answered: Answered | None = None  # how far people were answered in it
@@ -84,6 +87,7 @@ class TurnContext:
     round_number: int = 1
     can_draw: bool = False
     searches: bool = False
+    search_first: bool = False  # the web is searched once, before the answer
     closing: bool = False  # this is the conversation's last turn
     frugal: bool = False  # there is money for one call: no tools
     room: RoomTurn | None = None
@@ -150,8 +154,13 @@ def shown(entries: Sequence[Entry], labels: Mapping[str, str] = NO_LABELS) -> tu
     return tuple(joined(map(partial(_labelled, labels=labels), left) if labels else left))
 
 
+def labelled(entries: Iterable[Entry], labels: Mapping[str, str]) -> list[Entry]:
+    """Show agents under their inner names; `labels` as in `seen`."""
+    return [_labelled(entry, labels) for entry in entries]
+
+
 def _labelled(entry: Entry, labels: Mapping[str, str]) -> Entry:
-    """Show an agent under its inner name, whatever its name in Discord."""
+    """Show an agent under its inner name, whatever its name in the channel."""
     speaker = entry.speaker
     name = labels.get(speaker.agent or "", speaker.name)
     return entry if name == speaker.name else replace(entry, speaker=replace(speaker, name=name))
@@ -162,7 +171,7 @@ def build_system(context: TurnContext) -> str:
 
     The agent's notes come last: when they change, only the text after them leaves the provider's cache.
     """
-    searching = " You may search the web." if context.theme.search else ""
+    searching = " You may search the web; no query holds private details." if context.theme.search else ""
     return "\n\n".join(
         (
             build_persona(context),
@@ -204,10 +213,9 @@ def build_persona(context: TurnContext) -> str:
     me, theme = context.me, context.theme
     others = f" The other AI members are {_listed(me.others)}." if me.others and context.room is None else ""
     parts = [
-        f"You are {me.display_name}, an AI member of a Discord server of AIs and people.{others} Never write"
-        " lines for others.",
+        f"You are {me.display_name}, {context.membership}.{others} Never write lines for others.",
         persona_part(context),
-        f"# The channel #{context.channel_name}\n\nIts theme is {theme.name}. {theme.rules.strip()}",
+        f"# {context.heading}\n\nIts theme is {theme.name}. {theme.rules.strip()}",
     ]
     if context.room is not None:
         parts.append(room_part(context.room, me.display_name))

@@ -1,4 +1,4 @@
-"""The messages of a channel for the context engine: plain values, none of Discord's objects."""
+"""The messages of a channel for the context engine: plain values, no service's objects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Speaker:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file attached to a message. `size` is in bytes; `media_type` as Discord reports it, "" if unknown."""
+    """A file attached to a message. `size` is in bytes; `media_type` as the service reports it, "" if unknown."""
 
     id: int
     filename: str
@@ -40,8 +40,8 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """One emoji on a message. `by`: the names of those who reacted, as far as known. `count`: as Discord reports it.
-    `by_person`: not only bots reacted, as far as known."""
+    """One emoji on a message. `by`: the names of those who reacted, as far as known. `count`: as the
+    service reports it. `by_person`: not only bots reacted, as far as known."""
 
     emoji: str
     by: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Entry:
 
     @property
     def units(self) -> tuple[Entry, ...]:
-        """The Discord messages behind this entry: its parts, or itself."""
+        """The channel's messages behind this entry: its parts, or itself."""
         return self.parts or (self,)
 
     @property

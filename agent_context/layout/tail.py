@@ -12,17 +12,25 @@ from agent_context.build import Identity, Trigger, TurnContext
 from agent_context.entries import Entry
 from agent_context.layout.automation_task import automation_task
 from agent_context.layout.render import INDENT, after, indented, speaker_label
+from agent_context.layout.reply_chain import chain_part
 from agent_context.layout.room import angle_line, naming_line, turn_of
 from agent_context.untrusted import one_line, words
 
 NOW_SECONDS = 60.0
 MAX_TOPIC = 200  # characters; it is what another model said
+SEARCH_FIRST = (
+    "First search the web, once, with one comprehensive query for all that your answer needs: there is no second"
+    " search. The query holds no private details of anybody. Answer with what you find, and name the address of the"
+    " most relevant page."
+)
 BEGINNING = 24  # characters of a message that stands in full above
 
 
 def build_tail(context: TurnContext) -> str:
-    """The present time, and the task."""
+    """The reply chain, the present time, and the task."""
     parts = [f"{_present(context)}{_TASKS[context.trigger](context)}"]
+    if chain := chain_part(context.chain, context.me.key, context.me.agents):
+        parts.insert(0, chain)
     parts += filter(None, (angle_line(context.angle), naming_line(context.room, context.me.display_name)))
     if context.closing:
         picture = ", without a picture" if context.theme.always_draw and context.can_draw else ""
@@ -30,8 +38,10 @@ def build_tail(context: TurnContext) -> str:
             "This is the last message of this conversation: bring it to a close in one or two short sentences"
             f"{picture}."
         )
-    if context.searches and not context.theme.search:
-        parts.append("You may search the web.")
+    if context.search_first:
+        parts.append(SEARCH_FIRST)
+    elif context.searches and not context.theme.search:
+        parts.append("You may search the web; no query holds private details.")
     return "\n".join(parts)
 
 

@@ -21,7 +21,7 @@ _TEXT_ENDINGS = re.compile(
 
 
 def is_text(attachment: Attachment) -> bool:
-    """Judge by the media type that Discord reports, else by the file's name."""
+    """Judge by the media type that the service reports, else by the file's name."""
     if attachment.media_type:
         return attachment.media_type.startswith(_TEXT_TYPES)
     return _TEXT_ENDINGS.search(attachment.filename) is not None

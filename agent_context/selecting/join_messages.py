@@ -1,8 +1,8 @@
 """Stage 4: join consecutive messages of one bot with a space, under the first one's id.
 
-Discord takes 2,000 characters, so a bot's answer often spans several messages. Hidden messages are removed before this
-stage, so none of them separates parts. A reply to a later part is shown as one to the joined message. `Entry.parts`
-keeps the messages, so that each id can still be found.
+A service takes so many characters a message, so an answer often spans several. Hidden messages are removed before
+this stage, so none of them separates parts. A reply to a later part is shown as one to the joined message.
+`Entry.parts` keeps the messages, so that each id can still be found.
 """
 
 from __future__ import annotations

@@ -36,7 +36,10 @@ class Record(Protocol):
 
 
 def snowflake_time(snowflake: int) -> float:
-    """Return the unix time in seconds of a Discord id (discord.com/developers/docs/reference#snowflakes)."""
+    """Return the unix time in seconds of a message's id (discord.com/developers/docs/reference#snowflakes).
+
+    Message ids of other services have the same form (agent_signal.ids).
+    """
     return (snowflake >> 22) / 1000 + DISCORD_EPOCH
 
 

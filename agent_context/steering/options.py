@@ -1,6 +1,7 @@
 """The options of an agent in a channel, and how their layers are merged.
 
-    built in < .env < front matter < shared < guild < bot < bot and guild < pins, older first (a thread's parent first)
+    built in < .env < front matter < shared < guild < bot < bot and guild < live (/config set)
+             < pins, older first (a thread's parent first)
 
 A layer maps option names to values that `read_options` has validated. Invalid ones are skipped and reported, so that a
 bad line never silences a bot. Maps merge one level deep, lists replace. Pins are written by people in Discord: they set
@@ -72,6 +73,11 @@ class Options(BaseModel):
     tools: _Patterns = ("*",)
     max_tool_depth: int = Field(default=100, ge=0, le=100)
     tool_output_visible: bool = False
+    always_search: bool = False
+    search_pictures: bool = False
+    chain_messages: int = Field(default=20, ge=0, le=50)
+    message_log: bool = False
+    recall: bool = False
     stream: bool = False
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_output_tokens: int = Field(default=4_000, ge=16, le=64_000)
@@ -88,11 +94,24 @@ class Options(BaseModel):
         return min(wanted, LARGEST_STEP) if self.rolling_threshold is None else self.rolling_threshold
 
 
-NOT_PINNABLE = frozenset({"model", "history_roles", "config_roles", "custom_fields"})
-"""Permissions and the addresses of requests: only files on the owner's machine may set these."""
+NOT_PINNABLE = frozenset(
+    {
+        *("model", "history_roles", "config_roles", "custom_fields"),
+        *("always_search", "search_pictures", "message_log", "recall"),
+    }
+)
+"""Permissions, the addresses of requests, and what costs money or keeps what people write: only files on the owner's
+machine may set these."""
 
 PINNABLE = frozenset(Options.model_fields) - NOT_PINNABLE
 """What a `.config` that is pinned in Discord may set."""
+
+
+OWNERS_LIVE = frozenset({"always_search", "search_pictures", "message_log", "recall"})
+"""What the bots' owner alone may set while they run: it costs money, or keeps what people write."""
+
+LIVE = PINNABLE | OWNERS_LIVE
+"""What `/config set` may set. As in pins, `tools` can only be taken away."""
 
 
 def read_options(

@@ -8,13 +8,13 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_chat.names import clean_name
 from agent_context.build import Identity, TurnContext, build_system
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.layout.chat import build_history
 from agent_context.layout.tail import build_tail
 from agent_context.selecting.merge_history import DISCORD_EPOCH
 from agent_context.selecting.window import Window
-from agent_discord.objects.mentions import clean_name
 from agent_protocol.wire.messages import Instruction
 from agent_themes import theme_named
 
@@ -57,7 +57,8 @@ def context(channel: tuple[Entry, ...], topic: str, now: float) -> TurnContext:
     return TurnContext(
         me=Identity("claude", "Claude", "Dry.", ("Grok",)),
         theme=theme_named("casual"),
-        channel_name="lounge",
+        membership="an AI",
+        heading="The channel #lounge",
         window=Window(channel, now),
         trigger="round",
         now=now,
