@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
+from agent_coordinator.idle.tasks import IdleAgent, IdleConfig
+from agent_protocol.wire.ids import is_snowflake
 from agent_themes import DEFAULT_THEME, THEMES, Theme, theme_named
 
 if TYPE_CHECKING:
-    from agent_config import Settings
+    from agent_config import FrontMatter, Settings
 
 __all__ = [
     "AGENT_RESPONSE_TIMEOUT",
@@ -70,18 +72,22 @@ class CoordinatorConfig:
     policies: Mapping[str, str] = field(default_factory=dict)  # theme, or a channel's id → policy
     turn_seconds: float = AGENT_RESPONSE_TIMEOUT
     resumes: bool = True  # whether to continue conversations of an earlier leader
+    idle: IdleConfig = field(default_factory=IdleConfig)
 
     def theme_of(self, channel_id: int) -> str:
         return self.channels.get(channel_id, DEFAULT_THEME)
 
 
-def from_settings(settings: Settings, agents: Sequence[str]) -> CoordinatorConfig:
+def from_settings(
+    settings: Settings, agents: Sequence[str], personas: Mapping[str, FrontMatter] | None = None
+) -> CoordinatorConfig:
     """The coordinator's part of the settings, for these agents. Only agents whose persona says so have a talkativeness
-    and interests."""
+    and interests. `personas`: the front matter of those who have no bot, and are on Signal; they take no part in
+    conversations, but have idle tasks."""
     fronts = {agent: settings.agents[agent].front for agent in agents if agent in settings.agents}
     return CoordinatorConfig(
         agents=tuple(agents),
-        channels=dict(settings.channels),
+        channels={channel: theme for channel, theme in settings.channels.items() if is_snowflake(channel)},
         priority_channels=tuple(settings.priority_channels),
         schedule_min=settings.schedule_min,
         schedule_max=settings.schedule_max,
@@ -99,4 +105,28 @@ def from_settings(settings: Settings, agents: Sequence[str]) -> CoordinatorConfi
         shown={agent: settings.agents[agent].display_name for agent in fronts},
         policy=settings.policy,
         policies=dict(settings.policies),
+        idle=_idle_from(settings, {**fronts, **(personas or {})}),
+    )
+
+
+def _idle_from(settings: Settings, fronts: Mapping[str, FrontMatter]) -> IdleConfig:
+    tokens = {agent for agent, its in settings.agents.items() if its.token is not None}
+    in_discord = (tokens or set(settings.agents)) if settings.on_discord else set()  # tokens may be elsewhere
+    agents = {
+        agent: IdleAgent(
+            tasks=settings.idle_tasks if front.idle_tasks is None else front.idle_tasks,
+            unasked=front.unasked or settings.unasked,
+        )
+        for agent, front in fronts.items()
+        if agent in in_discord or agent in settings.numbers
+    }
+    return IdleConfig(
+        agents={agent: its for agent, its in agents.items() if its.tasks},
+        after=settings.idle_after,
+        delays={
+            "follow_up": (settings.follow_up_min, settings.follow_up_max),
+            "discover": (settings.discover_min, settings.discover_max),
+        },
+        person_hours=settings.unasked_person_hours,
+        channel_hours=settings.unasked_channel_hours,
     )

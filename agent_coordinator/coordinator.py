@@ -20,9 +20,11 @@ from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.entries import Heard
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.events import ConversationReport
+from agent_coordinator.idle.asking import IdleAsker
+from agent_coordinator.idle.scheduler import BackgroundScheduler
 from agent_coordinator.leadership import Leadership
 from agent_coordinator.policies.choosing import Policies
-from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
+from agent_coordinator.ports import Bus, Clock, IdleStore, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.pull_notes import PullNotes
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.rooms.keeping import RoomKeeper
@@ -32,7 +34,7 @@ from agent_coordinator.schedule.rotation import pick_channel
 from agent_coordinator.schedule.scheduler import Scheduler
 from agent_process.tasks import BackgroundTasks
 from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS
-from agent_protocol.record.writer import Notes
+from agent_protocol.record.writer import NoRecord, Notes
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, MentionNotice, PersonNotice
 from agent_protocol.wire.reading import read
@@ -47,7 +49,7 @@ FireIn = Callable[[int, str | None], Awaitable[ConversationReport | None]]
 
 class Coordinator:
     """Without a `lease` this coordinator is the only one. `stops` knows the channels that people stopped, `record`
-    takes notes of conversations."""
+    takes notes of conversations and idle tasks, `idle_store` has what the latter are about."""
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class Coordinator:
         sleep: Sleep = asyncio.sleep,
         stops: Stops | None = None,
         record: Notes | None = None,
+        idle_store: IdleStore | None = None,
     ) -> None:
         rng = rng or random.Random()
         self._tasks = BackgroundTasks()
@@ -74,6 +77,19 @@ class Coordinator:
             self.engine.observers.append(ConversationNotes(record))
         self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep, leadership=self._leadership)
         self.reactive = Reactive(config, self.engine, ledger.schedule, clock=clock, rng=rng)
+        self.idle = BackgroundScheduler(
+            config,
+            IdleAsker(bus, start=self._tasks.start, sleep=sleep),
+            ledger,
+            idle_store,
+            record or NoRecord(),
+            leadership=leadership,
+            busy=lambda: self.engine.holds.busy,
+            stops=stops,
+            clock=clock,
+            rng=rng,
+            sleep=sleep,
+        )
         self._config = config
         self._bus = bus
         self._ledger = ledger
@@ -109,6 +125,7 @@ class Coordinator:
         self._bus.on_notice(self._on_notice)
         if self._stops is not None:
             self._stops.on_stop(self.engine.stop)
+            self._stops.on_stop(self.idle.stopped)
         if self._lease is None:
             await self._act()
         else:
@@ -194,6 +211,7 @@ class Coordinator:
         # Not before: a sender counts who hears it, and sends again to nobody.
         self._bus.subscribe(keys.COORDINATOR_COMMANDS, self._on_command)
         self._bus.subscribe(keys.COORDINATOR_ACTIVITY, self._on_activity)
+        self._tasks.start(self.idle.run(), "idle tasks")
         try:
             await self._continue([state for state in left_over if state.room is None], rooms)
             if self._fire_at_start:
@@ -244,11 +262,15 @@ class Coordinator:
 
     def _on_activity(self, raw: str) -> None:
         notice = read(PersonNotice, raw)
-        if notice is not None and self.acting and not self._stopped(notice.channel_id):
+        if notice is None:
+            return
+        self.idle.person_wrote()
+        if self.acting and not self._stopped(notice.channel_id):
             heard = Heard(notice.message_id, notice.text, notice.names, notice.replied_to, notice.calls)
             self._tasks.start(self.engine.heard(notice.channel_id, heard), "a person's message")
 
     def _on_notice(self, notice: MentionNotice) -> None:
+        self.idle.person_wrote()
         if self.acting and not self._stopped(notice.channel_id):
             self._tasks.start(self.reactive.join(notice), "a reactive round")
 

@@ -6,11 +6,13 @@ Each call may raise `RedisAway` (agent_protocol/connection/link.py): `until_back
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from agent_coordinator.config import REDIS_RETRY_SECONDS
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.idle import Candidate, Sent
+from agent_protocol.coordination.idle_state import IdleState
 from agent_protocol.coordination.pulls import Pulls
 from agent_protocol.coordination.rooms import Room, RoomStatus
 from agent_protocol.coordination.schedule import Slot
@@ -101,6 +103,62 @@ class BackoffStore(Protocol):
     async def until(self, agent: str) -> float | None: ...
 
 
+class IdleStore(Protocol):
+    """The record, as idle tasks read it; agent_store/queries/idle.py implements it.
+
+    An agent takes part in a channel where the log has a message of its own. Times are unix seconds. Unlike the stores
+    of Redis it raises nothing: a record that cannot be read has nothing.
+    """
+
+    async def newest(self, agent: str) -> int:
+        """The id of the newest logged message where the agent takes part; 0 for none."""
+        ...
+
+    async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
+        """A reply chain of three or more messages whose newest, older than `before`, is in no summary, and none of
+        `skip`."""
+        ...
+
+    async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
+        """A person with messages that are newer than what their profile knows, the newest none of `skip`; the material
+        is those messages."""
+        ...
+
+    async def hanging(self, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
+        """The newest conversations of a person with the agent that ended before then, with no follow-up since."""
+        ...
+
+    async def people(self, agent: str, count: int) -> tuple[Candidate, ...]:
+        """People with a profile, and the channel where they last talked with the agent; the newest first."""
+        ...
+
+    async def sent(self, since: float) -> tuple[Sent, ...]:
+        """Messages that agents posted unasked since then, the oldest first."""
+        ...
+
+    async def consents(self) -> Mapping[int, bool]:
+        """People who said whether they want messages that nobody asked for."""
+        ...
+
+
+class IdleStates(Protocol):
+    """The state of idle tasks, for the next leader."""
+
+    async def read(self) -> IdleState | None: ...
+
+    async def write(self, state: IdleState, epoch: int) -> bool: ...
+
+    async def result(self, agent: str, instruction_id: str) -> Result | None: ...
+
+
+class Budgets(Protocol):
+    async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool) -> Collection[str]: ...
+
+
+class Mutes(Protocol):
+    async def read(self, agents: Collection[str]) -> Mapping[str, float]: ...
+
+
 class Ledger(Protocol):
     @property
     def schedule(self) -> ScheduleStore: ...
@@ -119,6 +177,15 @@ class Ledger(Protocol):
 
     @property
     def backoffs(self) -> BackoffStore: ...
+
+    @property
+    def mutes(self) -> Mutes: ...
+
+    @property
+    def budgets(self) -> Budgets: ...
+
+    @property
+    def idle(self) -> IdleStates: ...
 
 
 class Stops(Protocol):

@@ -1,7 +1,8 @@
 """Reactive rounds: after a bot answered a person, one or two other agents may join in.
 
 With a probability, once per channel in five minutes, and never beside a conversation, whose agents see the person's
-message anyway. An agent may skip. The round is stored like a conversation, so that the next leader can resume it.
+message anyway. Only in channels of Discord: in a chat of Signal nobody joins in. An agent may skip. The round is stored
+like a conversation, so that the next leader can resume it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.ports import Clock, ScheduleStore
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.wire.ids import is_snowflake
 from agent_protocol.wire.messages import MentionNotice
 
 log = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ class Reactive:
     async def join(self, notice: MentionNotice) -> ConversationState | None:
         """Run a reactive round, or return None where none is due."""
         joining = notice.trigger_message_id or notice.message_id
-        if joining is None or notice.channel_id in self._engine.holds.busy:
+        if joining is None or not is_snowflake(notice.channel_id) or notice.channel_id in self._engine.holds.busy:
             return None
         joiners = self.joiners(notice.agent_name)
         if not joiners:

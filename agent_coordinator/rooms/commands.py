@@ -1,5 +1,5 @@
 """Executes Commands about rooms. Each returns its outcome, which docs/protocol.md lists and
-agent_protocol/coordination/room_outcomes.py words for people; None where it was reported already.
+agent_protocol/rooms/outcomes.py words for people; None where it was reported already.
 
 Whether the hour is one of the coordinator's does not matter, and the thread is none of its channels: a person asked.
 """
@@ -19,6 +19,7 @@ from agent_coordinator.rooms.keeping import RoomKeeper
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_protocol.coordination.endings import EndReason
 from agent_protocol.coordination.rooms import DEFAULT_TURNS, FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, Room, RoomMember
+from agent_protocol.wire.ids import is_snowflake
 from agent_protocol.wire.messages import Command
 
 PAUSE_REASONS: Mapping[str, EndReason] = {
@@ -174,6 +175,8 @@ def _wanted(command: Command) -> Room | None:
         log.warning("a room is not opened, its order cannot be read: %d errors", error.error_count())
         return None
     if not room.conversation_id or command.channel_id not in (None, room.thread_id):
+        return None
+    if not (is_snowflake(room.thread_id) and is_snowflake(room.channel_id)):
         return None
     definition = room.model_dump(exclude=set(STANDING)) | {"turns": max(1, min(room.turns, MOST_TURNS))}
     return Room.model_validate(definition)

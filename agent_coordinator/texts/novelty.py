@@ -12,13 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from agent_coordinator.texts.phrases import AGREEMENT, FAREWELL, THANKS, says
-from agent_coordinator.texts.words import tokens
+from agent_protocol.coordination.similarity import says_again, tokens
 
 Repetition = Literal["duplicate", "openings", "agreement", "farewells", "thanks"]
 
-SHINGLE = 3  # words
-SAID_BEFORE = 0.5  # of the message's shingles, in one earlier message
-FEWEST_SHINGLES = 4  # a shorter message repeats nothing
 COMPARED = 12  # earlier messages
 OPENING_WORDS = 3
 SAME_OPENINGS = 3  # of the last LOOKED_AT messages
@@ -45,10 +42,7 @@ def repetition_in(texts: Sequence[str]) -> Repetition | None:
 
 
 def _is_duplicate(texts: Sequence[str]) -> bool:
-    newest, *earlier = (_shingles(text) for text in reversed(texts[-COMPARED - 1 :]))
-    if len(newest) < FEWEST_SHINGLES:
-        return False
-    return any(len(newest & other) >= SAID_BEFORE * len(newest) for other in earlier)
+    return says_again(texts[-1], texts[-COMPARED - 1 : -1])
 
 
 def _begins_alike(texts: Sequence[str]) -> bool:
@@ -76,8 +70,3 @@ _CHECKS: Mapping[Repetition, Callable[[Sequence[str]], bool]] = {
     "farewells": _all_are(FAREWELL),
     "thanks": _all_are(THANKS),
 }
-
-
-def _shingles(text: str) -> frozenset[tuple[str, ...]]:
-    words = tokens(text)
-    return frozenset(tuple(words[at : at + SHINGLE]) for at in range(len(words) - SHINGLE + 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from agent_coordinator.texts.words import tokens
+from agent_protocol.coordination.similarity import tokens
 
 AGREEMENT = (
     *(

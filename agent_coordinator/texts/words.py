@@ -6,31 +6,15 @@ list of endings is needed.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from agent_protocol.coordination.names import folded
+from agent_protocol.coordination.similarity import runs
 
 SHORTEST_WORD = 4  # letters; shorter words are mostly articles and particles
 SHORTEST_BEGINNING = 4  # letters that two words share
 SHARED_PART = 0.6  # of the longer one of the two
-
-_SPACELESS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # Thai, Burmese, Khmer, Japanese, Chinese
-)
-_RUN = re.compile(rf"[{_SPACELESS}]+|[^\W_{_SPACELESS}]+")
-_IS_SPACELESS = re.compile(rf"[{_SPACELESS}]")
-_MARKS = re.compile(r"https?://\S+|<[@#:a][^>\s]*>")  # addresses; mentions and emoji as Discord writes them
-
-
-def tokens(text: str) -> list[str]:
-    """All words in order; a character of a script without spaces is one by itself."""
-    found: list[str] = []
-    for run in _RUN.findall(folded(_MARKS.sub(" ", text))):
-        found.extend(run if _IS_SPACELESS.match(run) else (run,))
-    return found
 
 
 @lru_cache(maxsize=512)  # a conversation's last messages are read before each of its turns
@@ -40,8 +24,8 @@ def content_words(text: str) -> frozenset[str]:
 
 
 def _content(text: str) -> Iterator[str]:
-    for run in _RUN.findall(folded(_MARKS.sub(" ", text))):
-        if _IS_SPACELESS.match(run):
+    for run, spaceless in runs(text):
+        if spaceless:
             yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
         elif len(run) >= SHORTEST_WORD or run.isdigit():
             yield run

@@ -1,8 +1,16 @@
 from __future__ import annotations
 
-from agent_config import load_settings
+from typing import get_args
+
+import pytest
+
+from agent_config import FrontMatter, load_settings
 from agent_coordinator import config
 from agent_coordinator.config import CoordinatorConfig, from_settings
+from agent_coordinator.idle.tasks import IdleAgent, IdleConfig
+from agent_personas.identity import IdleTask
+from agent_protocol.coordination.idle import TASKS, UNASKED, WRITTEN
+from agent_settings import idle as idle_settings
 
 
 def test_what_the_owner_set_reaches_the_coordinator() -> None:
@@ -58,3 +66,57 @@ def test_the_defaults_are_those_of_the_settings() -> None:
 def test_a_turn_has_ninety_seconds_and_the_themes_are_named_here_too() -> None:
     assert config.AGENT_RESPONSE_TIMEOUT == 90.0
     assert config.THEMES[config.DEFAULT_THEME] is config.theme_named("nonsense")
+
+
+def test_agents_have_the_idle_tasks_of_the_owner_or_of_their_persona() -> None:
+    fronts = {"grok": FrontMatter(idle_tasks=(), talkativeness=0.5)}
+    env = {
+        "IDLE_TASKS": "summarise, Follow-Up",
+        "UNASKED_MESSAGES": "everyone",
+        "IDLE_AFTER_SECONDS": "60",
+        "IDLE_FOLLOW_UP_MIN_SECONDS": "100",
+        "IDLE_FOLLOW_UP_MAX_SECONDS": "200",
+        "UNASKED_PERSON_HOURS": "12",
+        "UNASKED_CHANNEL_HOURS": "3",
+        "CHANNEL": "both",
+        "SIGNAL_NUMBERS": "penny:+4915112345678",
+    }
+    settings = load_settings(env, None, fronts=lambda folder, names: fronts)
+    penny = FrontMatter(idle_tasks=("discover",), unasked="opt_in")
+    idle = from_settings(settings, ["claude", "grok"], {"penny": penny}).idle
+    assert idle == IdleConfig(
+        agents={
+            "claude": IdleAgent(("summarise", "follow_up"), "everyone"),
+            "penny": IdleAgent(("discover",), "opt_in"),
+        },
+        after=60.0,
+        delays={"follow_up": (100.0, 200.0), "discover": (7200.0, 14_400.0)},
+        person_hours=12.0,
+        channel_hours=3.0,
+    )
+    assert idle.pairs() == [("summarise", "claude"), ("follow_up", "claude"), ("discover", "penny")]
+
+
+@pytest.mark.parametrize(
+    ("env", "agents"),
+    [
+        ({}, {"claude", "grok"}),  # the tokens are another machine's
+        ({"BOT_TOKEN_CLAUDE": "t" * 60}, {"claude"}),
+        ({"BOT_TOKEN_CLAUDE": "t" * 60, "SIGNAL_NUMBERS": "grok:+4915112345678"}, {"claude", "grok"}),
+        ({"SIGNAL_NUMBERS": "grok:+4915112345678"}, {"grok"}),
+    ],
+)
+def test_agents_that_are_off_have_no_idle_tasks(env: dict[str, str], agents: set[str]) -> None:
+    settings = load_settings({"IDLE_TASKS": "profile", **env}, None)
+    assert set(from_settings(settings, ["claude", "grok"]).idle.agents) == agents
+
+
+def test_a_chat_of_signal_is_no_channel_for_conversations() -> None:
+    settings = load_settings({"CHANNEL_THEME_MAP": f"11:debate,{2**62 + 5}:casual"}, None)
+    assert from_settings(settings, ["claude"]).channels == {11: "debate"}
+
+
+def test_settings_front_matter_and_the_coordinator_know_the_same_idle_tasks() -> None:
+    assert idle_settings.IDLE_TASKS == TASKS == get_args(IdleTask)
+    assert set(TASKS) == WRITTEN | UNASKED
+    assert not WRITTEN & UNASKED

@@ -64,6 +64,7 @@ async def test_an_opener_does_not_say_how_the_room_stands(scene: RoomScene) -> N
         ({}, "incomplete"),
         ({"room": wanted(conversation_id="").model_dump_json()}, "incomplete"),
         ({"room": wanted(thread_id=1).model_dump_json()}, "incomplete"),
+        ({"room": wanted(channel_id=2**62).model_dump_json()}, "incomplete"),
         ({"room": wanted(members=(member("grok"),)).model_dump_json()}, "too_few_members"),
         ({"room": wanted(members=[member(str(n)) for n in range(MOST_MEMBERS + 1)]).model_dump_json()}, "full"),
     ],

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from agent_coordinator.texts.phrases import AGREEMENT, DISAGREEMENT, FAREWELL, THANKS, asks, says
-from agent_coordinator.texts.words import alike, content_words, in_common, tokens
+from agent_coordinator.texts.words import alike, content_words, in_common
+from agent_protocol.coordination.similarity import tokens
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,113 @@
+"""When a task of an agent may run: at once while nobody writes, or after a further delay that is drawn at random.
+
+Neither hammers: a run that failed is followed by a pause that doubles, and one that found nothing to do waits for a
+person's message, or REST_SECONDS. A schedule is its TaskState and rules over it, so a restart goes on with it.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Protocol
+
+from agent_protocol.coordination.idle_state import TaskState
+
+BACKOFF_FIRST = 300.0  # seconds after a run that failed; doubles with each further one
+BACKOFF_MAX = 6 * 3600.0
+REST_SECONDS = 600.0  # between two looks of an immediate schedule, where there is nothing to do
+
+
+class Schedule(Protocol):
+    """A task's schedule. Times are unix seconds."""
+
+    state: TaskState
+
+    def should_run(self, now: float, *, idle: bool) -> bool:
+        """Whether the task may run. `idle`: no person has written for long enough."""
+        ...
+
+    def reset(self, idle_from: float) -> None:
+        """A person wrote, so that the earliest moment at which nobody has written for long enough is `idle_from`."""
+        ...
+
+    def mark_begun(self, now: float) -> None:
+        """A run begins, which a crash must not repeat."""
+        ...
+
+    def mark_complete(self, now: float, *, failed: bool = False) -> None:
+        """A run ended."""
+        ...
+
+    def postpone(self, now: float, why: str, until: float | None = None) -> None:
+        """It was due, and did not run: `why`, for people. `until`: not before then."""
+        ...
+
+    def note(self, *, did: str | None = None, seen: int | None = None, why: str | None = None) -> None:
+        """Change these of the state."""
+        ...
+
+
+class _Schedule:
+    def __init__(self, state: TaskState | None = None) -> None:
+        self.state = state or TaskState()
+
+    def should_run(self, now: float, *, idle: bool) -> bool:
+        return idle and now >= self.state.due
+
+    def note(self, *, did: str | None = None, seen: int | None = None, why: str | None = None) -> None:
+        changes = {"did": did, "seen": seen, "why": why}
+        self._set(**{name: value for name, value in changes.items() if value is not None})
+
+    def _set(self, **changes: object) -> None:
+        self.state = self.state.model_copy(update=changes)
+
+    def _complete(self, now: float, pause: float, *, failed: bool) -> None:
+        failures = self.state.failures + 1 if failed else 0
+        pause = max(pause, _backoff(failures))
+        self._set(due=now + pause, last=now, failures=failures, why="its last turn failed" if failed else "")
+
+
+class ImmediateSchedule(_Schedule):
+    """Run as soon as nobody writes, again and again until there is nothing left to do."""
+
+    def reset(self, idle_from: float) -> None:
+        """A rest ends; a back-off stays."""
+        if not self.state.failures:
+            self._set(due=idle_from)
+
+    def mark_begun(self, now: float) -> None:
+        self._set(last=now)
+
+    def mark_complete(self, now: float, *, failed: bool = False) -> None:
+        self._complete(now, 0.0, failed=failed)
+
+    def postpone(self, now: float, why: str, until: float | None = None) -> None:
+        self._set(due=now + REST_SECONDS if until is None else until, why=why)
+
+
+class DelayedSchedule(_Schedule):
+    """Run once after a delay between `shortest` and `longest` seconds, drawn again by each run and each reset."""
+
+    def __init__(self, shortest: float, longest: float, rng: random.Random, state: TaskState | None = None) -> None:
+        super().__init__(state)
+        self._shortest, self._longest, self._rng = shortest, max(shortest, longest), rng
+
+    def reset(self, idle_from: float) -> None:
+        self._set(due=idle_from + self._draw(), why="")
+
+    def mark_begun(self, now: float) -> None:
+        self._set(last=now, due=now + self._draw())
+
+    def mark_complete(self, now: float, *, failed: bool = False) -> None:
+        self._complete(now, self._draw(), failed=failed)
+
+    def postpone(self, now: float, why: str, until: float | None = None) -> None:
+        """After `until` comes a part of the delay, so that what waited for a morning does not come on its stroke."""
+        delay = self._draw()
+        self._set(due=now + delay if until is None else until + delay - self._shortest, why=why)
+
+    def _draw(self) -> float:
+        return self._rng.uniform(self._shortest, self._longest)
+
+
+def _backoff(failures: int) -> float:
+    return min(BACKOFF_FIRST * 2 ** (failures - 1), BACKOFF_MAX) if failures else 0.0

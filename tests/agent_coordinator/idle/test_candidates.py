@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from agent_coordinator.idle.candidates import Circumstances, Plan, choose
+from agent_coordinator.idle.tasks import IdleConfig
+from agent_protocol.coordination.idle import Candidate, Sent
+from tests.support.coordinator_doubles import NOON
+
+HOUR = 3600.0
+ADA, BOB = 11, 12
+CHANNEL = 1
+CANDIDATE = Candidate(
+    channel_id=CHANNEL,
+    message_id=5,
+    person_id=ADA,
+    upto=5,
+    material="Ada: and when will the tall ships sail from Bergen?",
+    topics=("tall ships",),
+    at=NOON - 9 * HOUR,
+)
+
+
+def sent(hours_ago: float, *, person: int, channel: int, text: str = "") -> Sent:
+    at = NOON - hours_ago * HOUR
+    return Sent(
+        message_id=1,
+        agent="grok",
+        task="discover",
+        channel_id=channel,
+        person_id=person,
+        text=text,
+        at=at,
+        answered=True,
+    )
+
+
+def chosen(task: str, **given: Any) -> str | None:
+    """Why nothing is chosen; None for the candidate."""
+    found = choose(
+        task,
+        "claude",
+        [CANDIDATE],
+        Circumstances(now=NOON, unasked="everyone", **given),
+        IdleConfig(),
+        random.Random(1),
+    )
+    return None if isinstance(found, Plan) else found.why
+
+
+@pytest.mark.parametrize("task", ["follow_up", "discover"])
+def test_somebody_who_may_be_written_to_is_chosen(task: str) -> None:
+    assert chosen(task) is None
+    assert chosen(task, sent=[sent(30, person=ADA, channel=CHANNEL, text="Bread is baked at night.")]) is None
+
+
+@pytest.mark.parametrize("task", ["follow_up", "discover"])
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"stopped": [CHANNEL]}, "a person stopped the bots in that channel"),
+        ({"busy": [CHANNEL]}, "a conversation is running in that channel"),
+        ({"consents": {ADA: False}}, "they want no unasked messages"),
+        ({"sent": [sent(2, person=ADA, channel=2)]}, "the last unasked message is not long ago"),
+        (
+            {"sent": [sent(2, person=BOB, channel=CHANNEL)]},
+            "there was an unasked message in that channel not long ago",
+        ),
+    ],
+)
+def test_each_gate_holds_an_unasked_message_back(task: str, given: dict[str, Any], why: str) -> None:
+    assert chosen(task, **given) == why
+
+
+def test_what_was_sent_unasked_before_is_neither_followed_up_nor_looked_for_again() -> None:
+    before = [sent(50, person=ADA, channel=CHANNEL, text="When will the tall ships sail from Bergen?")]
+    assert chosen("follow_up", sent=before) == "what was said there was sent unasked before"
+    assert chosen("discover", sent=before) == "there was an unasked message on each of the person's topics"
