@@ -5,16 +5,17 @@ An agent may have no token, a channel may belong to another service; a turn does
 
 from __future__ import annotations
 
+import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from agent_chat.incoming import Person
 from agent_chat.outlet import ChannelView, Outlet
 from agent_chat.window_store import KeptWindows
-from agent_cogs.events import TurnEvent
+from agent_cogs.events import TurnEvent, searches_first
 from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.limits.cost_estimate import Frame, Tariff
 from agent_cogs.limits.limits import AgentLimits
@@ -23,6 +24,7 @@ from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.pin_problems import PinProblemReporter
+from agent_cogs.thread_memory.reading import MemoryReader, NoMemory
 from agent_cogs.trace.trace import TurnTrace
 from agent_context.build import Identity
 from agent_context.steering.options import Options
@@ -30,13 +32,16 @@ from agent_llm.prefill_support import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_net.picture_scaling import Fit
 from agent_personas.prompt import PersonaPrompt
+from agent_process.tasks import Aside
 from agent_protocol.coordination.rooms import Room
 from agent_protocol.state.summaries import Summary
 from agent_protocol.turns.costs import Costs
 from agent_tools.builtin.memory import NAME as MEMORY
 from agent_tools.call_log.records import ToolRecords
 from agent_tools.call_runner import ToolEvent
-from agent_tools.toolbox import Toolbox
+from agent_tools.toolbox import WEB_SEARCH, Toolbox, is_allowed
+
+log = logging.getLogger(__name__)
 
 BargeIn = Literal["yield", "finish", "ignore"]
 
@@ -47,6 +52,25 @@ Draw = Callable[[str], Awaitable[Drawing]]
 GiveTools = Callable[[tuple[str, ...], bool], Toolbox]  # the second: its model searches by itself
 
 ShowTools = Callable[[ChannelView, ToolEvent], None]
+
+FindPicture = Callable[[str], Coroutine[Any, Any, Picture | None]]
+
+
+Ignores = Callable[[int, frozenset[int]], bool]  # a person, with the roles that are known
+
+
+def ignores_nobody(user_id: int, roles: frozenset[int]) -> bool:
+    del user_id, roles
+    return False
+
+
+def sees_here_alone(here: int) -> Callable[[int], bool]:
+    return lambda channel_id: channel_id == here
+
+
+def may_use_none(name: str) -> bool:
+    del name
+    return False
 
 
 def no_tools(patterns: tuple[str, ...], searches: bool) -> Toolbox:
@@ -87,6 +111,13 @@ class SummaryStore(Protocol):
     async def drop(self, thread_id: int) -> None: ...
 
 
+class UnaskedMarks(Protocol):
+    """Marks of people who want no messages that nobody asked for; agent_protocol.state.unasked has those in Redis.
+    Raises RedisAway."""
+
+    async def is_unwanted(self, user_id: int) -> bool: ...
+
+
 class ReactionView(ChannelView, Protocol):
     """A view of a channel in which reactions can be looked up."""
 
@@ -98,9 +129,8 @@ class Channels(Protocol):
     """The channels in which an agent listens and speaks; agent_cogs.channels.AgentChannels has Discord's."""
 
     @property
-    def me(self) -> int | None: ...  # the agent's user id; None where nobody can mention it
-    @property
     def arriving(self) -> bool: ...  # channels of some guild are not known yet
+    def own_id(self, channel_id: int) -> int | None: ...  # the agent's user id there; None where nobody can mention it
     def own_role(self, guild_id: int) -> int | None: ...
     def known(self) -> Sequence[ChannelInfo]: ...
     def parent(self, channel_id: int) -> int | None: ...
@@ -137,7 +167,8 @@ class Agent:
     agent in a channel.
 
     `toolbox` has its tools under a channel's options, for a model that searches the web by itself or not;
-    `tool_records` keeps what they brought, `show_tools` shows it in Discord.
+    `tool_records` keeps what they brought, `show_tools` shows it in Discord. `may_use` says whether ALLOWED_TOOLS has a
+    tool's name; `find_picture` looks for a picture on the web.
     """
 
     identity: Identity
@@ -156,17 +187,24 @@ class Agent:
     rng: random.Random
     rooms: Rooms
     summaries: SummaryStore
+    unasked: UnaskedMarks
     failed_summaries: set[int] = field(default_factory=set)  # rooms of which that was logged
     cheap: CheapModel | None = None  # None: there is none
     asks_cheaply: bool = False  # the cheap model is asked first whether the agent speaks
     reset: Callable[[int], Awaitable[int]]  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
     bots_role: int | None = None  # whose mention calls all agents
+    ignores: Ignores = ignores_nobody
+    sees: Callable[[int], Callable[[int], bool]] = sees_here_alone  # a channel → what all of its readers may read
+    memory: MemoryReader = field(default_factory=NoMemory)
     guild_models: Mapping[int, ModelBinding]
     pin_reporter: PinProblemReporter
     prefill: PrefillMemory
     frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
     toolbox: GiveTools
+    may_use: Callable[[str], bool] = may_use_none
+    find_picture: FindPicture | None = None  # None: pictures are not looked for
+    reported: set[str] = field(default_factory=set)  # what the log has said once
     tool_records: ToolRecords | None = None
     fitted: Callable[[Picture, Fit], Awaitable[Picture | None]]  # makes a tool's picture fit
     show_tools: ShowTools
@@ -185,6 +223,18 @@ class Agent:
     def options_for(self, outlet: Outlet) -> Options:
         """The agent's options in this channel."""
         return self.options.options(self.key, outlet.view)
+
+    def searches_first(self, event: TurnEvent, options: Options) -> bool:
+        """Whether the turn searches the web before its answer. Who leaves web_search out of the tools wins over the
+        option always_search, which the log says once."""
+        if not searches_first(event, options):
+            return False
+        if self.may_use(WEB_SEARCH) and is_allowed(WEB_SEARCH, options.tools):
+            return True
+        if options.always_search and WEB_SEARCH not in self.reported:
+            self.reported.add(WEB_SEARCH)
+            log.warning("%s: always_search has no effect where the tool %s is not allowed", self.key, WEB_SEARCH)
+        return False
 
     async def persona_prompt(self, channel_id: int, options: Options) -> PersonaPrompt:
         """The agent's persona files as they are now, as far as the channel may hear of them."""
@@ -209,6 +259,7 @@ class Turn:
     spending: TurnSpending = field(default_factory=TurnSpending)
     after: int | None = None
     trace: TurnTrace = field(default_factory=TurnTrace)
+    found_picture: Aside[Picture] = field(default_factory=Aside)  # beside a search, until the answer is posted
 
     @property
     def can_draw(self) -> bool:

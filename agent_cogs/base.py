@@ -17,6 +17,7 @@ from agent_cogs.build_agent import build_agent, called_model
 from agent_cogs.channels import AgentChannels
 from agent_cogs.host import AgentHost
 from agent_cogs.services import AgentServices
+from agent_cogs.signal_agents.channels import with_signal
 from agent_cogs.tool_display import ToolDisplay
 from agent_config import AgentSettings
 from agent_context.steering.stop_words import order_in
@@ -70,7 +71,8 @@ class BaseAgentCog(TranscriptCog):
             show_tools=self._tool_display,
             channel_of=bot.get_channel,
         )
-        self.host = AgentHost(agent, services, self.channels, may_act=may_act)
+        channels = with_signal(settings.spec.name, self.channels, services, may_act)
+        self.host = AgentHost(agent, services, channels, may_act=may_act)
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
         """One completion. Raises agent_llm.errors.ModelError."""

@@ -11,7 +11,7 @@ from functools import partial
 
 from agent_chat.outlet import NO_CHANNEL
 from agent_chat.window_store import KeptWindows
-from agent_cogs.agent import Agent, Draw, ModelBinding, ShowTools, Think, no_tools
+from agent_cogs.agent import Agent, Draw, ModelBinding, ShowTools, Think, may_use_none, no_tools
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.model_access import profile
@@ -28,8 +28,9 @@ from agent_llm.profiles import Profile
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 from agent_net.picture_scaling import Fit
+from agent_tools.builtin.recall import Memory, RecallTool
 from agent_tools.protocol import ToolContext
-from agent_tools.toolset import nothing
+from agent_tools.toolset import Own, nothing
 
 UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many times as often as one person's
 
@@ -81,16 +82,22 @@ def build_agent(
         barge_in=shared.barge_in,
         rooms=services.ledger.rooms,
         summaries=services.ledger.summaries,
+        unasked=services.ledger.unasked,
         cheap=services.cheap,
         asks_cheaply=shared.asks_cheaply(spec.name),
         reset=partial(services.resets.since, spec.name),
         user_id=services.directory.id_of,
         bots_role=shared.bots_role_id,
+        ignores=services.is_ignored,
+        sees=Audience(channel_of).may_see,
+        memory=services.memory,
         pin_reporter=PinProblemReporter(services.notices),
         prefill=services.prefill,
-        toolbox=partial(services.tools.toolbox, spec.name, own=persona.tools if persona else nothing)
+        toolbox=partial(services.tools.toolbox, spec.name, own=own_tools(spec.name, services, persona, channel_of))
         if services.tools
         else no_tools,
+        may_use=partial(services.tools.allows, spec.name) if services.tools else may_use_none,
+        find_picture=services.tools.pictures.find if services.tools and services.tools.pictures else None,
         tool_records=services.tools.records if services.tools else None,
         fitted=services.pictures.fitted,
         show_tools=show_tools,
@@ -151,6 +158,19 @@ def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf
         return places.is_open(channel_id) and only_guild(services.settings, places.guild_of) is not None
 
     return PersonaMemory(services.personas.of(agent), places, may_write, may_share)
+
+
+def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None, channel_of: ChannelOf) -> Own:
+    """The tools that are made for this agent: those of its files, and recall where there is a record."""
+    if not services.settings.records:
+        return persona.tools if persona is not None else nothing
+
+    async def may_show(memory: Memory) -> bool:
+        since = await services.resets.since(agent, memory.channel_id)
+        return memory.first_id > since and not any(services.is_ignored(one, frozenset()) for one in memory.people)
+
+    recall = RecallTool(Audience(channel_of), services.memory.recall, may_show, services.settings.timezone)
+    return lambda: (*(persona.tools() if persona is not None else ()), recall)
 
 
 def fit_of(profiles: Sequence[Profile]) -> Fit:

@@ -64,9 +64,9 @@ class AgentChannels:
         self._guild_arrived = asyncio.Event()
         self.direct = DirectMessages()
 
-    @property
-    def me(self) -> int | None:
+    def own_id(self, channel_id: int) -> int | None:
         """The bot's user id; None before its login."""
+        del channel_id
         return self._bot.user.id if self._bot.user is not None else None
 
     def own_role(self, guild_id: int) -> int | None:

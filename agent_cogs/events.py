@@ -5,20 +5,24 @@ instruction  the coordinator gives a turn                    InstructionEvent
 heartbeat    a check of heartbeat.md is due                  HeartbeatEvent   ─┐
 cron         a job of agents.md is due                       CronEvent         │ automation: nobody waits for it,
 hook         the agent starts or stops, an event begins      HookEvent         │ silence is a good answer
-webhook      a signed request from outside                   WebhookEvent     ─┘
+webhook      a signed request from outside                   WebhookEvent      │
+reflection   the coordinator gives an idle task              ReflectionEvent  ─┘
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 from agent_chat.outlet import NO_CHANNEL
 from agent_context.build import Trigger
 from agent_context.entries import Entry
 from agent_context.layout.automation_task import AutomationTask
-from agent_protocol.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction
+from agent_context.layout.unasked_task import unasked_task
+from agent_context.steering.options import Options
+from agent_protocol.coordination.idle import UNASKED, WRITTEN
+from agent_protocol.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction, Reflection
 
 MENTION_SECONDS = 120.0  # for a mention's turn, where TURN_TIMEOUT_SECONDS is not set
 
@@ -81,6 +85,21 @@ class TurnEvent:
         """Whether the channel's cooldown holds for it."""
         return False
 
+    @property
+    def answers_person(self) -> bool:
+        """Whether it is the answer to a person who called the agent: with the option always_search it searches."""
+        return False
+
+    @property
+    def reports(self) -> bool:
+        """Whether the coordinator waits for its result, and asks for it again until there is one."""
+        return False
+
+    @property
+    def reply_to(self) -> int | None:
+        """The message that its post is a reply to, as Discord shows one."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionEvent(TurnEvent):
@@ -116,6 +135,10 @@ class InstructionEvent(TurnEvent):
         return given.requested or given.trigger_message_id is not None or given.take_up is not None
 
     @property
+    def reports(self) -> bool:
+        return True
+
+    @property
     def room_number(self) -> int | None:
         """The number of the turn in its room; None outside of one."""
         return None if self.instruction.room is None else self.instruction.room.turn_number
@@ -127,7 +150,7 @@ class InstructionEvent(TurnEvent):
             id=instruction.instruction_id,
             channel_id=instruction.channel_id,
             theme=instruction.channel_theme,
-            deadline=min(instruction.deadline or now + DEFAULT_DEADLINE_SECONDS, now + LONGEST_TURN),
+            deadline=_deadline(instruction, now),
             instruction=instruction,
         )
 
@@ -180,6 +203,10 @@ class MentionEvent(TurnEvent):
     @property
     def forced(self) -> bool:
         return self.by_person
+
+    @property
+    def answers_person(self) -> bool:
+        return self.by_person and not self.continues
 
     @property
     def cools_down(self) -> bool:
@@ -312,9 +339,97 @@ class WebhookEvent(AutomationEvent):
         return AutomationTask(occasion=f"news from outside, “{self.name}”", text=self.payload_text, data=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectionEvent(AutomationEvent):
+    """The coordinator gives a task for while nobody writes. Either it writes a text for the coordinator (WRITTEN) by
+    one call of a model, or it may post what nobody asked for (UNASKED).
+
+    A post is on the account of the person that it is for, but no turn for people: these do not wait for it. What is
+    written is on nobody's account.
+    """
+
+    kind: ClassVar[str] = "reflection"
+
+    reflection: Reflection
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes a text for the coordinator, and posts nothing."""
+        return self.reflection.task in WRITTEN
+
+    @property
+    def lane(self) -> int | str:
+        """A lane of its own for what is written: it waits for no turn in its channel, and none waits for it."""
+        return self.id if self.writes else self.channel_id
+
+    @property
+    def source(self) -> str:
+        return f"coordinator: {self.reflection.task}"
+
+    @property
+    def person_id(self) -> int | None:
+        return None if self.writes else self.reflection.person_id
+
+    @property
+    def for_people(self) -> bool:
+        return False
+
+    @property
+    def reports(self) -> bool:
+        return True
+
+    @property
+    def about(self) -> frozenset[int]:
+        """The people whose words or topics are in its prompt."""
+        person = self.reflection.person_id
+        return frozenset(self.reflection.people) | (frozenset() if person is None else {person})
+
+    @property
+    def reply_to(self) -> int | None:
+        return self.reflection.message_id if self.reflection.task == "follow_up" else None
+
+    @property
+    def task(self) -> AutomationTask:
+        given = self.reflection
+        return unasked_task(
+            given.task, given.person_name, material=given.material, topics=given.topics, avoid=given.avoid
+        )
+
+    @classmethod
+    def of(cls, instruction: Instruction, now: float) -> ReflectionEvent | None:
+        """None for a task that is not known, and for a post that would be for nobody."""
+        given = instruction.reflection
+        if given is None or given.task not in WRITTEN | UNASKED:
+            return None
+        if given.task in UNASKED and given.person_id is None:
+            return None
+        return cls(
+            id=instruction.instruction_id,
+            channel_id=instruction.channel_id,
+            theme=instruction.channel_theme,
+            deadline=_deadline(instruction, now),
+            reflection=given,
+        )
+
+
+def _deadline(instruction: Instruction, now: float) -> float:
+    return min(instruction.deadline or now + DEFAULT_DEADLINE_SECONDS, now + LONGEST_TURN)
+
+
 def looks_things_up(event: TurnEvent) -> bool:
     """Whether the turn may search the web in any theme: scheduled tasks are often about news."""
-    return isinstance(event, HeartbeatEvent | CronEvent)
+    return isinstance(event, HeartbeatEvent | CronEvent) or is_unasked(event)
+
+
+def is_unasked(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
+    """Whether it may post what nobody asked for."""
+    return isinstance(event, ReflectionEvent) and not event.writes
+
+
+def searches_first(event: TurnEvent, options: Options) -> bool:
+    """Whether the turn searches the web before it answers, once. Without a search nobody knows whether there is
+    something new to write unasked."""
+    return is_unasked(event) or (options.always_search and event.answers_person)
 
 
 class TurnOver(Exception):
@@ -332,6 +447,7 @@ REASONS: Mapping[str, str] = {
     "budget": "the day's money for all agents or for the channel is used up, or nearly so",
     "agent_budget": "the agent's money of the day is used up",
     "person_budget": "what the person may bring about in a day is used up",
+    "idle_budget": "the share of the day's money for what agents do while nobody writes is used up",
     "too_often": "the person has called too often in the last minute",
     "benched": "the provider refused the agent three times in a row, it rests",
     "muted": "a person with the right to do so muted the agent",
@@ -344,6 +460,7 @@ REASONS: Mapping[str, str] = {
     "not_permitted": "the bot may not write there",
     "not_ours": "another process has taken the agent over",
     "discord_failed": "Discord did not take the post",
+    "signal_failed": "Signal did not take the post",
     "model_failed": "the model or its provider failed",
     "session_lost": "a coding agent's session could not be continued",
     "refused": "the model declined to answer",
@@ -352,6 +469,9 @@ REASONS: Mapping[str, str] = {
     "reaction_failed": "only a reaction was wanted, and Discord did not take it",
     "stopped": "a person stopped the bots in the channel, or everywhere",
     "overtaken": "a person spoke while the agent was thinking",
+    "not_new": "what it would have said unasked was said before",
+    "unwanted": "the person that it is for wants no messages that nobody asked for",
+    "person_wrote": "a person wrote, so what the agent does while nobody writes ended",
     "out_of_turn": "in a room: its turn was not the next one, or no longer, or the room is not active",
     "interrupted": "an earlier run of the program ended in the middle of this turn",
     "internal_error": "a fault of the program, see its log",

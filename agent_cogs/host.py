@@ -21,11 +21,13 @@ from agent_cogs.inbox.busy_replies import BusyReplies
 from agent_cogs.inbox.catch_up import CatchUp
 from agent_cogs.inbox.message_commands import MessageCommands, commanded
 from agent_cogs.inbox.missed_orders import MissedOrders
+from agent_cogs.inbox.mute_sign import MuteSigns
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.inbox.stop_orders import StopOrders
 from agent_cogs.inbox.triggers import Call, Ignored, called
 from agent_cogs.services import AgentServices
+from agent_cogs.thread_memory.hearers import Hearing
 from agent_context.entries import Entry
 from agent_context.steering.stop_words import Order
 from agent_protocol.wire import keys
@@ -53,8 +55,11 @@ class AgentHost:
         self._busy = BusyReplies(agent.reply_throttle)
         self._commands = MessageCommands(agent, services, channels, self.queue, self._busy)
         self.bot_mentions = BotMentions(agent, services, channels, self.queue)
-        self._stop_orders = StopOrders(self.name, services, channels, self.queue)
-        self._missed_orders = MissedOrders(self.name, services, channels, self._stop_orders, self._call_of)
+        self._stop_orders = StopOrders(services, channels, self.queue)
+        self._mute_signs = MuteSigns(services, channels)
+        self._missed_orders = MissedOrders(
+            self.name, services, channels, self._stop_orders, self._mute_signs, self._call_of
+        )
         self.catch_up = CatchUp(
             self.name, services, channels, self.queue, self._missed_orders, self._pending_call, may_act=may_act
         )
@@ -64,6 +69,8 @@ class AgentHost:
     def start(self) -> None:
         """The agent's channels can be reached: take instructions."""
         self._services.bus.subscribe(keys.instructions(self.name), self.on_instruction)
+        self._services.cancels.on_cancel(self.name, self.on_cancel)
+        self._services.hearers.add(self.name, self.hearing)
         self.ready.set()
 
     async def run_catch_up(self) -> None:
@@ -80,6 +87,7 @@ class AgentHost:
         """Take nothing more in; running turns continue."""
         self._closing = True
         self._services.bus.unsubscribe(keys.instructions(self.name))
+        self._services.cancels.off(self.name, self.on_cancel)
         self.automation.stop()
         self.queue.close()
 
@@ -91,6 +99,7 @@ class AgentHost:
     async def aclose(self) -> None:
         """Take nothing more in and cancel what runs."""
         self.stop_listening()
+        self._services.hearers.remove(self.name, self.hearing)
         self._missed_orders.stop()
         self._stop_orders.stop()
         await self.queue.keep_waiting()
@@ -112,8 +121,9 @@ class AgentHost:
         )
 
     async def on_reaction(self, reaction: PersonReaction) -> None:
-        """A stop sign at one of our bots' messages is an order too."""
+        """A stop sign at one of our bots' messages is an order too, and so is 🔕 at one that nobody asked for."""
         await self._stop_orders.on_reaction(reaction)
+        await self._mute_signs.on_reaction(reaction)
 
     async def on_bot_message(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
         """Another bot wrote a message, or edited one."""
@@ -157,11 +167,26 @@ class AgentHost:
         if self.acts and (read := read_instruction(raw)) is not None:
             await self.queue.instruct(read)
 
+    async def on_cancel(self, instruction_id: str) -> None:
+        """A person writes, so this turn of an idle task ends. Needs no lease: silence is never wrong."""
+        await self.queue.cancel(instruction_id, "person_wrote")
+
+    def hearing(self, channel_id: int) -> Hearing | None:
+        """The agent's options in a channel that it hears; None for another one."""
+        view = self._channels.view_of(channel_id)
+        if view is None:
+            return None
+        parent = self._channels.parent(channel_id)
+        if view.guild_id is not None and self._services.scope.theme(channel_id, parent, view.guild_id) is None:
+            return None
+        options = self.agent.options.options(self.name, view)
+        return Hearing(agent=self.name, options=options, guild_id=view.guild_id, service=view.service.key)
+
     # -- what a message means -----------------------------------------------------------------------------------------
 
     def _call_of(self, heard: IncomingMessage) -> Call | None:
         """Whether and how a message calls this agent."""
-        me = self._channels.me
+        me = self._channels.own_id(heard.channel_id)
         if me is None:
             return None
         my_role = self._channels.own_role(heard.guild_id) if heard.guild_id and heard.mentioned_roles else None

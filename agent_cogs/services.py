@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,11 +17,17 @@ from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.persona import Personas
 from agent_cogs.persona.roster import Roster
 from agent_cogs.slash.forget import Forgetting
+from agent_cogs.thread_memory.hearers import Hearers
+from agent_cogs.thread_memory.message_log import LogRules, MessageLog
+from agent_cogs.thread_memory.own_memory import OwnMemory, RecordAccess
+from agent_cogs.thread_memory.privacy import Privacy
+from agent_cogs.thread_memory.reading import MemoryReader, NoMemory
+from agent_cogs.trace.consents import Consents
 from agent_cogs.trace.gateway_notes import GatewayNotes
 from agent_cogs.trace.person_notices import PersonNotices
 from agent_cogs.trace.room_log import RoomLog
 from agent_cogs.trace.watchers import Nobody, TurnWatcher
-from agent_config import Settings
+from agent_config import FrontMatter, Settings
 from agent_context.entries import Entry
 from agent_discord.posting.webhooks import Webhooks
 from agent_discord.reading.history import HistoryFetcher
@@ -32,10 +38,14 @@ from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.record.writer import NoRecord, Notes
+from agent_protocol.state.live_options import LiveOptions
 from agent_protocol.state.once import Notices
 from agent_protocol.state.sessions import Resets
+from agent_protocol.turns.cancels import Cancels
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
+from agent_signal.account import SignalAccount
+from agent_store.memories.meaning import Meaning
 from agent_tools.toolset import Toolset
 
 
@@ -84,12 +94,17 @@ class AgentServices:
     webhooks: Webhooks
     notices: Notices
     options: OptionBook
+    live_options: LiveOptions
     outbound: OutboundShared = field(default_factory=OutboundShared)
     record: Notes = field(default_factory=NoRecord)
     watcher: TurnWatcher = field(default_factory=Nobody)
+    hearers: Hearers = field(default_factory=Hearers)
+    memory: MemoryReader = field(default_factory=NoMemory)
     tools: Toolset | None = None  # None: agents have no tools
     personas: Personas | None = None  # None: persona files are not read
     cheap: CheapModel | None = None  # None: there is none
+    signal: Mapping[str, SignalAccount] = field(default_factory=dict)  # agent → its account on Signal
+    meaning: Meaning | None = None  # of texts, by the embedding model; None: there is none
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
 
     @cached_property
@@ -98,11 +113,57 @@ class AgentServices:
         return GatewayNotes(self.record, self.transcripts, self.clock, self.ledger.summaries.drop_covering)
 
     @cached_property
+    def consents(self) -> Consents:
+        """Whether people want messages that nobody asked for."""
+        return Consents(self.record, self.ledger.unasked, self.clock)
+
+    @cached_property
+    def cancels(self) -> Cancels:
+        """The cancels of turns by the coordinator."""
+        return Cancels(self.bus)
+
+    @cached_property
     def room_log(self) -> RoomLog:
         """The log of rooms' messages for the record."""
-        return RoomLog(self.clock, self._ignores)
+        return RoomLog(self.clock, self.is_ignored)
 
-    def _ignores(self, user_id: int, roles: frozenset[int]) -> bool:
+    @cached_property
+    def message_log(self) -> MessageLog:
+        """The log of what is said, where an option switches it on."""
+        rules = LogRules(
+            ignored=self.is_ignored,
+            late_seconds=self.settings.mention_catchup_seconds,
+            deleted=self.gateway_notes.deleted,
+        )
+        return MessageLog(self.transcripts, self.hearers, self.record, rules, self.clock)
+
+    @cached_property
+    def own_memory(self) -> OwnMemory:
+        """The profiles and wishes that people may see and change."""
+        access = RecordAccess(
+            memory=self.memory,
+            notes=self.record,
+            consents=self.consents,
+            agent=next(iter(self.settings.agents), ""),
+            records=self.settings.records,
+        )
+        return OwnMemory(access, self.clock, self.settings.timezone)
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """The answers to people who ask what is kept."""
+        acting = self.settings.signal_numbers
+
+        async def online() -> Collection[str]:
+            return await self.ledger.presence.online(self.names)
+
+        def fronts() -> Mapping[str, FrontMatter]:
+            return {one.key: one.front for one in self.roster if one.is_bot or one.key in acting}
+
+        return Privacy(self.own_memory, self.hearers, self.settings, self.roster.names, online=online, fronts=fronts)
+
+    def is_ignored(self, user_id: int, roles: frozenset[int]) -> bool:
+        """Whether the bots ignore a person, with these roles."""
         settings = self.settings
         return (
             user_id in self.ignores

@@ -2,7 +2,8 @@
 
 Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Grok: …`, agent_context/layout/render.py),
 notes of reactions, pictures and changes, lines of tools, their own name before their words. Where one emoji is asked
-for they write names, several, or words. Some write reasoning in marks, also inside of the requested form.
+for they write names, several, or words. Some write reasoning in marks, also inside of the requested form. Tables become
+bullets (tables.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import unicodedata
 from collections.abc import Collection
 
 from agent_cogs.answer.model_artifacts import MOST_ROUNDS, begins_a_form, without_echoes, without_machinery
+from agent_cogs.answer.tables import without_tables
 
 _MARK = r"\[msg:\s*\d{1,20}[^\]\n]{0,120}\]"
 _NAME = r"[^\s:\[\]()]+(?: [^\s:\[\]()]+){0,2}(?: \([^()\n]{1,60}\)){0,2}"  # as render.py writes a speaker
@@ -31,7 +33,7 @@ _CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
 _SHORTCODE = re.compile(r":([a-z0-9_+-]{1,40}):")
 
 # Unicode 16, emoji-data.txt. Those in _AS_PICTURE are shown as pictures by themselves; the other ones below U+10000
-# need U+FE0F, and Discord knows them as reactions only with it.
+# need U+FE0F, and services know them as reactions only with it.
 _AS_PICTURE = "⌚⌛⏩-⏬⏰⏳◽◾☔☕♈-♓♿⚓⚡⚪⚫⚽⚾⛄⛅⛎⛔⛪⛲⛳⛵⛺⛽✅✊✋✨❌❎❓-❕❗➕-➗➰➿⬛⬜⭐⭕"
 _AS_TEXT = (
     "©®‼⁉™ℹ↔-↙↩↪⌨⏏⏭-⏯⏱⏲⏸-⏺Ⓜ▪▫▶◀◻◼☀-☄☎☑☘☝☠☢☣☦☪☮☯☸-☺♀♂♟♠♣♥♦♨♻♾⚒⚔-⚗⚙⚛⚜⚠⚧⚰⚱⛈⛏⛑⛓⛩⛰⛱⛴⛷-⛹✂✈✉✌✍✏✒✔✖✝✡✳✴❄❇❣❤➡⤴⤵⬅-⬇〰〽㊗㊙"
@@ -91,6 +93,7 @@ def clean_prose(text: str, names: Collection[str] = (), prompt: Collection[str] 
     words = _without_name(named, names).strip()
     if not words or (named != marked and words == named and _LABEL.match(words)):  # as somebody else
         return None
+    words = without_tables(words)
     return words if not begins_a_form(words) and clean_text(words, names, prompt) == words else None
 
 
@@ -99,7 +102,7 @@ def _cleaned_once(text: str, names: Collection[str], prompt: Collection[str]) ->
     text = without_echoes(without_machinery(_without_thoughts(text)), prompt)
     for pattern in (_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE):
         text = pattern.sub("", text)
-    text = _without_name(text.strip(), names).strip()
+    text = without_tables(_without_name(text.strip(), names)).strip()
     return text if any(_is_seen(char) for char in text) else None
 
 
@@ -134,7 +137,7 @@ def _without_name(text: str, names: Collection[str]) -> str:
 
 
 def clean_emoji(text: str | None) -> str | None:
-    """One emoji as Discord takes it for a reaction, or None.
+    """One emoji as services take it for a reaction, or None.
 
     A custom one stays `<:name:id>`; of several emoji the first one counts; a known `:shortcode:` becomes its emoji. An
     emoji among words is none.

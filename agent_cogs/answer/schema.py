@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
 
+from agent_chat.service import Service
+
 CONTRACT = """
 One JSON object, nothing around it:
 
@@ -15,12 +17,14 @@ One JSON object, nothing around it:
  "topic": "topic or null"}
 
 - skip: stay silent, with no reaction either.
-- text: your post in Discord's markdown, as people chat: short, no headings, no sign-off; @Name addresses somebody.
+- text: your post in {markup}, as people chat: short, no headings, no sign-off; @Name addresses somebody.
 - generate_image, image_prompt: true and a full description, where a picture says more.
 - react_emoji, react_to_message_id: one emoji on a message above, seldom.
 - end_conversation: the topic is exhausted.
 - topic: only to open a conversation.
 """
+
+MARKUP = "{markup}"  # stands for that of the service in the contract
 
 # What a room adds: to the fields of the form, and to the words on them.
 _LEAVE = (', "leave": false', "- leave: true to leave this room for good; text is then your last word.\n")
@@ -79,10 +83,14 @@ DECISION_SCHEMA = _schema(_PROPERTIES)
 
 @dataclass(frozen=True, slots=True)
 class DecisionForm:
-    """The form of an answer: `contract` in words, `schema` as JSON schema."""
+    """The form of an answer: `contract` in words, as `on` a service, and `schema` as JSON schema."""
 
     contract: str
     schema: Mapping[str, Any]
+
+    def on(self, service: Service) -> str:
+        """The contract with the service's markup."""
+        return self.contract.replace(MARKUP, service.markup)
 
 
 FORM = DecisionForm(CONTRACT, DECISION_SCHEMA)

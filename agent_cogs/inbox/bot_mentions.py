@@ -14,14 +14,13 @@ from typing import Literal
 
 from cachetools import LRUCache
 
-from agent_chat.outlet import Outlet
+from agent_chat.outlet import Outlet, unfinished
 from agent_cogs.agent import Agent, Channels
 from agent_cogs.events import InstructionEvent
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import read_begun
 from agent_context.entries import Entry
-from agent_discord.objects.messages import unfinished
 from agent_protocol.connection.link import RedisAway
 
 CHAIN_END = "🔁"
@@ -47,7 +46,7 @@ class BotMentions:
         entry = self._services.transcripts.of(channel_id).get(message_id)
         if entry is None or entry.speaker.agent in (None, self._agent.key) or self._still_grows(entry, edited=edited):
             return
-        if not calls(entry, self._me) or self._channels.is_stopped(channel_id):
+        if not calls(entry, self._me(channel_id)) or self._channels.is_stopped(channel_id):
             return
         outlet = self._channels.outlet_of(channel_id)
         if outlet is None:
@@ -62,10 +61,10 @@ class BotMentions:
         elif verdict == "end":
             await self._mark(entry, outlet)
 
-    @property
-    def _me(self) -> int:
-        assert self._channels.me is not None  # it hears nothing before its login
-        return self._channels.me
+    def _me(self, channel_id: int) -> int:
+        own = self._channels.own_id(channel_id)
+        assert own is not None  # it hears nothing before its login
+        return own
 
     def _still_grows(self, entry: Entry, *, edited: bool) -> bool:
         """A streamed post calls once it is complete; an edit of any other post calls nobody."""
@@ -83,7 +82,7 @@ class BotMentions:
         transcript = outlet.view.transcript
         entries = transcript.entries()
         before = spoken_before(entry, entries, instructed)
-        if called_already(entry, before, self._me):
+        if called_already(entry, before, self._me(outlet.view.channel_id)):
             return "no"
         if last_person(entry, entries) is None and not (transcript.whole or transcript.begins):
             log.info(

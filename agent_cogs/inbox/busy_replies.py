@@ -2,7 +2,7 @@
 
 Posts of a channel go out one after another, five in five seconds: a line for each of two hundred mentions would hold
 the answers back for minutes. So a person gets one line a minute in a channel, a few lines wait at most, and any further
-mention gets a sign instead; signs have a rate limit of their own at Discord.
+mention gets a sign instead; signs have a rate limit of their own there.
 """
 
 from __future__ import annotations

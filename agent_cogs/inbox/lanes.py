@@ -81,6 +81,11 @@ class Inbox(Generic[E]):
         """The channels in which something waits or runs."""
         return tuple(lane for lane in self._lanes if isinstance(lane, int))
 
+    @property
+    def lanes(self) -> tuple[Hashable, ...]:
+        """The lanes in which something waits or runs."""
+        return tuple(self._lanes)
+
     def has_room(self, event: E) -> bool:
         """Whether the event would be added now."""
         lane = self._lane_of(event)

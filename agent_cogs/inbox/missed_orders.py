@@ -1,7 +1,7 @@
 """Stop orders that people gave while nobody listened: the program was down or paused, the gateway was cut.
 
 They are looked for wherever a channel's past is read, before it is used, and after each new session among the reactions
-to the newest messages. Discord does not say when a reaction was given: it counts as given with the message, so any
+to the newest messages. No service says when a reaction was given: it counts as given with the message, so any
 order after the message undoes it.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from agent_chat.incoming import IncomingMessage, Person, PersonReaction
 from agent_cogs.agent import Channels, ReactionView
+from agent_cogs.inbox.mute_sign import MUTE_SIGN, MuteSigns
 from agent_cogs.inbox.stop_orders import STOP_SIGN, StopOrders
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.services import AgentServices
@@ -30,10 +31,11 @@ class MissedOrders:
         services: AgentServices,
         channels: Channels,
         stop_orders: StopOrders,
+        mute_signs: MuteSigns,
         call_of: Callable[[IncomingMessage], Call | None],
     ) -> None:
         self._services, self._channels = services, channels
-        self._stop_orders, self._call_of = stop_orders, call_of
+        self._stop_orders, self._mute_signs, self._call_of = stop_orders, mute_signs, call_of
         self._sessions, self._looked = 0, 0
         self._back = services.directory.id_of(agent) is not None  # an earlier run of this bot has ended
         self._met = False  # an agent whose user id was not known when the past was read
@@ -64,6 +66,9 @@ class MissedOrders:
         signed = [one for one in entries if any(given.emoji == STOP_SIGN for given in one.reactions)]
         for entry in signed[-MOST_SIGNED:]:
             await self._obey_signs(view, entry.id, entry.speaker.id, entry.created_at)
+        muted = [one for one in entries if any(given.emoji == MUTE_SIGN for given in one.reactions)]
+        for entry in muted[-MOST_SIGNED:]:
+            await self._mute_signs.on_missed(view, entry.id)
 
     async def look_again(self) -> None:
         """Look at the newest messages for stop signs after each new session but the first, in which the whole past is

@@ -1,6 +1,6 @@
 """An agent's events on their way to turns: each enters its lane once, and leaves it for a turn or by a stop.
 
-What waits when the process ends is kept in Redis for the next one. An instruction is not: the coordinator repeats it
+What waits when the process ends is kept in Redis for the next one. What the coordinator gave is not: it repeats that
 until its deadline. A mention is answered late, within MENTION_CATCHUP_SECONDS; automation has a day.
 """
 
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent
 from agent_cogs.inbox.batching import gather, pause
 from agent_cogs.inbox.lanes import Inbox
 from agent_cogs.inbox.runner import TurnRunner
@@ -49,7 +49,7 @@ class TurnQueue:
     @property
     def channels(self) -> tuple[int, ...]:
         """Where a turn waits or runs."""
-        return self.inbox.channels
+        return tuple({*self.inbox.channels, *self._runner.channels})
 
     def enqueue(self, event: TurnEvent) -> bool:
         """Put an event into its lane; False when it came before, or there is no room for it."""
@@ -64,13 +64,13 @@ class TurnQueue:
         """Give every instruction exactly one result; one that is repeated gets the same."""
         if isinstance(read, UnreadableInstruction):
             await self._runner.refuse(read.instruction_id, read.reason)
-        elif read.action != "decide":
-            log.warning("%s: refused an instruction: unknown action %.40r", self._runner.name, read.action)
+        elif (event := _event_of(read, self._services.clock())) is None:
+            log.warning("%s: refused an instruction: unknown action or task %.40r", self._runner.name, read.action)
             await self._runner.refuse(read.instruction_id, "unknown_action")
         else:
-            await self._decide(InstructionEvent.of(read, self._services.clock()))
+            await self._take(event)
 
-    async def _decide(self, event: InstructionEvent) -> None:
+    async def _take(self, event: InstructionEvent | ReflectionEvent) -> None:
         state = self._registry.begin(event.id)
         if isinstance(state, Result):
             await self._runner.publish(state)
@@ -93,6 +93,14 @@ class TurnQueue:
         for event in waited:
             await self._runner.cancel_waiting(event, "stopped")
 
+    async def cancel(self, turn_id: str, reason: str) -> None:
+        """End one turn, running or waiting. One that has not come yet is not taken when it comes."""
+        self._runner.cancel_turn(turn_id, reason)
+        for lane in self.inbox.lanes:
+            for event in self.inbox.cancel(lane, keep=lambda event: event.id != turn_id):
+                await self._runner.cancel_waiting(event, reason)
+        self._registry.refuse_unknown(turn_id, reason)
+
     def close(self) -> None:
         """Take nothing more in; `keep_waiting` sees to what waits."""
         self._left += self.inbox.close()
@@ -112,7 +120,7 @@ class TurnQueue:
 
     async def _keep(self, event: TurnEvent) -> str | None:
         """Why the event is lost; None where it is kept, or comes again by itself."""
-        if isinstance(event, InstructionEvent):
+        if event.reports:
             return None
         seconds = LATEST_DEADLINE
         if isinstance(event, MentionEvent):
@@ -128,3 +136,10 @@ class TurnQueue:
         except RedisAway:
             return "Redis is away"
         return None
+
+
+def _event_of(given: Instruction, now: float) -> InstructionEvent | ReflectionEvent | None:
+    """None for an action, or an idle task, that is not known."""
+    if given.action == "decide":
+        return InstructionEvent.of(given, now)
+    return ReflectionEvent.of(given, now) if given.action == "reflect" else None

@@ -2,7 +2,7 @@
 
     inbox → claim → take_turn → settle, result on the bus
 
-An event that gets no turn is reported all the same: every instruction gets exactly one result.
+An event that gets no turn is reported all the same: everything that the coordinator gave gets exactly one result.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from functools import partial
 from typing import Protocol
 
 from agent_chat.outlet import NO_CHANNEL, CannotPost, Outlet, Post
+from agent_chat.service import DISCORD, SIGNAL
 from agent_chat.silent_outlet import silent_outlet
 from agent_cogs.agent import Agent, Channels
-from agent_cogs.events import AutomationEvent, HookEvent, InstructionEvent, TurnEvent
+from agent_cogs.events import AutomationEvent, HookEvent, ReflectionEvent, TurnEvent, is_unasked
+from agent_cogs.idle.writing import writer_of
 from agent_cogs.services import AgentServices
 from agent_cogs.trace.trace import TurnTrace
 from agent_cogs.trace.words import TurnWords
@@ -30,6 +32,7 @@ from agent_cogs.turn.result import notice_of, refused, settle
 from agent_cogs.turn.room_turns import enter_room, number_in_room, room_now
 from agent_cogs.turn.turn import given_up, take_turn
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.state.unasked import UnaskedMessage
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Result
@@ -57,6 +60,11 @@ class TurnRunner:
         self.hooks: TurnHooks  # set before the first turn: hooks are turns too, run by this
         self._agent, self._services, self._channels, self._may_act = agent, services, channels, may_act
         self._running: dict[str, tuple[TurnEvent, Cancellation]] = {}
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Where a turn runs."""
+        return tuple(event.channel_id for event, _ in self._running.values())
 
     async def run(self, event: TurnEvent) -> None:
         """Run one event's turn, from its lane."""
@@ -88,10 +96,15 @@ class TurnRunner:
             if event.channel_id == channel_id and which(event):
                 cancellation.cancel(reason)
 
+    def cancel_turn(self, turn_id: str, reason: str) -> None:
+        """End this turn, if it runs."""
+        if (running := self._running.get(turn_id)) is not None:
+            running[1].cancel(reason)
+
     async def give_up(self, event: TurnEvent, reason: str) -> None:
         """End an event without a turn, and report that."""
         self.registry.keep(event.id, refused(self.name, event.id, reason))
-        if isinstance(event, InstructionEvent):
+        if event.reports:
             await self.refuse(event.id, reason)
 
     async def refuse(self, turn_id: str, reason: str) -> None:
@@ -114,7 +127,7 @@ class TurnRunner:
     async def _run(self, event: TurnEvent, cancellation: Cancellation) -> None:
         """Take the turn from its claim to its end, settled and reported in one step in Redis."""
         outlet = await self._outlet(event) if cancellation.reason is None else None
-        agent = self._agent if outlet is None else self._agent.at(outlet)
+        agent = self._agent_for(event, outlet)
         room, ask = None, None
         if outlet is not None:
             room = await room_now(agent, event) if number_in_room(event) is not None else None
@@ -132,6 +145,7 @@ class TurnRunner:
             result = given_up(agent, event, progress, cancellation.reason or "unknown_channel")
         else:
             result = await take_turn(agent, outlet, event, progress, cancellation, partial(self._admitted, event))
+            await self._note_unasked(event, progress)
         left = result.reason == "not_ours" and result.skipped
         if progress.lost or not left:
             self.registry.keep(event.id, result)
@@ -141,13 +155,27 @@ class TurnRunner:
         if left:
             self.registry.give_up(event.id)
         await self._notify_owner()
-        if progress.admitted and not left:  # the process that takes the turn over runs its own hooks around it
+        if (
+            progress.admitted and not left and not _writes(event)
+        ):  # the process that takes the turn over runs its own hooks around it
             await self.hooks.after(event)
 
     async def _admitted(self, event: TurnEvent) -> None:
         """No limit forbids the turn: it begins for those who watch."""
         self._services.watcher.began(notice_of(self.name, event, "began", self._services.clock()))
-        await self.hooks.before(event)
+        if not _writes(event):
+            await self.hooks.before(event)
+
+    def _agent_for(self, event: TurnEvent, outlet: Outlet | None) -> Agent:
+        """The agent as it takes this turn."""
+        agent = self._agent if outlet is None else self._agent.at(outlet)
+        return writer_of(agent) if _writes(event) else agent
+
+    async def _note_unasked(self, event: TurnEvent, progress: Progress) -> None:
+        """Note for whom a post was that nobody asked for, so that this person can end such posts by a sign."""
+        if is_unasked(event) and event.person_id is not None and progress.facts.posted:
+            message = UnaskedMessage(event.person_id, self.name, event.reflection.task)
+            await self._services.ledger.unasked.note(progress.facts.posted, message)
 
     def _report_ended(self, event: TurnEvent, record: TurnRecord, trace: TurnTrace) -> None:
         """Hand the turn's record and words to those who watch. Its posts are read as they are in the channel."""
@@ -162,18 +190,19 @@ class TurnRunner:
         """The turn had its result before, or was interrupted and cannot be continued."""
         if isinstance(state, str):
             await self.give_up(event, "interrupted")
-        elif isinstance(event, InstructionEvent):
+        elif event.reports:
             self.registry.keep(event.id, state)
             await self.publish(state)
 
     async def _outlet(self, event: TurnEvent) -> Outlet | None:
         if event.channel_id == NO_CHANNEL:
-            return silent_outlet(self.name)
+            on_discord = self._services.settings.on_discord
+            return silent_outlet(self.name, service=DISCORD if on_discord else SIGNAL)
         outlet = await self._channels.outlet_in_scope(event.channel_id)
         if outlet is None and isinstance(event, AutomationEvent):
             log.warning("%s: skipped %.100r: it does not see channel %d", self.name, event.source, event.channel_id)
-        aside = isinstance(event, HookEvent) and event.aside
-        return silent_outlet(self.name, outlet.view) if aside and outlet is not None else outlet
+        silent = _writes(event) or (isinstance(event, HookEvent) and event.aside)
+        return silent_outlet(self.name, outlet.view) if silent and outlet is not None else outlet
 
     async def _notify_owner(self) -> None:
         """Log what the budgets have to say, and post it in OWNER_CHANNEL_ID where that is set."""
@@ -182,6 +211,11 @@ class TurnRunner:
             outlet = self._channels.outlet_of(self._services.settings.owner_channel_id or 0)
             if outlet is not None:
                 await _post_notice(outlet, notice)
+
+
+def _writes(event: TurnEvent) -> bool:
+    """Whether the turn writes a text for the coordinator and nothing else: no hook runs around it."""
+    return isinstance(event, ReflectionEvent) and event.writes
 
 
 async def _post_notice(outlet: Outlet, notice: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from agent_chat.incoming import IncomingMessage, Person, PersonReaction
 from agent_chat.transcript import Transcripts
 from agent_cogs.agent import Channels
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, asked_id
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_unasked
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.limits.reply_throttle import ReplyThrottle
@@ -33,9 +33,12 @@ def may_stop(who: Person, moderators: Collection[int]) -> bool:
 
 
 def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: float = math.inf) -> bool:
-    """Whether the turn answers what the person said before a time (unix seconds), or joins in on an answer to it."""
+    """Whether the turn answers what the person said before a time (unix seconds), or joins in on an answer to it, or
+    would write to them unasked."""
     if isinstance(event, MentionEvent):
         return event.person_id == user_id and event.asked.created_at <= before
+    if is_unasked(event):
+        return event.person_id == user_id
     trigger = asked_id(event) if isinstance(event, InstructionEvent) else None
     transcript = transcripts.known(event.channel_id)
     asked = transcript.get(trigger) if transcript is not None and trigger is not None else None
@@ -43,10 +46,10 @@ def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: fl
 
 
 class StopOrders:
-    """Obeys stop orders for one agent, whose turns are in `queue`."""
+    """Obeys stop orders for the agent that has these channels, and whose turns are in `queue`."""
 
-    def __init__(self, agent: str, services: AgentServices, channels: Channels, queue: TurnQueue) -> None:
-        self._agent, self._names, self._channels, self._queue = agent, services.names, channels, queue
+    def __init__(self, services: AgentServices, channels: Channels, queue: TurnQueue) -> None:
+        self._channels, self._queue = channels, queue
         self._sign_throttle = ReplyThrottle(services.clock)
         self._stops, self._transcripts, self._directory = services.stops, services.transcripts, services.directory
         self._moderators, self._record, self._clock = services.settings.moderators, services.record, services.clock
@@ -85,7 +88,7 @@ class StopOrders:
             first = None
         else:
             return False
-        if call is not None and (self._me() == min(meant) if first is None else first):
+        if call is not None and (self._me(channel_id) == min(meant) if first is None else first):
             still = order.word == "resume" and self._channels.is_stopped(channel_id)
             await self._show(channel_id, heard.message_id, STOP_SIGN if still else SEEN)
         return True
@@ -146,7 +149,7 @@ class StopOrders:
         source = f"{sign.message_id}:{sign.who.user_id}"
         if said_at is None:
             await self._stop(sign.who, sign.channel_id, source, None)
-            shows = sign.author == self._me()
+            shows = sign.author == self._me(sign.channel_id)
         else:  # an order without the right has no effect now: what it would have ended is over
             right = may_stop(sign.who, self._moderators)
             shows = right and await self._stop_late(sign.channel_id, source, None, said_at)
@@ -166,14 +169,14 @@ class StopOrders:
         return named or (self._bots() if call is not None else set())
 
     def _bots(self) -> set[int]:
-        return {user_id for name in self._names if (user_id := self._directory.id_of(name))}
+        return set(self._directory.ids)
 
     def _bots_in(self, user_ids: Iterable[int | None]) -> set[int]:
         bots = self._bots()
         return {user_id for user_id in user_ids if user_id in bots}
 
-    def _me(self) -> int | None:
-        return self._directory.id_of(self._agent)
+    def _me(self, channel_id: int) -> int | None:
+        return self._channels.own_id(channel_id)
 
     async def _stop(
         self,

@@ -40,7 +40,7 @@ def called(heard: IncomingMessage, *, me: int, my_role: int | None, bots_role: i
     """How the message calls the bot with user id `me`, None when it does not. `my_role` is the bot's managed role."""
     if not heard.by_person or heard.author_id == me:
         return None
-    if heard.guild_id is None:  # a direct message has one reader
+    if heard.guild_id is None and not heard.group:  # a direct message has one reader
         return Call.MENTION
     if me in heard.mentioned_users:
         return Call.REPLY if heard.replied_to == me else Call.MENTION

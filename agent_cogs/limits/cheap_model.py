@@ -1,12 +1,12 @@
 """The cheap model: it says whether an agent speaks, where CHEAP_FIRST names that agent, notes what falls out of a
-room's window, and the members' positions at its end. It never posts.
+room's window, the members' positions at its end, and what agents write down while nobody writes. It never posts.
 
 One model serves all agents of a process; what it costs is on the books of the agent for whose turn it was asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from agent_cogs.limits.cost_estimate import Tariff
@@ -14,7 +14,7 @@ from agent_cogs.limits.model_access import is_free, rates
 from agent_cogs.limits.provider_backoff import ProviderBackoff
 from agent_config import ModelSettings
 from agent_llm.errors import ModelError
-from agent_llm.types import Model, Prompt, Reply
+from agent_llm.types import Message, Model, Prompt, Reply
 
 USUAL_INPUT, USUAL_OUTPUT = 900, 20  # tokens, by which models are compared
 
@@ -41,11 +41,16 @@ class CheapModel:
     async def ask(self, prompt: Prompt) -> Reply:
         """Raises ModelError."""
         try:
-            reply = await self.model.complete(prompt)
+            reply = await self.think(prompt)
         except ModelError as error:
             self.backoff.failed(error)
             raise
         self.backoff.worked()
+        return reply
+
+    async def think(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
+        """The same for a caller that notes at `backoff` how it went."""
+        reply = await self.model.complete(prompt, history)
         return replace(reply, text=self.redact(reply.text))
 
 

@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from pydantic import TypeAdapter, ValidationError
 
 from agent_chat.transcript import Transcript
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, looks_things_up
+from agent_cogs.events import (
+    InstructionEvent,
+    MentionEvent,
+    TurnEvent,
+    is_unasked,
+    looks_things_up,
+    searches_first,
+)
 from agent_cogs.limits.model_access import is_free, rates
 from agent_config import AgentSettings
 from agent_context.build import Trigger
@@ -22,6 +29,7 @@ from agent_context.entries import Entry
 from agent_context.selecting.attachment_choice import is_text
 from agent_context.steering.options import Options
 from agent_llm.pricing import Rates, price
+from agent_llm.profiles import profile_of
 from agent_llm.types import Usage
 from agent_llm.usage_estimate import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, tokens_of
 from agent_protocol.turns.budget_rules import BudgetRequest, Kind
@@ -136,7 +144,9 @@ def budget_request(
     said: tuple[str, ...] = ()
     if isinstance(event, InstructionEvent):
         said = tuple(entry.text for entry in event.instruction.conversation_history)
-    searches = SEARCHES * (trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search)
+    may = trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search
+    by_maker = searches_first(event, options) and bool(profile_of(tariff.provider, tariff.model).search)
+    searches = SEARCHES * (may or by_maker)
     shown, whole = transcript.last(window), transcript.whole
     tokens = prompt_tokens(shown, said, options, window=window, whole=whole, frame=frame) + searches * SEARCH_TOKENS
     usage = Usage(calls=1, input_tokens=tokens, output_tokens=options.max_output_tokens, searches=searches)
@@ -150,6 +160,7 @@ def budget_request(
         person_id=event.person_id,
         message_id=mention.asked.id if mention and mention.by_person else None,
         under_way=under_way(most),
+        idle=is_unasked(event),
     )
 
 

@@ -28,7 +28,7 @@ def access(model: ModelSettings) -> dict[str, Any]:
 
 def profile(model: ModelSettings) -> Profile:
     """The model's capabilities, with the owner's settings of its endpoint."""
-    endpoint = _endpoint(model.endpoint) if model.endpoint else ENDPOINTS.get(model.provider)
+    endpoint = endpoint_of(model)
     return profile_at(endpoint, model.model) if endpoint else profile_of(model.provider, model.model)
 
 
@@ -44,6 +44,11 @@ def rates(model: ModelSettings) -> Rates | None:
     if endpoint is None or (endpoint.price_in is None and endpoint.price_out is None):
         return None
     return Rates(endpoint.price_in or 0.0, endpoint.price_out or 0.0)
+
+
+def endpoint_of(model: ModelSettings) -> Endpoint | None:
+    """The model's endpoint with the owner's changes; None for a provider with an SDK of its own."""
+    return _endpoint(model.endpoint) if model.endpoint else ENDPOINTS.get(model.provider)
 
 
 def _endpoint(wanted: EndpointSettings) -> Endpoint:

@@ -38,6 +38,10 @@ class FileRights:
     ) -> None:
         self._settings, self.guild_of, self._owners = settings, guild_of, owners
 
+    async def is_owner(self, who: Person) -> bool:
+        """Whether a person is named in OWNER_USER_IDS, or owns the application."""
+        return who.user_id in self._settings.owner_user_ids or who.user_id in await self._owners()
+
     async def refusal(self, who: Person, guild_id: int | None) -> str | None:
         """The reason why a person may not change an agent's files in this guild; None if they may."""
         if who.user_id in self._settings.owner_user_ids:

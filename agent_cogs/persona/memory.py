@@ -1,7 +1,7 @@
 """An agent's own files in its turns: persona and memory in the prompt, and the tools that change them.
 
 Persona ─ files ─┬─ prompt  the persona, and the memory entries that may be shown in the channel
-Audience ────────┴─ tools   memory, and the files of its workspace
+audience ────────┴─ tools   memory, and the files of its workspace
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from functools import cached_property
 from pathlib import Path
 
 from agent_cogs.persona.persona import Persona
-from agent_discord.objects.audience import Audience
 from agent_personas.prompt import PersonaPrompt
 from agent_personas.workspace import Workspace
 from agent_tools.builtin.files import WRITING, file_tools
 from agent_tools.builtin.memory import NAME as MEMORY
-from agent_tools.builtin.memory import MayWrite, MemoryTool
+from agent_tools.builtin.memory import MayWrite, MemoryAudience, MemoryTool
 from agent_tools.protocol import RunnableTool
 
 
@@ -28,7 +27,7 @@ class PersonaMemory:
     changes, `may_share` says whether a channel's content may be shown in all others."""
 
     persona: Persona
-    places: Audience
+    places: MemoryAudience
     may_write: MayWrite
     may_share: Callable[[int], bool]
 

@@ -56,8 +56,12 @@ class OptionFiles:
 
     def layers(self, bot: str, guild_id: int | None) -> list[Layer]:
         """A bot's layers in a server, lowest first."""
+        return [layer for _, layer in self.named(bot, guild_id)]
+
+    def named(self, bot: str, guild_id: int | None) -> list[tuple[str, Layer]]:
+        """The same layers with the names of their files, below the folder."""
         names = ("shared.yaml", f"guilds/{guild_id}.yaml", f"bots/{bot}.yaml", f"bots/{bot}.{guild_id}.yaml")
-        return [self._files[name].layer for name in names if name in self._files]
+        return [(name, self._files[name].layer) for name in names if name in self._files]
 
     def problems(self) -> list[str]:
         """One line for each problem, as logged, with its file."""

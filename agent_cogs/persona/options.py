@@ -1,22 +1,23 @@
 """The options of each agent in each channel, from layers, the lowest first.
 
-    built in < .env < front matter < files (option_files.py) < pins, older first (of a thread's channel, then its own)
+    built in < .env < front matter < files (option_files.py) < live (/config set) < pins, older first (of a thread's
+    channel, then its own)
 
-Nothing is read here: option files are read outside of turns, and pins are in the transcripts. A result is cached while
-its layers stay the same.
+Nothing is read here: option files and live options are read outside of turns, and pins are in the transcripts. A result
+is cached while its layers stay the same.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agent_cogs.persona.option_files import Layer, OptionFiles
 from agent_config import Settings
 from agent_context.entries import Entry
-from agent_context.steering.options import MAX_MESSAGES, Options, options_of, read_options
+from agent_context.steering.options import LIVE, MAX_MESSAGES, Options, options_of, read_options
 from agent_context.steering.pins import Pin, read_pins
 
 REMEMBERED = 2000  # results: agents times channels
@@ -34,6 +35,57 @@ class OptionScope(Protocol):
     def guild_id(self) -> int | None: ...
     @property
     def pins(self) -> Pins: ...
+    @property
+    def parent(self) -> OptionScope | None: ...
+
+
+class LiveLayers(Protocol):
+    """The options that people set while the program runs; implemented by agent_protocol.state.live_options."""
+
+    @property
+    def version(self) -> int: ...
+
+    def layer(self, place: str, agent: str) -> Layer: ...
+
+    def layers(self, agent: str, guild_id: int | None, channels: Iterable[int]) -> list[tuple[str, str]]: ...
+
+
+class NothingLive:
+    """No live options."""
+
+    version = 0
+
+    def layer(self, place: str, agent: str) -> Layer:
+        del place, agent
+        return {}
+
+    def layers(self, agent: str, guild_id: int | None, channels: Iterable[int]) -> list[tuple[str, str]]:
+        del agent, guild_id, channels
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A channel as options see it; `channels`: of a thread its parent, then itself."""
+
+    channels: tuple[int, ...]
+    guild_id: int | None
+    pins: Pins
+
+    @classmethod
+    def of(cls, place: OptionScope) -> _Spot:
+        above = place.parent
+        channels = (*((above.channel_id,) if above is not None else ()), place.channel_id)
+        return cls(channels, place.guild_id, place.pins)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSource:
+    """The source of an option's value: `kind` is built_in, env, persona, file, live or pin; `place` names the file,
+    the live entry's place and agent ("c7:claude"), or the pinned message."""
+
+    kind: str
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +113,10 @@ class OptionBook:
         base: Layer,
         files: OptionFiles | None = None,
         extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
+        live: LiveLayers | None = None,
     ) -> None:
         self._names, self._base, self._extra = names, base, extra_layer
-        self._files = files
+        self._files, self._live = files, live or NothingLive()
         self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], EffectiveOptions]] = OrderedDict()
 
     async def run(self) -> None:
@@ -80,15 +133,29 @@ class OptionBook:
         return self.of(agent, place).options
 
     def of(self, agent: str, place: OptionScope) -> EffectiveOptions:
-        return self._of(agent, place.channel_id, place.guild_id, place.pins)
+        return self._of(agent, _Spot.of(place))
 
-    def _of(self, agent: str, channel_id: int, guild_id: int | None, pins: Pins) -> EffectiveOptions:
-        key, extra = (agent, channel_id), self._extra(agent)
-        made_of = (self._files.version if self._files is not None else 0, guild_id, extra, pins)
+    def sources(self, agent: str, place: OptionScope) -> dict[str, OptionSource]:
+        """Return the source of each option's value in a channel; options that no layer sets are built in."""
+        spot = _Spot.of(place)
+        layers: list[tuple[OptionSource, Layer]] = [(OptionSource("env"), self._base)]
+        layers.append((OptionSource("persona", "identity.md"), read_options(self._extra(agent))[0]))
+        if self._files is not None:
+            named = self._files.named(agent, spot.guild_id)
+            layers += [(OptionSource("file", name), layer) for name, layer in named]
+        layers += [
+            (OptionSource("live", f"{place}:{who}"), layer) for (place, who), layer in self._set_live(agent, spot)
+        ]
+        layers += [(OptionSource("pin", str(pin.message_id)), pin.layer) for pin in self._of(agent, spot).pins]
+        return {option: source for source, layer in layers for option in layer}
+
+    def _of(self, agent: str, spot: _Spot) -> EffectiveOptions:
+        key, extra = (agent, spot.channels[-1]), self._extra(agent)
+        made_of = (self._files.version if self._files is not None else 0, self._live.version, extra, spot)
         known = self._known.get(key)
         if known is not None and known[0] == made_of:
             return known[1]
-        found = self._make(agent, guild_id, extra, pins)
+        found = self._make(agent, spot, extra)
         self._known[key] = (made_of, found)
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
@@ -96,19 +163,25 @@ class OptionBook:
 
     def inner_names(self, place: OptionScope) -> dict[str, str]:
         """Agents with another name than their own in the channel: key → that name."""
-        channel_id, guild_id, pins = place.channel_id, place.guild_id, place.pins
-        found = {agent: self._of(agent, channel_id, guild_id, pins).options.name for agent in self._names}
+        spot = _Spot.of(place)
+        found = {agent: self._of(agent, spot).options.name for agent in self._names}
         return {agent: name for agent, name in found.items() if name is not None}
 
-    def _make(self, agent: str, guild_id: int | None, extra: Mapping[Any, Any], pins: Pins) -> EffectiveOptions:
+    def _set_live(self, agent: str, spot: _Spot) -> list[tuple[tuple[str, str], Layer]]:
+        """The live layers that hold for an agent there, lowest first, as far as they are valid."""
+        places = self._live.layers(agent, spot.guild_id, spot.channels)
+        return [(place, read_options(self._live.layer(*place), LIVE)[0]) for place in places]
+
+    def _make(self, agent: str, spot: _Spot, extra: Mapping[Any, Any]) -> EffectiveOptions:
         front, _ = read_options(extra)
-        layers = [self._base, front, *(self._files.layers(agent, guild_id) if self._files is not None else ())]
-        below = options_of(layers)
+        files = self._files.layers(agent, spot.guild_id) if self._files is not None else ()
+        layers, live = [self._base, front, *files], [layer for _, layer in self._set_live(agent, spot)]
+        below = options_of(layers, live)
         names = self._goes_by(agent, below)
-        found = tuple(pin for pinned in pins for pin in read_pins(pinned, below.config_roles, names))
-        pinned = [pin.layer for pin in found]
-        options = options_of(layers, pinned) if found else below
-        own_depth = any("max_messages" in layer for layer in (*layers[1:], *pinned))
+        found = tuple(pin for pinned in spot.pins for pin in read_pins(pinned, below.config_roles, names))
+        above = [*live, *(pin.layer for pin in found)]
+        options = options_of(layers, above) if found else below
+        own_depth = any("max_messages" in layer for layer in (*layers[1:], *above))
         return EffectiveOptions(options, self._goes_by(agent, options), found, own_depth)
 
     def _goes_by(self, agent: str, options: Options) -> frozenset[str]:
@@ -117,12 +190,15 @@ class OptionBook:
 
 
 def load_options(
-    settings: Settings, names: Mapping[str, str], extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer
+    settings: Settings,
+    names: Mapping[str, str],
+    extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
+    live: LiveLayers | None = None,
 ) -> OptionBook:
     """Build the options from the files of these settings, as they are now."""
     files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
     files.refresh()
-    return OptionBook(names, base_layer(settings), files, extra_layer)
+    return OptionBook(names, base_layer(settings), files, extra_layer, live)
 
 
 def reach_of(options: Options) -> int:

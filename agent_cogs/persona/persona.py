@@ -38,6 +38,7 @@ from agent_personas.prompt import PersonaPrompt, laid_out, unclosed_comments
 from agent_personas.schedules.cron import Job, parse_cron
 from agent_personas.schedules.heartbeat import Check, parse_heartbeat
 from agent_personas.schedules.hooks import Hooks, parse_hooks
+from agent_settings.models import default_of
 
 LAYER_SECONDS = 0.1  # how long a layer is reused: a turn reads options many times
 NOTHING: Mapping[str, object] = {}
@@ -224,7 +225,7 @@ def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter
         card, problems = parse_identity(read_persona(folder / agent).identity)
         for problem in problems:
             log.warning("%s: %s", agent, problem)
-        if card.provider and not card.model:
+        if card.provider and not _model_of(card):
             log.warning("%s: identity.md: provider: has no effect without a model", agent)
         fronts[agent] = front_of(card)
     return fronts
@@ -236,18 +237,21 @@ def front_of(card: IdentityCard) -> FrontMatter:
         display_name=card.display_name,
         avatar=card.avatar,
         provider=card.provider,
-        models=(_model_of(card),) if card.model else (),
+        models=(model,) if (model := _model_of(card)) else (),
         image_model=card.image_model,
         talkativeness=card.talkativeness,
         interests=card.interests or (),
         colour=card.colour,
         disclosure=card.disclosure,
+        idle_tasks=card.idle_tasks,
+        unasked=card.unasked,
     )
 
 
 def _model_of(card: IdentityCard) -> str:
-    model = card.model or ""
-    named = card.provider is None or model.startswith(f"{card.provider}/")
+    """The model of the card, or the default one of an endpoint such as Ollama; "" for neither."""
+    model = card.model or default_of(card.provider or "")
+    named = not model or card.provider is None or model.startswith(f"{card.provider}/")
     return model if named else f"{card.provider}/{model}"
 
 
@@ -259,5 +263,9 @@ def _layer_of(card: IdentityCard) -> dict[str, object]:
         "model": model if "/" in model else None,
         "temperature": card.temperature,
         "max_output_tokens": card.max_output_tokens,
+        "always_search": card.always_search,
+        "search_pictures": card.search_pictures,
+        "message_log": card.message_log,
+        "recall": card.recall,
     }
     return {name: value for name, value in options.items() if value is not None}

@@ -35,6 +35,11 @@ class ModelRequest:
     history: Sequence[Message]
 
 
+def searched(view: TurnView) -> TurnView:
+    """The view once the search before the answer was made: none is asked for, and none offered."""
+    return replace(view, context=replace(view.context, search_first=False, searches=False))
+
+
 def prompt_of(view: TurnView, text: str, *, timeout: float, cache_key: str, **own: Any) -> Prompt:
     """The prompt's fields that both modes share, and those of a mode's own."""
     options: Options = view.options
@@ -76,13 +81,18 @@ class ChatMode:
         """Lines of the prompt, which must not be posted."""
         return lines_of_prompt(self._tail) | _contract_lines(self.view.context.contract)
 
-    def request(self, timeout: float) -> ModelRequest:
+    def searched(self) -> ChatMode:
+        """The mode once the search before the answer was made."""
+        return replace(self, view=searched(self.view))
+
+    def request(self, timeout: float, found: str = "") -> ModelRequest:
+        """The request; `found` is what a search has brought already."""
         context = self.view.context
         system = build_system(context)
         memory = memory_part(context)
         prompt = prompt_of(
             self.view,
-            self._tail,
+            "\n\n".join(filter(None, (self._tail, found))),
             timeout=timeout,
             cache_key=self.cache_key,
             system=system,
@@ -140,6 +150,8 @@ def labels(context: TurnContext) -> dict[str, str]:
         "task": task.text if task else "",
         "task_from_outside": "1" if task and task.data else "",
         "task_unheard": "1" if task and task.unheard else "",
+        "task_unasked": "1" if task and task.unasked else "",
+        "task_query": task.query if task else "",
         **(_room_labels(context, context.room) if context.room is not None else {}),
     }
 

@@ -2,6 +2,7 @@
 
     kept decision, or a cheap model's skip (gate.py) ─────────────────────────┐
     PrefillMode or ChatMode ─ ToolUse (tools.py) ─ a repair, where there must be ─ decision
+                   └ a search before it, where the option says so (search_first.py)
 
 An answer is parsed once. Each call of the model is made and booked by model_call.py.
 """
@@ -19,11 +20,12 @@ from agent_cogs.prompt.chat_mode import ChatMode, ModelRequest
 from agent_cogs.prompt.gate import skips
 from agent_cogs.prompt.model_call import affords, call_model, may_continue, seconds_left
 from agent_cogs.prompt.prefill_mode import PrefillMode
+from agent_cogs.prompt.search_first import SearchFirst, fallback_source, found_pages
 from agent_cogs.prompt.streaming import StreamFilter, streamed
 from agent_cogs.prompt.tools import ToolUse, toolbox_of
 from agent_cogs.prompt.view import TurnView
 from agent_llm.errors import PrefillRefused
-from agent_llm.types import Reply, Source
+from agent_llm.types import Prompt, Reply, Source
 from agent_llm.wire.stop_sequences import cut
 
 log = logging.getLogger(__name__)
@@ -77,19 +79,64 @@ def tools_of(turn: Turn, mode: AnswerMode, may_go_on: Callable[[], Awaitable[boo
 
 
 async def _ask(turn: Turn, mode: AnswerMode, stream: StreamFilter | None) -> Answered:
-    tools = tools_of(turn, mode, partial(may_continue, turn))
+    tools, search = tools_of(turn, mode, partial(may_continue, turn)), None
+    if mode.view.context.search_first:
+        search = SearchFirst(turn, mode.view, prefilled=isinstance(mode, PrefillMode))
+        tools.box = search.within(tools.box)
     try:
-        request = _streamed(mode.request(seconds_left(turn)), mode, stream)
-        reply = await tools.run(lambda prompt: call_model(turn, prompt, request.history), request.prompt)
-        return _read(turn, mode, reply)
+        decision, sources = _read(turn, mode, await _reply(turn, mode, stream, tools, search))
     except UnreadableDecision as error:
         worth_it = turn.event.forced or turn.agent.model.tariff.free
         if not worth_it or not await affords(turn, 1):
             raise
         log.info("%s: asking once more, the answer could not be read: %s", turn.agent.key, error.reason)
-        reason = error.reason
-    request = _streamed(mode.repair(seconds_left(turn), reason, tools.results), mode, stream)
-    return _read(turn, mode, await call_model(turn, request.prompt, request.history))
+        decision, sources = _read(turn, mode, await _repaired(turn, mode, stream, tools, search, error.reason))
+    return decision, sources or fallback_source(decision.text, found_pages(tools.records))
+
+
+async def _reply(
+    turn: Turn, mode: AnswerMode, stream: StreamFilter | None, tools: ToolUse, search: SearchFirst | None
+) -> Reply:
+    """The model's answer; after a search, where one is wanted first."""
+    found = await search.by_program(tools) if search is not None and not search.offered else None
+    request = _streamed(_after(mode, found).request(seconds_left(turn), found or ""), mode, stream)
+
+    async def ask(prompt: Prompt) -> Reply:
+        return await call_model(turn, prompt, request.history)
+
+    reply = await tools.run(ask if search is None else search.asking(ask), request.prompt)
+    found = await _made_up_for(turn, mode, tools, search, reply) if search is not None else None
+    if found is None:
+        return reply
+    again = _streamed(_after(mode, found).request(seconds_left(turn), found), mode, stream)
+    return await call_model(turn, again.prompt, again.history)
+
+
+async def _made_up_for(turn: Turn, mode: AnswerMode, tools: ToolUse, search: SearchFirst, reply: Reply) -> str | None:
+    """The results of a search for an answer without one. What nobody waits for is searched for by its own words, and
+    not where the agent stays silent."""
+    if turn.event.forced:
+        return await search.made_up_for(tools)
+    try:
+        said = mode.decision(reply.text)
+    except UnreadableDecision:
+        return None
+    return None if said.is_empty else await search.made_up_for(tools, said.text)
+
+
+async def _repaired(
+    turn: Turn, mode: AnswerMode, stream: StreamFilter | None, tools: ToolUse, search: SearchFirst | None, reason: str
+) -> Reply:
+    """The answer that is asked for once more, without tools: it is given the results of all that were run."""
+    if search is not None and not search.made:
+        await search.by_program(tools)
+    after = mode if search is None else mode.searched()
+    request = _streamed(after.repair(seconds_left(turn), reason, tools.results), mode, stream)
+    return await call_model(turn, request.prompt, request.history)
+
+
+def _after(mode: AnswerMode, found: str | None) -> AnswerMode:
+    return mode if found is None else mode.searched()
 
 
 def _streamed(request: ModelRequest, mode: AnswerMode, stream: StreamFilter | None) -> ModelRequest:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from agent_chat.names import clean_name
 from agent_chat.outlet import ChannelView
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.events import InstructionEvent
 from agent_cogs.prompt.conversation import after
 from agent_cogs.prompt.rooms import in_room, room_entries
-from agent_context.build import seen
+from agent_context.build import labelled, seen
 from agent_context.entries import Entry
 from agent_context.selecting.attachment_choice import Chosen
 from agent_context.selecting.blocks import ToolLine
@@ -26,7 +27,6 @@ from agent_context.selecting.history import LEVELS, ChannelSource, Interval, Res
 from agent_context.selecting.merge_history import merge_history
 from agent_context.selecting.window import Window, conversation_entries
 from agent_context.steering.options import Options
-from agent_discord.objects.mentions import clean_name
 from agent_tools.call_log.rendering import record_text
 
 MOST_INTERVALS = 12  # of a turn
@@ -95,9 +95,19 @@ async def _resolved(turn: Turn, options: Options, inner: Mapping[str, str], rese
         entries = room_entries(entries)
     names_here = agent.options.of(agent.key, turn.outlet.view).names
     source = await source_of(turn.outlet.view, entries, options, names_here, reset=reset, alone=in_room(event))
+    return seen(renamed(source, _called(agent, inner)), options, names_here, inner)
+
+
+def under_inner_names(entries: Sequence[Entry], agent: Agent, inner: Mapping[str, str]) -> list[Entry]:
+    """The entries as the window shows them: agents as speakers, and in mentions, by their inner names."""
+    called = _called(agent, inner)
+    return labelled([_renamed(entry, called) for entry in entries], inner)
+
+
+def _called(agent: Agent, inner: Mapping[str, str]) -> Mapping[int, tuple[str, str]]:
+    """The user ids of agents with an inner name: shown name and inner name."""
     ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
-    called = {user_id: both for user_id, both in ids.items() if user_id is not None}
-    return seen(renamed(source, called), options, names_here, inner)
+    return {user_id: both for user_id, both in ids.items() if user_id is not None}
 
 
 async def source_of(
@@ -184,7 +194,7 @@ def _renamed(entry: Entry, inner: Mapping[int, tuple[str, str]]) -> Entry:
 def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLine]:
     """The newest `MAX_LINES` tool calls with their results, each after the newest message that the model had seen then.
 
-    Discord does not keep this part of a context. `window_start` is the id of the oldest message that a context of the
+    No service keeps this part of a context. `window_start` is the id of the oldest message that a context of the
     channel may show. A line always reads the same and stays in its place: a window does not show it a second time.
     """
     if agent.tool_records is None:

@@ -14,6 +14,7 @@ from agent_cogs.answer.decision import UnreadableDecision
 from agent_cogs.events import POST_SECONDS, TurnOver
 from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.prompt.conversation import conversation_of
+from agent_cogs.trace.trace import CallKind
 from agent_llm.errors import BadAnswer, ModelError
 from agent_llm.types import Message, Prompt, Reply, Usage
 from agent_llm.usage_estimate import expected, input_tokens
@@ -21,7 +22,7 @@ from agent_llm.usage_estimate import expected, input_tokens
 MIN_MODEL_SECONDS = 1.0
 
 
-async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message]) -> Reply:
+async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message], kind: CallKind = "text") -> Reply:
     """Raises ModelError, UnreadableDecision for an answer that is none, and what `_reserve` does."""
     model = turn.agent.model
     cost = model.tariff.most(expected(prompt, history))  # until more is known of it
@@ -29,7 +30,7 @@ async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message]) -> 
     turn.agent.frame.note(input_tokens(prompt, ()))
     asked = replace(prompt, conversation=conversation_of(turn.event))
     try:
-        with turn.trace.call(model.name, asked, history) as call:
+        with turn.trace.call(model.name, asked, history, kind=kind) as call:
             reply = call.reply = await model.think(asked, history)
         cost = reply.usage
     except ModelError as error:

@@ -3,8 +3,8 @@
     model's text so far ─ read: the words in it ─ certain: those that are certain ─ sink.streaming(...)
 
 Text on the way passes the same cleaning as the final post. The beginning of a mark is held back until it is clear
-whether it belongs to the words. The whole answer is cleaned once more and completes the post (turn/actions.py). A turn
-that ends without a post withdraws what has grown (turn/turn.py).
+whether it belongs to the words, and a row of a table until it is whole. The whole answer is cleaned once more and
+completes the post (turn/actions.py). A turn that ends without a post withdraws what has grown (turn/turn.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 
 from agent_cogs.agent import Turn
 from agent_cogs.answer.cleaning import clean_text
+from agent_cogs.answer.tables import settled
 from agent_cogs.events import MentionEvent
 from agent_context.steering.options import Options
 
@@ -43,7 +44,7 @@ def certain(text: str, names: Collection[str] = (), prompt: Collection[str] = ()
     line = line.strip(" \t>*_-`#")
     if line and any(known.startswith(line) for known in prompt):
         text = before
-    return clean_text(text, names, prompt) or ""
+    return clean_text(settled(text), names, prompt) or ""
 
 
 def _begun_mark(text: str) -> int:

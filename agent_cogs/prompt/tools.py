@@ -17,11 +17,12 @@ from agent_cogs.agent import Agent, Turn
 from agent_cogs.events import POST_SECONDS
 from agent_cogs.prompt.view import TurnView
 from agent_llm.profiles import PROVIDERS, Profile, profile_of
-from agent_llm.types import Picture, Prompt, Reply
+from agent_llm.types import Picture, Prompt, Reply, ToolCall, ToolResult
 from agent_tools.builtin.memory import NAME as MEMORY
+from agent_tools.builtin.recall import NAME as RECALL
 from agent_tools.call_log.record import ToolRecord
 from agent_tools.call_log.rendering import record_text
-from agent_tools.call_runner import ToolEvent
+from agent_tools.call_runner import CallRunner, LoopLimits, ToolEvent
 from agent_tools.loop import run_tools, run_within
 from agent_tools.protocol import RunnableTool, ToolContext
 from agent_tools.toolbox import Toolbox, gathered
@@ -52,7 +53,14 @@ def toolbox_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Tool
     if view.context.frugal or not options.max_tool_depth or not takes_any:
         return Toolbox()
     box = agent.toolbox(options.tools, not prefilled and searches_itself(model.name))
-    return box.allowed((MEMORY,)) if model.own_loop else box
+    if model.own_loop:
+        return box.allowed((MEMORY,))
+    return box if RECALL not in box or _recalls(agent, view) else box.allowed(("*", f"!{RECALL}"))
+
+
+def _recalls(agent: Agent, view: TurnView) -> bool:
+    """Whether the agent may look back beyond its window; a room's members see its thread alone."""
+    return view.options.recall and view.context.room is None and agent.memory.is_here
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,22 +100,32 @@ class ToolUse:
         )
         return outcome.reply
 
+    async def call(self, tool: RunnableTool, call: ToolCall) -> ToolResult:
+        """Run a call that the program makes by itself; it is kept and shown as those of the model."""
+        context, clock = self._context(), self.turn.agent.clock
+        runner = CallRunner(
+            Toolbox((tool,)), context, LoopLimits(), self._seen, clock, ends=context.deadline, earlier=self.records
+        )
+        (result,) = await runner.run((call,))
+        return result
+
     @property
     def results(self) -> str:
         """The results of the tools by now, in words; "" for none."""
-        key, records = self.turn.agent.key, {record.id: record for record in self._earlier()} | self._records
-        return "\n".join(record_text(key, record, REPAIR_CHARACTERS) for record in records.values())
+        key = self.turn.agent.key
+        return "\n".join(record_text(key, record, REPAIR_CHARACTERS) for record in self.records)
+
+    @property
+    def records(self) -> Sequence[ToolRecord]:
+        """The turn's calls by now, those of an earlier run of the program first."""
+        return tuple(({record.id: record for record in self._earlier()} | self._records).values())
 
     def _earlier(self) -> Sequence[ToolRecord]:
-        """The calls of this turn by an earlier run of the program."""
-        agent, event = self.turn.agent, self.turn.event
-        if agent.tool_records is None:
-            return ()
-        kept = agent.tool_records.for_channel(agent.key, event.channel_id)
-        return [record for record in kept if record.turn_id == event.id]
+        return calls_before(self.turn)
 
     def _context(self) -> ToolContext:
         agent, event, context = self.turn.agent, self.turn.event, self.view.context
+        known = self.turn.outlet.view.transcript
         answered = context.target if context.trigger in ("mention", "reactive") else None
         asks = answered is not None and answered.speaker.kind == "person"
         return ToolContext(
@@ -118,6 +136,7 @@ class ToolUse:
             deadline=event.deadline - POST_SECONDS,
             turn_id=event.id,
             after_message_id=self.view.newest,
+            first_message_id=next((entry.id for entry in context.window.entries if entry.id in known), 0),
             fit=self._fit,
         )
 
@@ -130,11 +149,23 @@ class ToolUse:
         if any(tool.spec.name == record.name for tool in self.actions):
             return
         self.turn.trace.tool(event)
+        self.turn.trace.brought(event.people, event.messages)
         self._records[record.id] = record
+        if record.name == RECALL:  # others' words, which a deletion or /forget me would have to find again
+            return
         if agent.tool_records is not None:
             agent.tool_records.add(record)
         if self.view.options.tool_output_visible:
             agent.show_tools(self.turn.outlet.view, event)
+
+
+def calls_before(turn: Turn) -> Sequence[ToolRecord]:
+    """The calls of this turn that are kept: by an earlier run of the program, or before its question was edited."""
+    agent, event = turn.agent, turn.event
+    if agent.tool_records is None:
+        return ()
+    kept = agent.tool_records.for_channel(agent.key, event.channel_id)
+    return [record for record in kept if record.turn_id == event.id]
 
 
 def note_post(turn: Turn, message_id: int | None) -> None:

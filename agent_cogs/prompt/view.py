@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent_chat.attachments import PictureLimits
+from agent_chat.names import clean_name, strip_mention
 from agent_chat.outlet import Outlet
 from agent_chat.text_files import TextFile
 from agent_chat.transcript import Transcript
@@ -20,22 +21,26 @@ from agent_cogs.events import (
     trigger_of,
 )
 from agent_cogs.persona.options import reach_of
-from agent_cogs.prompt.history import history_ids, window_of
+from agent_cogs.prompt.history import history_ids, under_inner_names, window_of
 from agent_cogs.prompt.question import question, wording
 from agent_cogs.prompt.rooms import form_in, in_room, room_entries, room_summary, room_turn, with_members
+from agent_cogs.thread_memory.chains import ChainPlace, FoundChain, reply_chain
+from agent_cogs.thread_memory.reading import NoMemory
 from agent_context.build import Answered, Identity, Trigger, TurnContext
 from agent_context.entries import Entry
+from agent_context.layout.reply_chain import ReplyChain
 from agent_context.selecting.attachment_choice import Chosen
 from agent_context.selecting.history import malformed
+from agent_context.selecting.visibility import is_visible
 from agent_context.selecting.window import Window
 from agent_context.steering.options import Options
-from agent_discord.objects.mentions import clean_name, strip_mention
 from agent_llm.types import Picture
 from agent_protocol.wire.messages import Instruction
 from agent_themes import theme_named
 from agent_tools.toolbox import WEB_SEARCH, is_allowed
 
 HINTS = 2  # openings that a starter is offered
+ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # to the message that is the target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +50,7 @@ class TurnView:
     `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
     channel's newest message, `wording` a person's question, both as they were when the view was built. `reset` is the
     last message that no longer is context, `noted` the people of whose words the agent's memory, or the summary of its
-    room, has notes; `summarised` are the messages behind that summary.
+    room or of a reply chain, has notes; `summarised` are the messages behind those summaries.
     """
 
     context: TurnContext
@@ -82,8 +87,11 @@ async def _look(turn: Turn, closing: bool) -> TurnView:
         reset=reset,
         begins_after=summary.upto if summary is not None else 0,
     )
+    context = _context(turn, options, inner, window, closing=closing)
+    chain = await _reply_chain(turn, context, options, reset)
     context = replace(
-        _context(turn, options, inner, window, closing=closing),
+        context,
+        chain=_shown_chain(chain, turn, context, inner),
         persona=files.stable,
         memory=files.memory,
         summary=summary.text if summary is not None else "",
@@ -94,15 +102,15 @@ async def _look(turn: Turn, closing: bool) -> TurnView:
         newest=channel.transcript.newest,
         wording=wording(event, channel.transcript),
         reset=reset,
-        noted=files.people | summary.people if summary is not None else files.people,
-        summarised=summary.messages if summary is not None else (),
+        noted=files.people | chain.people | (summary.people if summary is not None else frozenset()),
+        summarised=(*(summary.messages if summary is not None else ()), *chain.sources),
     )
     return await _with_attachments(turn, view, chosen)
 
 
 def _context(turn: Turn, options: Options, inner: Mapping[str, str], window: Window, *, closing: bool) -> TurnContext:
     """The context without what is kept of the agent and of its room."""
-    agent, event = turn.agent, turn.event
+    agent, event, service = turn.agent, turn.event, turn.outlet.view.service
     may_search = is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
     theme = theme_named(event.theme)
     theme = replace(theme, search=theme.search and may_search)
@@ -110,15 +118,18 @@ def _context(turn: Turn, options: Options, inner: Mapping[str, str], window: Win
     given = event.instruction if isinstance(event, InstructionEvent) else None
     room = room_turn(given, inner, agent.names, reacts=turn.outlet.sink.may_react)
     last = given is not None and given.room is not None and given.room.closing
+    search_first = not closing and agent.searches_first(event, options)
+    may_look_up = theme.search or trigger == "starter" or looks_things_up(event)
     return TurnContext(
         me=with_members(_identity(agent, inner), room),
         theme=theme,
-        channel_name=turn.outlet.view.name,
+        membership=service.membership,
+        heading=service.heading_of(turn.outlet.view.name),
         window=window,
         trigger=trigger,
         now=agent.clock(),
         timezone=agent.timezone,
-        contract=form_in(room).contract,
+        contract=form_in(room).on(service),
         target=_target(turn, window),
         topic=given.topic if given else None,
         started_with=_started_with(turn),
@@ -126,7 +137,8 @@ def _context(turn: Turn, options: Options, inner: Mapping[str, str], window: Win
         calls=_calls(agent),
         round_number=given.round_number if given else 1,
         can_draw=turn.can_draw,
-        searches=(theme.search or trigger == "starter" or looks_things_up(event)) and may_search and not closing,
+        searches=(may_look_up and may_search and not closing) or search_first,
+        search_first=search_first,
         closing=closing or last,
         frugal=closing,
         room=room,
@@ -204,6 +216,35 @@ def _asked(event: MentionEvent, transcript: Transcript, own_name: str) -> Entry:
     asked = question(event, transcript) or event.asked
     text = strip_mention(asked.text, (f"@{own_name}",)) if event.by_person else ""
     return replace(asked, text=text) if text else asked
+
+
+async def _reply_chain(turn: Turn, context: TurnContext, options: Options, reset: int) -> FoundChain:
+    """The messages that the one to answer replies to. A room's members see its thread alone, and what they know of its
+    past is its summary; after a reset a thread has no beginning in its parent."""
+    asked, channel, agent = context.target, turn.outlet.view, turn.agent
+    if asked is None or not (context.trigger in ANSWERS or context.take_up):
+        return FoundChain()
+    above = channel.parent if not (reset or in_room(turn.event)) else None
+    place = ChainPlace(
+        transcripts=[view.transcript for view in (channel, above) if view is not None],
+        reset=reset,
+        may_show=lambda entry: is_visible(entry) and not _is_ignored(agent, entry),
+        may_tell=lambda people: not any(agent.ignores(person, frozenset()) for person in people),
+    )
+    memory = NoMemory() if in_room(turn.event) else agent.memory
+    return await reply_chain(asked, place, options.chain_messages, memory)
+
+
+def _shown_chain(found: FoundChain, turn: Turn, context: TurnContext, inner: Mapping[str, str]) -> ReplyChain:
+    """The chain as the prompt has it: what the window lacks, under the names that it shows."""
+    entries = room_entries(found.entries) if in_room(turn.event) else found.entries
+    shown = {unit.id for entry in context.window.entries for unit in entry.units}
+    lacking = [entry for entry in entries if entry.id not in shown]
+    return ReplyChain(tuple(under_inner_names(lacking, turn.agent, inner)), found.summary)
+
+
+def _is_ignored(agent: Agent, entry: Entry) -> bool:
+    return entry.speaker.kind == "person" and agent.ignores(entry.speaker.id, entry.author_roles)
 
 
 def _answered(given: Instruction, names: Mapping[str, str]) -> Answered | None:

@@ -19,9 +19,9 @@ from agent_cogs.agent import Agent
 from agent_cogs.rooms.arena_lines import BOXES, FAILED, INTERRUPTED, TOO_FEW, answer_text, result_text, vote_text
 from agent_cogs.rooms.contenders import NoAnswer, drawn, in_guild
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.arenas import Arena, ArenaAnswer
 from agent_protocol.record.entries import Contender, ContestNote
 from agent_protocol.record.writer import Notes
+from agent_protocol.rooms.arenas import Arena, ArenaAnswer
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 15.0
@@ -42,7 +42,7 @@ class ArenaBot(Protocol):
 
 
 class ArenaStore(Protocol):
-    """agent_protocol.coordination.arenas; raises RedisAway."""
+    """agent_protocol.rooms.arenas; raises RedisAway."""
 
     async def keep(self, arena: Arena) -> None: ...
     async def drop(self, channel_id: int) -> None: ...

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent_cogs.rooms.card import cut, plain
 from agent_cogs.rooms.steps import HIDDEN, counted
-from agent_protocol.coordination.arenas import Arena, ArenaAnswer
+from agent_protocol.rooms.arenas import Arena, ArenaAnswer
 
 BOXES = ("🅰️", "🅱️")
 LONGEST_QUOTE = 300  # characters of the question

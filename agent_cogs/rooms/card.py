@@ -9,8 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from agent_chat.splitting import length
 from agent_cogs.rooms.steps import closed_line, counted
-from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.room_upkeep import VOTE, RoomPost
 from agent_protocol.coordination.rooms import Room, RoomMember
 

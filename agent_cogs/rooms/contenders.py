@@ -15,8 +15,8 @@ from agent_cogs.rooms.card import cut
 from agent_llm.errors import ModelError
 from agent_llm.types import Prompt, Reply
 from agent_llm.usage_estimate import expected
-from agent_protocol.coordination.arenas import Arena, ArenaAnswer
 from agent_protocol.ledger import Ledger
+from agent_protocol.rooms.arenas import Arena, ArenaAnswer
 
 ANSWER_SECONDS = 75.0
 ANSWER_TOKENS = 1_200
@@ -35,6 +35,7 @@ class Place:
     channel_id: int
     guild_id: int | None
     pins: Pins = ()
+    parent: Place | None = None
 
 
 class NoAnswer(Exception):

@@ -18,8 +18,8 @@ from typing import Protocol
 
 from agent_chat.outlet import CannotPost
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.room_openings import RoomOpening, RoomOpenings
 from agent_protocol.coordination.rooms import Room
+from agent_protocol.rooms.openings import RoomOpening, RoomOpenings
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command, RoomOrder
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from agent_protocol.coordination.endings import ENDINGS
-from agent_protocol.coordination.room_marks import Marks
 from agent_protocol.coordination.rooms import Room
+from agent_protocol.rooms.marks import Marks
 
 Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "report", "card", "archive"]
 

@@ -34,8 +34,8 @@ from agent_cogs.rooms.thread_bots import ThreadBots
 from agent_cogs.rooms.thread_watch import Rooms
 from agent_discord.room_upkeep import RoomPost
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.room_marks import Marks
 from agent_protocol.coordination.rooms import Room
+from agent_protocol.rooms.marks import Marks
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import RoomNotice
 from agent_protocol.wire.reading import read
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class MarkStore(Protocol):
-    """agent_protocol.coordination.room_marks."""
+    """agent_protocol.rooms.marks."""
 
     async def read(self, thread_id: int) -> Marks: ...
     async def set(self, thread_id: int, **marks: str | float | bool) -> None: ...

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from agent_cogs.rooms.opening import Orders
 from agent_discord.room_threads import ThreadNow
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.room_marks import Marks
 from agent_protocol.coordination.rooms import Room, RoomStatus
+from agent_protocol.rooms.marks import Marks
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command, RoomOrder
 
@@ -30,7 +30,7 @@ class Rooms(Protocol):
 
 
 class RoomMarks(Protocol):
-    """Implemented by agent_protocol.coordination.room_marks. Raises RedisAway."""
+    """Implemented by agent_protocol.rooms.marks. Raises RedisAway."""
 
     async def read(self, thread_id: int) -> Marks: ...
 

@@ -18,7 +18,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -99,7 +99,11 @@ class ForgetOutcome:
 
     @property
     def text(self) -> str:
-        lines = (self._removed, self._recorded, self._kept, _ELSEWHERE, _BY_ITSELF, _STAYS)
+        return self.text_with(IN_DISCORD)
+
+    def text_with(self, messages: str) -> str:
+        """The reply; `messages` says what becomes of the messages themselves."""
+        lines = (self._removed, self._recorded, self._kept, _ELSEWHERE, _BY_ITSELF, _STAYS.format(messages=messages))
         return "\n".join(line for line in lines if line)
 
     @property
@@ -117,7 +121,9 @@ class ForgetOutcome:
             return "The record of prompts follows within minutes." if self.words_follow else ""
         return (
             f"Removed from the record: {counted(self.words.prompts, 'prompt')} with your words, with their answers,"
-            f" {counted(self.words.reactions, 'reaction')}, and your id on {counted(self.words.turns, 'turn')}."
+            f" {counted(self.words.reactions, 'reaction')},"
+            f" {counted(self.words.messages, 'logged message')} of yours, and"
+            f" your id on {counted(self.words.turns, 'turn')}."
         )
 
     @property
@@ -137,8 +143,9 @@ _BY_ITSELF = (
     f" of the bots (an hour), a coding agent's session and this request with your id ({KEEP_DAYS} days). If the owner"
     " ignores you, that stays."
 )
+IN_DISCORD = "your messages and the bots' answers in Discord, which bots read until they are deleted"
 _STAYS = (
-    "Not removed: your messages and the bots' answers in Discord, which bots read until they are deleted; notes that"
+    "Not removed: {messages}; notes that"
     " only mention you, and old notes without a record of who asked; what the owner wrote, files in workspaces and"
     " backups; what providers of models and tools keep under their own terms; and ids and numbers, without text, in"
     " the owner's log. Anything being answered now, and anything you ask from now on, is recorded again."
@@ -166,6 +173,7 @@ class Forgetting:
         self._tools, self._personas = tools, personas
         self._last, self._whole = done.last, True
         self._one_at_a_time = asyncio.Lock()
+        self.also: list[Callable[[int], Awaitable[None]]] = []  # called with the person; may raise RedisAway
 
     def start(self) -> None:
         """Subscribe to requests of other processes."""
@@ -226,8 +234,10 @@ class Forgetting:
         return done
 
     async def _carry_out(self, user_id: int) -> ForgetOutcome:
-        """Remove what this process and this machine's files keep."""
+        """Remove what this process and this machine's files keep. Raises RedisAway."""
         self._ledger.settlements.disown(user_id)
+        for forget in self.also:
+            await forget(user_id)
         tool_calls, whole = 0, True
         if self._tools is not None:
             try:

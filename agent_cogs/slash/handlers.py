@@ -16,7 +16,9 @@ from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.prompt.conversation import reset_conversation
 from agent_cogs.rooms.opening import RoomOpener
 from agent_cogs.services import AgentServices
+from agent_cogs.slash.config.commands import ConfigCommands
 from agent_cogs.slash.conversations import ConversationCommands
+from agent_cogs.slash.memory.commands import MemoryCommands
 from agent_cogs.slash.noting import note_of
 from agent_cogs.slash.persona_files import EDIT_FILE, PersonaFileEditor, here_alone
 from agent_cogs.slash.personas import PersonaCommands
@@ -77,6 +79,7 @@ class SlashHandlers:
             "why-not": self._why_not,
             "reset": self._reset,
             **QuestionCommands(services).everyone,
+            **MemoryCommands(services.own_memory, services.privacy).everyone,
             **rooms.everyone,
             **personas.everyone,
         }
@@ -94,6 +97,7 @@ class SlashHandlers:
             **creation.managers,
             **rooms.managers,
             **personas.managers,
+            **ConfigCommands(services, rights).managers,
             "agent-file show": self._show_file,
         }
         self._owners: Mapping[str, Handle] = {
@@ -176,6 +180,7 @@ class SlashHandlers:
 
     async def _forget(self, command: CommandInvocation) -> str:
         forgotten = await self._services.forgetting.forget(command.who.user_id)
+        self._services.own_memory.forget(command.who.user_id)
         return forgotten.text if forgotten.whole else NOT_ALL
 
     async def _why(self, command: CommandInvocation) -> str:

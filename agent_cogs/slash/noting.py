@@ -39,6 +39,7 @@ ACTIONS: Mapping[str, str] = {
     "room remove": "remove_from_room",
     f"{FORM} {PERSONA}": "save_persona",
     "agent delete": "delete_persona",
+    "config set": "set_option",
 }
 """Command → the action's name in the record. Commands that only show something are not noted."""
 
@@ -63,6 +64,13 @@ def note_of(command: CommandInvocation, response: Response, at: float) -> Action
         action=action,
         channel_id=int(channel) if channel is not None else command.channel_id,
         agent=None if agent is None else str(agent),
-        detail=str(command.values.get("topic") or command.values.get("name") or ""),
+        detail=_detail(command),
         outcome=_PERSON.sub("a person", text)[:MAX_OUTCOME],
     )
+
+
+def _detail(command: CommandInvocation) -> str:
+    given = command.values
+    if "option" in given:
+        return f"{given['option']}: {given.get('value', '')}"[:MAX_OUTCOME]
+    return str(given.get("topic") or given.get("name") or "")

@@ -13,7 +13,8 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from agent_discord.posting.splitting import LIMIT, length
+from agent_chat.splitting import length
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.slash.responses import CommandReply, Response, text_form
 from agent_personas.boot import parse_boot
 from agent_personas.errors import Ambiguous, NotFound, PersonaError

@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from agent_chat.splitting import length
 from agent_cogs.persona.persona import front_of
 from agent_cogs.persona.roster import KEY, RosterEntry
 from agent_cogs.rooms.members import named, nobody
 from agent_cogs.services import AgentServices
 from agent_config import NoModel
 from agent_context.untrusted import skeleton
-from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM
 from agent_discord.slash.responses import FIELD_CHARACTERS, CommandReply, Field, Form, Response, given_back

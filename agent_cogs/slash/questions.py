@@ -13,7 +13,7 @@ from agent_discord.objects.messages import question_text
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import LONGEST_ARENA
 from agent_discord.slash.responses import CommandReply, Response
-from agent_protocol.coordination.arenas import Arena
+from agent_protocol.rooms.arenas import Arena
 
 USUAL_MINUTES = 5  # of an arena
 EMPTY = "The question is empty."

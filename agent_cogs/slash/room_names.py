@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from agent_cogs.persona.roster import Roster, RosterEntry
 from agent_cogs.rooms.thread_watch import Rooms
+from agent_cogs.slash.config.commands import option_choices
 from agent_discord.slash.cog import CommandInvocation, Completion
 from agent_discord.slash.responses import CHOICE_CHARACTERS, MOST_CHOICES, Choice
 from agent_protocol.coordination.rooms import Room
@@ -45,6 +46,8 @@ class Completions:
         self._roster, self._rooms = roster, rooms
 
     async def complete(self, typed: Completion) -> Sequence[Choice]:
+        if typed.option == "option":
+            return option_choices(typed)
         if typed.option == "room":
             rooms = [room for room in await self._rooms.list(limit=SEEN) if same_server(room, typed.command)]
             return _fitting(typed.typed, (Choice(str(room.thread_id), _line(room)) for room in rooms))

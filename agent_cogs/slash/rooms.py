@@ -20,8 +20,8 @@ from agent_discord.slash.definitions import POLICIES
 from agent_discord.slash.responses import CommandReply, Response
 from agent_protocol.coordination.conversations import Running
 from agent_protocol.coordination.endings import ENDINGS
-from agent_protocol.coordination.room_outcomes import ROOM_DONE, ROOM_REFUSALS
 from agent_protocol.coordination.rooms import MOST_TURNS, Room
+from agent_protocol.rooms.outcomes import ROOM_DONE, ROOM_REFUSALS
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command, RoomOrder
 from agent_store.database import RecordError

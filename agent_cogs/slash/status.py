@@ -10,8 +10,15 @@ from datetime import datetime
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.wording import counted, dollars, lasting, listed
 from agent_protocol.coordination.conversations import Running
+from agent_protocol.coordination.idle_state import IdleState, TaskState, task_key
 
 MOST_STOPS = 10  # channels that are named
+IDLE_TASKS: Mapping[str, str] = {
+    "summarise": "summaries",
+    "profile": "profiles",
+    "follow_up": "follow-ups",
+    "discover": "discoveries",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,8 @@ class ServerStatus:
     disclosures: tuple[str, ...] = ()
     paused: bool = False
     raised: float = 0.0  # of `budget`, added for today
+    idle: tuple[str, ...] = ()  # `idle_lines`
+    log: str = ""  # of messages, where it is on here
 
     def text(self, channel_id: int, names: Mapping[str, str]) -> str:
         online = listed([agent.label for agent in self.agents if agent.online])
@@ -54,11 +63,15 @@ class ServerStatus:
             lines.append(f"**Offline**: {listed(offline)}")
         lines.append(f"**Today**: {self._today()}")
         lines.append(f"**Here**: {self._here(channel_id, names)}")
+        if self.log:
+            lines.append(f"**Message log**: {self.log}; `/privacy` says more")
         others = [channel for channel in self.stops if channel != channel_id]
         if others:
             shown = [f"<#{channel}> for {lasting(self.stops[channel])}" for channel in others[:MOST_STOPS]]
             more = len(others) - MOST_STOPS
             lines.append(f"**Stopped elsewhere**: {listed([*shown, f'{more} more'] if more > 0 else shown)}")
+        if self.idle:
+            lines.append("\n".join(("**While nobody writes**:", *(f"- {line}" for line in self.idle))))
         lines += [f"-# {disclosure}" for disclosure in self.disclosures]
         return "\n".join(lines)
 
@@ -89,12 +102,13 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
     """Read the status for a channel, or for a thread of the channel `parent_id`. Raises RedisAway."""
     ledger, now = services.ledger, services.clock()
     date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
-    online, muted, backoffs, conversation, uses = await asyncio.gather(
+    online, muted, backoffs, conversation, uses, idle = await asyncio.gather(
         ledger.presence.online(services.names),
         ledger.mutes.read(services.names),
         ledger.backoffs.read(services.names),
         ledger.conversations.running(channel_id),
         ledger.budgets.uses(date, ["all"]),
+        ledger.idle.read(),
     )
     turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in services.names))
     costs = await asyncio.gather(*(ledger.costs.read(agent, date) for agent in services.names))
@@ -122,4 +136,25 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
         tuple(filter(None, disclosures)),
         paused=services.stops.paused,
         raised=raised,
+        idle=idle_lines(idle, services.names, now) if idle is not None else (),
+        log=services.privacy.log_line(channel_id),
     )
+
+
+def idle_lines(state: IdleState, names: Mapping[str, str], now: float) -> tuple[str, ...]:
+    """A line for each agent with tasks while nobody writes, such as "Claude: follow-ups in 40 minutes at the earliest".
+    `names` maps agents' keys to shown names."""
+    found: dict[str, list[str]] = {}
+    for task, label in IDLE_TASKS.items():
+        for key, its in state.tasks.items():
+            if key.startswith(f"{task}:"):
+                found.setdefault(key.removeprefix(f"{task}:"), []).append(f"{label} {_when(state, key, its, now)}")
+    return tuple(f"{names.get(agent, agent)}: {'; '.join(tasks)}" for agent, tasks in found.items())
+
+
+def _when(state: IdleState, key: str, task: TaskState, now: float) -> str:
+    if state.asking is not None and task_key(state.asking.task, state.asking.agent) == key:
+        return "under way"
+    if task.why:
+        return f"wait: {task.why}"
+    return f"in {lasting(task.due - now)} at the earliest" if task.due > now else "as soon as nobody writes"

@@ -30,6 +30,11 @@ AUTOMATION: Mapping[str, str] = {
     "hook": "ran a hook from its agents.md",
     "webhook": "handled a webhook event",
 }
+UNASKED: Mapping[str, str] = {
+    "follow_up": "followed up on a talk, while nobody wrote",
+    "discover": "had something new for {person}, while nobody wrote",
+}
+UNASKED_END = "Nobody asked for it: react to it with 🔕 and you get no more such messages."
 MAX_WORD = 100  # characters of a model name or an unknown trigger: another program may have written the record
 
 BUDGETS: Mapping[str, str] = {
@@ -55,8 +60,11 @@ async def why(ledger: Ledger, names: Mapping[str, str], message_id: int, now: fl
 
 def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
     name = names.get(record.agent, record.agent)
-    chosen = f", chosen because: {_word(record.chosen_because)}" if record.chosen_because else ""
+    because = "because" if record.kind == "reflection" else "chosen because"
+    chosen = f", {because}: {_word(record.chosen_because)}" if record.chosen_because else ""
     lines = [f"**{name}** {_called(record)}{chosen}.", _spent(record)]
+    if record.kind == "reflection":
+        lines.append(UNASKED_END)
     if record.reason is not None:
         lines.append(f"It did not do everything that was asked: {_reason(record.reason)}.")
     return "\n".join(lines)[:MAX_CHARACTERS]
@@ -83,6 +91,8 @@ def _called(record: TurnRecord) -> str:
         return "started a conversation of the bots"
     if record.trigger == "round":
         return f"took its turn in round {record.round_number or 1} of a conversation of the bots"
+    if record.trigger in UNASKED:
+        return UNASKED[record.trigger].format(person=person)
     if record.trigger == "errand":
         return AUTOMATION.get(record.kind, "ran an automation task")
     return f"was triggered by: {_word(record.trigger)}"

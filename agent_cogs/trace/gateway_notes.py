@@ -1,4 +1,4 @@
-"""Note for the record what Discord reports of recorded messages: reactions to agents' posts, and deletions."""
+"""Note for the record what a service reports of recorded messages: reactions to agents' posts, and deletions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The messages of rooms for the record: those that it does not have yet, or that were edited since.
 
 One log a process, asked after each turn in a room. After a restart it knows nothing and gives the newest messages
-again: the record has them by Discord's id, so nothing is in it twice.
+again: the record has them by id, so nothing is in it twice.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agent_context.build import TurnContext
@@ -18,7 +18,7 @@ from agent_llm.types import Message, Picture, Prompt, Reply, Usage
 from agent_protocol.record.entries import CallRecord, Phases, ToolCallRecord
 from agent_tools.call_runner import ToolEvent
 
-CallKind = Literal["text", "picture", "gate", "summary"]
+CallKind = Literal["text", "picture", "gate", "summary", "profile"]
 Phase = Literal["waiting", "context", "model", "tools", "posting"]
 NO_USAGE = Usage()
 MAX_NAME = 100  # characters of a tool's or a model's name
@@ -154,6 +154,12 @@ class TurnTrace:
         """The last reply was read as this decision."""
         if self.calls:
             self.calls[-1].decision = decision
+
+    def brought(self, people: frozenset[int], messages: Sequence[int]) -> None:
+        """A tool has brought words of these people, from these messages: further prompts have them."""
+        if self.sources is not None and (people or messages):
+            quoted = (*self.sources.quoted, *((message_id, None) for message_id in messages))
+            self.sources = replace(self.sources, quoted=quoted, people=self.sources.people | people)
 
     def tool(self, event: ToolEvent) -> None:
         """A call of a tool began, or has its result. Several may run at once."""

@@ -139,7 +139,7 @@ def quoted_in(sources: Sources) -> Iterator[Quoted]:
                 quoted |= _authors(line.about if isinstance(line, Note) else line)
             elif line.asked_by is not None:
                 people.add(line.asked_by)
-    for shown in (context.target, context.just_answered, *context.unanswered):
+    for shown in (context.target, context.just_answered, *context.unanswered, *context.chain.entries):
         quoted |= _authors(shown) if shown is not None else {}
     for message_id, author_id in quoted.items():
         yield Quoted(message_id=message_id, author_id=author_id)
@@ -158,7 +158,7 @@ def small(picture: Picture) -> FetchedPicture | None:
 
 
 def authors(entries: Sequence[Heard]) -> tuple[tuple[int, int | None], ...]:
-    """The Discord messages behind these entries, with their authors, None for an agent."""
+    """The channel's messages behind these entries, with their authors, None for an agent."""
     return tuple(pair for entry in entries for pair in _authors(entry).items())
 
 

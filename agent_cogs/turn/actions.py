@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from dataclasses import replace
 
 from agent_chat.outlet import ChannelSink, Post, Posted, TurnCost
 from agent_cogs.agent import Turn
 from agent_cogs.answer.decision import Decision
-from agent_cogs.events import POST_SECONDS, MentionEvent
+from agent_cogs.events import POST_SECONDS, MentionEvent, asked_id
 from agent_cogs.limits.usage import day_total
 from agent_cogs.prompt.view import TurnView
 from agent_cogs.turn.progress import Done, Progress
 from agent_cogs.turn.room_turns import named_next
 from agent_context.entries import Entry
-from agent_discord.posting.splitting import FENCE
 from agent_llm.errors import ModelError
 from agent_llm.types import Picture, Source, Usage
 
-MAX_SOURCES = 3
-
-
-_LINK = re.compile(r"https?://[^\s<>/?#]+[^\s<>]{0,1000}")
-
-_PLAIN = str.maketrans("[]", "()", "`")
-
+FOUND_SECONDS = 2.0  # that a post waits for a found picture
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +45,9 @@ async def _post(
     turn: Turn, progress: Progress, view: TurnView, decision: Decision, sources: tuple[Source, ...]
 ) -> None:
     agent, event = turn.agent, turn.event
-    picture = await progress.kept_picture() or await _draw(turn, progress, decision)
-    text = with_sources(decision.text, sources)
+    drawn = await progress.kept_picture() or await _draw(turn, progress, decision)
+    text = decision.text
+    picture = drawn if drawn is not None or text is None else await _found(turn)
     if text is None and picture is None and (event.forced or decision.react_emoji is None):
         progress.note(Done(reason="picture_failed"))
         return
@@ -68,9 +61,11 @@ async def _post(
     )
 
     def noted(posted: Posted) -> None:
-        prompt = decision.image_prompt if posted.picture_url else None
+        prompt = decision.image_prompt if posted.picture_url and drawn is not None else None
         url = posted.picture_url
         ids = posted.message_ids
+        if (asked := asked_id(event)) is not None:
+            turn.outlet.view.transcript.note_answers(ids or (posted.message_id,), asked)
         progress.note(
             replace(wanted, message_id=posted.message_id, message_ids=ids, picture_url=url, image_prompt=prompt)
         )
@@ -80,7 +75,16 @@ async def _post(
     else:
         ping = event.ping if isinstance(event, MentionEvent) else None
         cost = await _cost(turn) if agent.show_costs else None
-        post = Post(text=text, picture=picture, cost=cost, ping=ping, after=turn.after, split_at=view.options.split_at)
+        post = Post(
+            text=text,
+            picture=picture,
+            cost=cost,
+            ping=ping,
+            after=turn.after,
+            split_at=view.options.split_at,
+            sources=sources,
+            reply_to=event.reply_to,
+        )
         turn.trace.picture = picture
         noted(await turn.outlet.sink.post(post, event.id, noted))
 
@@ -88,6 +92,12 @@ async def _post(
 async def _cost(turn: Turn) -> TurnCost:
     agent, usage = turn.agent, turn.spending.total
     return TurnCost(usage, await day_total(agent.costs, agent.key, agent.today(), usage), agent.colour)
+
+
+async def _found(turn: Turn) -> Picture | None:
+    """The picture that was looked for beside the turn's search, which the post waits for only briefly."""
+    seconds = min(FOUND_SECONDS, turn.event.deadline - turn.agent.clock() - POST_SECONDS)
+    return await turn.found_picture.taken(seconds)
 
 
 async def _draw(turn: Turn, progress: Progress, decision: Decision) -> Picture | None:
@@ -133,20 +143,3 @@ async def _react(sink: ChannelSink, decision: Decision, target: Entry | None) ->
     if emoji is None or message_id is None or not await sink.react(message_id, emoji):
         return None, None
     return emoji, message_id
-
-
-def with_sources(text: str | None, sources: tuple[Source, ...]) -> str | None:
-    """The text with a line of the sources that it does not link itself; addresses in <> so that none has a preview."""
-    if text is None:
-        return None
-    missing = [source for source in sources if _LINK.fullmatch(source.url) and source.url not in text][:MAX_SOURCES]
-    if not missing:
-        return text
-    links = " · ".join(f"[{_title(source)}](<{source.url}>)" for source in missing)
-    closing = f"\n{FENCE}" if text.count(FENCE) % 2 else ""
-    return f"{text}{closing}\n-# {links}"
-
-
-def _title(source: Source) -> str:
-    cleaned = " ".join(source.title.translate(_PLAIN).split())
-    return cleaned[:60] or source.url.split("/")[2]

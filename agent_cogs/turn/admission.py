@@ -11,7 +11,16 @@ from dataclasses import replace
 from agent_chat.outlet import Outlet
 from agent_chat.transcript import Transcript
 from agent_cogs.agent import Agent, Turn
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, TurnOver, asked_id, trigger_of
+from agent_cogs.events import (
+    InstructionEvent,
+    MentionEvent,
+    ReflectionEvent,
+    TurnEvent,
+    TurnOver,
+    asked_id,
+    trigger_of,
+)
+from agent_cogs.idle.writing import writing_request
 from agent_cogs.limits.cost_estimate import budget_request
 from agent_cogs.prompt.question import called_off, gone, taken_back
 from agent_cogs.turn.progress import Progress
@@ -22,11 +31,13 @@ from agent_protocol.turns.limits import TurnRequest
 
 
 def withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
-    """Whether the question was deleted or hidden, or no longer asks this agent."""
+    """Whether the question was deleted or hidden, or no longer asks this agent; of an idle task, whether any message
+    was that it is about."""
     transcript = outlet.view.transcript
     if isinstance(event, MentionEvent):
         return taken_back(event, transcript) or called_off(event, transcript, outlet.view.own_ids)
-    return gone(asked_id(event) or 0, transcript)
+    about = event.reflection.message_ids if isinstance(event, ReflectionEvent) else ()
+    return any(gone(each, transcript) for each in (asked_id(event) or event.reply_to or 0, *about))
 
 
 def prepared(event: TurnEvent, transcript: Transcript, room: Room | None) -> TurnEvent:
@@ -60,6 +71,8 @@ def obstacle(agent: Agent, outlet: Outlet) -> str | None:
 
 def request_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
     """The turn's request to the limits."""
+    if isinstance(event, ReflectionEvent) and event.writes:
+        return writing_request(agent, event)
     options = agent.options_for(outlet)
     depth = Depth.of(options)
     wish = budget_request(

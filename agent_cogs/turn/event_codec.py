@@ -9,7 +9,15 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent_cogs.events import CronEvent, HeartbeatEvent, InstructionEvent, MentionEvent, TurnEvent, WebhookEvent
+from agent_cogs.events import (
+    CronEvent,
+    HeartbeatEvent,
+    InstructionEvent,
+    MentionEvent,
+    ReflectionEvent,
+    TurnEvent,
+    WebhookEvent,
+)
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +32,12 @@ class Begun:
     heartbeat: HeartbeatEvent | None = None
     cron: CronEvent | None = None
     webhook: WebhookEvent | None = None
+    reflection: ReflectionEvent | None = None
 
     @property
     def event(self) -> TurnEvent | None:
-        return self.mention or self.instruction or self.heartbeat or self.cron or self.webhook
+        called = self.mention or self.instruction or self.reflection
+        return called or self.heartbeat or self.cron or self.webhook
 
 
 _BEGUN: TypeAdapter[Begun] = TypeAdapter(Begun)
@@ -38,14 +48,15 @@ _FIELDS: Mapping[type[TurnEvent], str] = {
     HeartbeatEvent: "heartbeat",
     CronEvent: "cron",
     WebhookEvent: "webhook",
+    ReflectionEvent: "reflection",
 }
 
 
 def save_event(event: TurnEvent, after: int) -> str:
     """Returns JSON; "" for a kind of event that is not continued."""
     field = _FIELDS.get(type(event))
-    if field is None:
-        return ""
+    if field is None or (isinstance(event, ReflectionEvent) and event.writes):
+        return ""  # what is written is for the coordinator, which asks again while it waits for it
     begun: dict[str, Any] = {"after": after, field: event}
     return _BEGUN.dump_json(Begun(**begun), exclude_defaults=True).decode()
 

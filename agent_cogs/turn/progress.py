@@ -46,9 +46,11 @@ class PictureStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The outcome of a turn, with a `reason` where it did nothing, or less than was decided."""
+    """The outcome of a turn, with a `reason` where it did nothing, or less than was decided. `written`: its text is for
+    the coordinator, and is posted nowhere."""
 
     text: str | None = None
+    written: bool = False
     message_id: int | None = None
     message_ids: tuple[int, ...] = ()  # all of a text that was too long for one
     picture_url: str | None = None
@@ -64,7 +66,7 @@ class Done:
 
     @property
     def nothing(self) -> bool:
-        return self.message_id is None and self.emoji is None
+        return self.message_id is None and self.emoji is None and not self.written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Literal
 from agent_cogs.events import TurnEvent
 from agent_cogs.turn.event_codec import save_event
 from agent_cogs.turn.progress import Progress
+from agent_cogs.turn.result import refused
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.wire.messages import Result
@@ -54,6 +55,12 @@ class TurnRegistry:
     def keep(self, turn_id: str, result: Result) -> None:
         """Keep a turn's result in this process."""
         self._turns[turn_id] = result.to_wire()
+
+    def refuse_unknown(self, turn_id: str, reason: str) -> None:
+        """Give a turn that has not come to this process the result that it is skipped."""
+        if turn_id not in self._turns:
+            self.begin(turn_id)
+            self.keep(turn_id, refused(self._agent, turn_id, reason))
 
     def forget(self, turn_id: str) -> None:
         """Forget a turn that was not taken."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from agent_cogs.agent import Agent
-from agent_cogs.events import AutomationEvent, InstructionEvent, MentionEvent, TurnEvent, asked_id, trigger_of
+from agent_cogs.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, asked_id, trigger_of
 from agent_cogs.limits.usage import cost_fields, on_the_wire
 from agent_cogs.trace.trace import TurnTrace
 from agent_cogs.turn.progress import Done, Facts, Progress
@@ -20,11 +20,15 @@ NO_USAGE = Usage()
 MAX_WHY = 300  # characters of the reason why an agent was chosen, which comes over the wire
 
 OUTCOMES: Mapping[str, str] = {
-    **dict.fromkeys(("skipped", "withdrawn", "overtaken", "out_of_turn", "stopped"), "skipped"),
+    **dict.fromkeys(
+        ("skipped", "withdrawn", "overtaken", "out_of_turn", "stopped", "not_new", "unwanted", "person_wrote"),
+        "skipped",
+    ),
     "deadline": "timed_out",
     **dict.fromkeys(
         (
             *("model_failed", "session_lost", "unreadable", "picture_failed", "reaction_failed", "discord_failed"),
+            "signal_failed",
             *("interrupted", "internal_error"),
         ),
         "failed",
@@ -100,11 +104,12 @@ async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result,
 
 
 def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
-    """Make the message for the coordinator: the result, or that a person was answered; None for automation."""
-    if isinstance(event, AutomationEvent):
-        return None
-    if not isinstance(event, MentionEvent):
+    """Make the message for the coordinator: the result, or that a person was answered; None for the agent's own
+    automation."""
+    if event.reports:
         return result
+    if not isinstance(event, MentionEvent):
+        return None
     if result.message_id is None or event.to_all or event.continues or not event.by_person:
         return None
     return MentionNotice(
@@ -129,9 +134,11 @@ def notice_of(agent: str, event: TurnEvent, state: str, at: float) -> TurnNotice
 
 
 def outcome_of(result: Result) -> str:
-    """How the turn ended, in one word: posted, reacted, skipped, refused, timed_out or failed."""
+    """How the turn ended, in one word: posted, reacted, written, skipped, refused, timed_out or failed."""
     if result.message_id is not None:
         return "posted"
+    if not result.skipped and result.text is not None:
+        return "written"
     return "reacted" if result.emoji_reacted else OUTCOMES.get(result.reason or "skipped", "refused")
 
 
@@ -139,12 +146,14 @@ def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts, trace:
     """Make the record of a turn: ids, numbers and reasons, no words."""
     usage, emoji, target = result.usage or TurnUsage(), result.emoji_reacted, result.react_to_message_id
     given = event.instruction if isinstance(event, InstructionEvent) else None
+    reflection = event.reflection if isinstance(event, ReflectionEvent) else None
+    because = given.chosen_because if given else reflection.cause if reflection else None
     return TurnRecord(
         id=event.id[:MAX_ID_CHARACTERS],
         agent=agent,
         at=trace.clock(),
         kind="mention" if isinstance(event, MentionEvent) else event.kind,
-        trigger=trigger_of(event),
+        trigger=reflection.task if reflection else trigger_of(event),
         conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
         round_number=given.round_number if given else None,
         channel_id=event.channel_id,
@@ -162,7 +171,7 @@ def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts, trace:
         posted=facts.posted,
         reacted=Reacted(emoji=emoji, message_id=target) if emoji and target is not None else None,
         image=result.image_url is not None,
-        chosen_because=(given.chosen_because or "")[:MAX_WHY] or None if given else None,
+        chosen_because=(because or "")[:MAX_WHY] or None,
         room_turn=number_in_room(event) if result.message_id is not None else None,
         outcome=outcome_of(result),
         phases=trace.phases,

@@ -17,7 +17,9 @@ from dataclasses import replace
 from agent_chat.outlet import CannotPost, Outlet
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.answer.decision import UnreadableDecision
-from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent, TurnOver
+from agent_cogs.events import LONGEST_TURN, MentionEvent, ReflectionEvent, TurnEvent, TurnOver, is_unasked
+from agent_cogs.idle.unasked import check_quiet, check_wanted, words_alone
+from agent_cogs.idle.writing import check_able, write
 from agent_cogs.prompt.decide import decide, kept_decision
 from agent_cogs.prompt.model_call import may_ask_again
 from agent_cogs.prompt.question import wording
@@ -62,7 +64,10 @@ async def take_turn(
     trace = progress.trace
     turn = Turn(agent=agent, outlet=outlet, event=event, spending=progress.spending, after=progress.after, trace=trace)
     progress.facts = Facts(guild_id=outlet.view.guild_id, asked_by=event.person_id)
-    done, line = await _ended(turn, progress, cancellation, on_admitted)
+    try:
+        done, line = await _ended(turn, progress, cancellation, on_admitted)
+    finally:
+        turn.found_picture.drop()
     if cancellation.reason is not None and done.nothing:
         done = Done(reason=cancellation.reason)
     with trace.phase("posting"):
@@ -123,7 +128,11 @@ async def _ended(
 
 async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done:
     agent, outlet, event = turn.agent, turn.outlet, turn.event
+    if isinstance(event, ReflectionEvent) and event.writes:
+        return await _write(turn, event, progress, on_admitted)
     _check_question(turn)
+    if is_unasked(event):
+        await check_wanted(turn, event)
     with turn.trace.phase("waiting"):
         await admit(turn, progress)
     with outlet.sink.typing() if event.forced else nullcontext():
@@ -146,6 +155,9 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
             if event.cools_down:
                 await agent.limits.release_cooldown(event.channel_id)
             raise TurnOver("budget" if progress.closing else "skipped")
+        if is_unasked(event):
+            decision = words_alone(event, decision)
+            await check_wanted(turn, event)
         with turn.trace.phase("posting"):
             if progress.answer is None:
                 await progress.keep_answer(decision, sources)
@@ -160,6 +172,14 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
         return replace(done, reason="budget") if progress.closing else done
 
 
+async def _write(turn: Turn, event: ReflectionEvent, progress: Progress, on_admitted: OnAdmitted) -> Done:
+    check_able(turn.agent)
+    with turn.trace.phase("waiting"):
+        await admit(turn, progress)
+        await on_admitted()
+    return Done(text=await write(turn, event), written=True)
+
+
 def _noted(turn: Turn, progress: Progress, view: TurnView) -> TurnView:
     """The view, once the turn's record and its trace know of it."""
     progress.facts = _with_view(progress.facts, view)
@@ -172,8 +192,11 @@ def _sources(turn: Turn, view: TurnView) -> Sources:
     agent, event = turn.agent, turn.event
     pins = [(pin.message_id, pin.author_id) for pin in agent.options.of(agent.key, turn.outlet.view).pins]
     asked = (event.asked, *event.pieces) if isinstance(event, MentionEvent) else ()
-    summarised = ((message_id, None) for message_id in view.summarised)  # their authors are among the people
-    return Sources(context=view.context, quoted=(*summarised, *pins, *authors(asked)), people=view.noted)
+    people, quoted = view.noted, view.summarised
+    if is_unasked(event):
+        people, quoted = people | event.about, (*quoted, *event.reflection.message_ids)
+    without_author = ((message_id, None) for message_id in quoted)  # their authors are among the people
+    return Sources(context=view.context, quoted=(*without_author, *pins, *authors(asked)), people=people)
 
 
 def _with_view(facts: Facts, view: TurnView) -> Facts:
@@ -199,6 +222,8 @@ def _check_overtaken(turn: Turn, view: TurnView) -> None:
     people is posted all the same, or a lively channel would silence the bots, and so is a turn in a room, or its
     audience would."""
     context = view.context
+    if is_unasked(turn.event):
+        check_quiet(turn, view.newest)
     round_turn = context.trigger == "round" and context.room is None
     yields = turn.agent.barge_in == "yield" and round_turn and context.answers is None
     if yields and turn.outlet.view.transcript.person_spoke_after(view.newest):

@@ -26,8 +26,6 @@ class PersonaChannels:
     """`bots` gives the channels of this process's bots, those first that are online; `arriving` says whether more of
     them may come. `may_act`: whether this process acts for the personas."""
 
-    me = None
-
     def __init__(
         self,
         settings: AgentSettings,
@@ -45,6 +43,10 @@ class PersonaChannels:
     @property
     def arriving(self) -> bool:
         return self._bots_arriving() or any(bot.arriving for bot in self._bots())
+
+    def own_id(self, channel_id: int) -> int | None:
+        del channel_id
+        return None
 
     def own_role(self, guild_id: int) -> int | None:
         del guild_id

@@ -3,8 +3,8 @@
     roster ── changes ── PersonaHosts ─┬─ PersonaHost  AgentHost, model, catch-up, back-off
     lease  ── may_act ─────────────────┴─ …            one for each persona that can speak
 
-One lease stands for all of them (`coordinator:personas`): its holder acts, and every other process that hosts them
-listens and takes over. They have no clocks and hear nobody; their turns come by instruction.
+Those that speak in rooms alone have no clocks and hear nobody: their turns come by instruction. One with an account of
+its own on another service hears people there, and has the limits that hold for bots.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent_chat.outlet import ChannelView
-from agent_cogs.agent import Agent
+from agent_cogs.agent import Agent, Channels
 from agent_cogs.build_agent import build_agent
 from agent_cogs.channels import AgentChannels
 from agent_cogs.host import AgentHost
@@ -24,6 +24,7 @@ from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.provider_backoff import share_backoff
 from agent_cogs.persona.roster import RosterEntry
 from agent_cogs.services import AgentServices
+from agent_cogs.signal_agents.channels import with_signal
 from agent_cogs.webhook_agents.channels import PersonaChannels
 from agent_config import AgentSettings
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
@@ -41,19 +42,52 @@ def show_nothing(view: ChannelView, event: ToolEvent) -> None:
     del view, event
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The channels in which a persona is hosted. `may_act` says whether this process acts for it. `is_heard`: people
+    write to it there, so it has its clocks, and all limits hold."""
+
+    channels: Channels
+    may_act: Callable[[], bool]
+    channel_of: Callable[[int], object]
+    is_heard: bool = False
+
+
+def place_in_rooms(
+    persona: AgentSettings,
+    services: AgentServices,
+    bots: Callable[[], Sequence[AgentChannels]],
+    *,
+    arriving: Callable[[], bool],
+    may_act: Callable[[], bool],
+) -> Place | None:
+    """The rooms of Discord, once a bot is there to see by. `bots` gives the channels of this process's bots that were
+    online, `arriving` says whether more of them may come."""
+    if not bots():
+        return None
+    channels = PersonaChannels(persona, services, bots, arriving=arriving, may_act=may_act)
+    return Place(channels=channels, may_act=may_act, channel_of=channels.channel_of)
+
+
+def place_on_signal(
+    persona: AgentSettings,
+    services: AgentServices,
+    bots: Callable[[], Sequence[AgentChannels]],
+    *,
+    arriving: Callable[[], bool],
+    may_act: Callable[[], bool],
+) -> Place:
+    """The chats of a persona that has a number, and the rooms, where bots see them."""
+    rooms = PersonaChannels(persona, services, bots, arriving=arriving, may_act=may_act)
+    channels = with_signal(persona.name, rooms, services, may_act)
+    return Place(channels=channels, may_act=may_act, channel_of=rooms.channel_of, is_heard=True)
+
+
 class PersonaHost:
     """A persona at work."""
 
-    def __init__(
-        self,
-        settings: AgentSettings,
-        services: AgentServices,
-        model: Model,
-        channels: PersonaChannels,
-        *,
-        may_act: Callable[[], bool],
-    ) -> None:
-        self.settings, self._services, self._model = settings, services, model
+    def __init__(self, settings: AgentSettings, services: AgentServices, model: Model, place: Place) -> None:
+        self.settings, self._services, self._model, self._is_heard = settings, services, model, place.is_heard
         self._tasks: list[asyncio.Task[None]] = []
 
         async def think(prompt: Prompt, history: Sequence[Message]) -> Reply:
@@ -71,25 +105,24 @@ class PersonaHost:
             generate_image=draw,
             redact=services.outbound.redact,
             show_tools=show_nothing,
-            channel_of=channels.channel_of,
+            channel_of=place.channel_of,
         )
-        agent = replace(
-            agent,
-            identity=replace(agent.identity, others=()),  # a room says who takes part
-            # It speaks in rooms alone, which people open and which have a limit of turns.
-            limits=AgentLimits.budgets_alone(settings.name, services.ledger.limits),
-        )
-        self.host = AgentHost(agent, services, channels, may_act=may_act)
+        agent = replace(agent, identity=replace(agent.identity, others=()))  # a room says who takes part
+        if not place.is_heard:  # it speaks in rooms alone, which people open and which have a limit of turns
+            agent = replace(agent, limits=AgentLimits.budgets_alone(settings.name, services.ledger.limits))
+        self.host = AgentHost(agent, services, place.channels, may_act=place.may_act)
 
     def start(self) -> None:
         """Take instructions, and continue the turns that were left open."""
-        name = self.settings.name
-        backoff = share_backoff(name, self.host.agent.model.backoff, self._services.ledger.backoffs)
-        self.host.start()
-        self._tasks = [
-            asyncio.create_task(self.host.run_catch_up(), name=f"{name}: catch-up"),
-            asyncio.create_task(backoff, name=f"{name}: provider back-off"),
-        ]
+        name, host = self.settings.name, self.host
+        work = {
+            "catch-up": host.run_catch_up(),
+            "provider back-off": share_backoff(name, host.agent.model.backoff, self._services.ledger.backoffs),
+        }
+        if self._is_heard:
+            work["automation"] = host.run_automation()
+        host.start()
+        self._tasks = [asyncio.create_task(each, name=f"{name}: {what}") for what, each in work.items()]
 
     @property
     def failure(self) -> BaseException | None:
@@ -121,21 +154,18 @@ async def unprepared(_: str) -> None:
 
 
 class PersonaHosts:
-    """Hosts every persona of the roster that can speak. `bots` gives the channels of this process's bots that were
-    online, `arriving` says whether more of them may come; `prepare` is awaited before a persona's first turn."""
+    """Hosts every persona of the roster that can speak. `place_of` gives the place in which one is hosted now, None
+    where there is none; `prepare` is awaited before a persona's first turn."""
 
     def __init__(
         self,
         services: AgentServices,
         make_model: Callable[[AgentSettings], Model],
-        bots: Callable[[], Sequence[AgentChannels]],
+        place_of: Callable[[AgentSettings], Place | None],
         *,
-        arriving: Callable[[], bool],
-        may_act: Callable[[], bool],
         prepare: Callable[[str], Awaitable[None]] = unprepared,
     ) -> None:
-        self._services, self._make_model, self._bots = services, make_model, bots
-        self._arriving, self._may_act, self._prepare = arriving, may_act, prepare
+        self._services, self._make_model, self._place_of, self._prepare = services, make_model, place_of, prepare
         self._hosts: dict[str, PersonaHost] = {}
         self._changing: set[str] = set()
         self._refused: dict[str, str | None] = {}
@@ -153,12 +183,16 @@ class PersonaHosts:
         """The same as agents."""
         return tuple(hosted.host.agent for hosted in self._hosts.values())
 
+    def host_of(self, key: str) -> AgentHost | None:
+        """The persona's host, while it takes events."""
+        hosted = self._hosts.get(key)
+        return hosted.host if hosted is not None else None
+
     async def run(self) -> None:
-        """Follow the roster until cancelled, once a bot is there to see by."""
+        """Follow the roster until cancelled."""
         while True:
             self._changed.clear()
-            if self._bots():
-                self._follow()
+            self._follow()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._changed.wait()
@@ -192,20 +226,26 @@ class PersonaHosts:
             self._tasks.start(self._change(key), f"{key}: its persona")
 
     def _wanted(self) -> dict[str, AgentSettings]:
+        """Those that can speak, as far as they have a place. One that is hosted keeps it."""
         personas = self._services.roster.personas
-        return {one.key: one.settings for one in personas if one.settings is not None and one.why_not is None}
+        able = {one.key: one.settings for one in personas if one.settings is not None and one.why_not is None}
+        return {key: of for key, of in able.items() if key in self._hosts or self._place_of(of) is not None}
 
     def _report(self) -> None:
         """Log once why a persona is not hosted."""
         refused = {one.key: one.why_not for one in self._services.roster.personas if self._is_refused(one)}
         for key, why in refused.items():
             if self._refused.get(key) != why:
-                log.warning("%s takes no part in rooms: %s", key, why)
+                if key in self._services.settings.numbers:  # somebody writes to it, and gets no answer
+                    log.error("%s answers nobody on Signal, and takes no part in rooms: %s", key, why)
+                else:
+                    log.warning("%s takes no part in rooms: %s", key, why)
         self._refused = refused
 
     def _is_refused(self, entry: RosterEntry) -> bool:
-        """An agent of the table without token and key is simply not used."""
-        return entry.why_not is not None and entry.key not in self._services.settings.agents
+        """An agent of the table without token, number and key is simply not used."""
+        settings = self._services.settings
+        return entry.why_not is not None and (entry.key not in settings.agents or entry.key in settings.numbers)
 
     async def _change(self, key: str) -> None:
         """Close the persona's host, if there is one, and open what the roster wants by then."""
@@ -213,16 +253,15 @@ class PersonaHosts:
             if (old := self._hosts.pop(key, None)) is not None:
                 await old.finish(self._services.settings.turn_timeout_seconds)
                 log.info("%s: its persona changed", key)
-            if (settings := self._wanted().get(key)) is not None:
+            if (settings := self._wanted().get(key)) is not None and (place := self._place_of(settings)) is not None:
                 await self._prepare(key)
-                self._hosts[key] = self._open(settings)
+                self._hosts[key] = self._open(settings, place)
         except RedisAway as away:  # the next look tries again
             log.info("%s waits for Redis: %s", key, away)
         finally:
             self._changing.discard(key)
 
-    def _open(self, settings: AgentSettings) -> PersonaHost:
-        channels = PersonaChannels(settings, self._services, self._bots, arriving=self._arriving, may_act=self._may_act)
-        hosted = PersonaHost(settings, self._services, self._make_model(settings), channels, may_act=self._may_act)
+    def _open(self, settings: AgentSettings, place: Place) -> PersonaHost:
+        hosted = PersonaHost(settings, self._services, self._make_model(settings), place)
         hosted.start()
         return hosted

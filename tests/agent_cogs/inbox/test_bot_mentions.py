@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from agent_chat.outlet import UNFINISHED
 from agent_cogs.inbox.bot_mentions import CHAIN_END
 from agent_context.steering.options import Options
-from agent_discord.objects.messages import UNFINISHED
 from agent_tools.call_log.records import ToolRecords
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import message, settle, until

@@ -70,3 +70,10 @@ def test_without_named_guilds_any_guild_counts():
 )
 def test_who_is_ignored_or_has_an_ignored_role_calls_nobody(ignored, calls):
     assert (heard(author_roles=frozenset({76, 77})) not in ignored) is calls
+
+
+def test_a_group_without_a_guild_calls_as_a_channel_does_and_not_as_a_direct_message():
+    in_group = {"guild_id": None, "group": True}
+    assert called(heard(**in_group), me=ME, my_role=None, bots_role=None) is None
+    assert called(heard(**in_group, mentioned_users=frozenset({ME})), me=ME, my_role=None, bots_role=None)
+    assert called(heard(**in_group, replied_to=ME), me=ME, my_role=None, bots_role=None) is Call.REPLY

@@ -122,6 +122,16 @@ def test_a_scheduled_turn_is_nobodys_and_counts_searches_where_it_may_search(tri
     assert found.estimate == cost(FRAME_TOKENS + searches * SEARCH_TOKENS, searches=searches)
 
 
+@pytest.mark.parametrize(("tariff", "searches"), [(LUNA, 3), (Tariff("compatible", "llama", None), 0)])
+def test_with_always_search_the_answer_to_a_person_counts_the_searches_of_its_maker(tariff, searches):
+    event = MentionEvent.of(entry(5), channel_id=1, theme="casual", to_all=False, now=100.0)
+    more = wish(event, "mention", options=Options(always_search=True), tariff=tariff).estimate
+    assert more - wish(event, "mention", tariff=tariff).estimate == pytest.approx(
+        tariff.call(FRAME_TOKENS + searches * SEARCH_TOKENS, output_tokens=4000, searches=searches)
+        - tariff.call(FRAME_TOKENS, output_tokens=4000)
+    )
+
+
 def test_an_answer_counts_as_long_as_it_may_be():
     assert wish(instruction(), "round", options=Options(max_output_tokens=64_000)).estimate == cost(
         FRAME_TOKENS, output=64_000

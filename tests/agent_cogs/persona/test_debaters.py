@@ -16,14 +16,15 @@ from tests.support.doubles import MemoryPresence
 
 SHIPPED = Path(__file__).parents[3] / "personas"
 FOR_DEBATES = ("economist", "engineer", "ethicist", "historian", "optimist", "sceptic")
+COMPANION = "penny"
 MOST_CHARACTERS = 3_000  # docs/personas.md: each is paid for at each turn
 
 
-def test_six_come_without_a_bot():
-    assert {path.name for path in SHIPPED.iterdir() if path.is_dir()} == {*AGENTS, *FOR_DEBATES}
+def test_six_debaters_and_a_companion_come_without_a_bot():
+    assert {path.name for path in SHIPPED.iterdir() if path.is_dir()} == {*AGENTS, *FOR_DEBATES, COMPANION}
 
 
-@pytest.mark.parametrize("key", FOR_DEBATES)
+@pytest.mark.parametrize("key", [*FOR_DEBATES, COMPANION])
 def test_each_can_be_read_names_no_provider_and_is_short(key, caplog):
     card, problems = parse_identity((SHIPPED / key / "identity.md").read_text(encoding="utf-8"))
     assert (problems, card.provider, card.model) == ((), None, None)
@@ -39,8 +40,22 @@ def test_each_can_be_read_names_no_provider_and_is_short(key, caplog):
 def test_all_of_them_speak_with_whichever_key_is_set(key):
     settings = load_settings({key: "a-key", "PERSONAS_DIR": str(SHIPPED)}, None)
     roster = Roster(settings, Directory(), MemoryPresence(), SHIPPED)
-    shown = {one.shown: one.why_not for one in roster.personas if one.key in FOR_DEBATES}
-    assert shown == dict.fromkeys(map(str.title, FOR_DEBATES))
+    shown = {one.shown: one.why_not for one in roster.personas if one.key not in AGENTS}
+    assert shown == dict.fromkeys(map(str.title, (*FOR_DEBATES, COMPANION)))
+
+
+def test_the_companion_alone_searches_logs_recalls_and_writes_unasked():
+    cards = {
+        path.name: parse_identity((path / "identity.md").read_text(encoding="utf-8"))[0]
+        for path in SHIPPED.iterdir()
+        if path.is_dir()
+    }
+    penny = cards.pop(COMPANION)
+    assert (penny.always_search, penny.search_pictures, penny.message_log, penny.recall) == (True,) * 4
+    assert (penny.idle_tasks, penny.unasked) == (("summarise", "profile", "follow_up", "discover"), "everyone")
+    assert {(card.always_search, card.message_log, card.recall, card.idle_tasks) for card in cards.values()} == {
+        (None,) * 4
+    }
 
 
 def test_their_options_are_those_of_their_own_file(tmp_path):

@@ -27,6 +27,7 @@ class Place:
     pins: tuple = ((),)
     channel_id: int = 1
     guild_id: int = 7
+    parent: object = None
 
 
 def pin(number, text, *, may_manage=True, roles=()):
@@ -91,3 +92,60 @@ def test_what_was_made_is_kept_until_something_changes():
 def test_more_messages_than_a_context_can_hold_are_as_many_as_it_can():
     settings = load_settings({"CONTEXT_WINDOW_SIZE": "100000"}, None)
     assert base_layer(settings) == {"max_messages": MAX_MESSAGES}
+
+
+class Live:
+    """Live options by place and agent."""
+
+    def __init__(self, **layers):
+        self.version, self.kept = 1, {tuple(key.split("__")): layer for key, layer in layers.items()}
+
+    def layer(self, place, agent):
+        return self.kept[place, agent]
+
+    def layers(self, agent, guild_id, channels):
+        places = ["all", f"s{guild_id}", *(f"c{channel}" for channel in channels)]
+        return [(place, who) for place in places for who in ("any", agent) if (place, who) in self.kept]
+
+
+def test_live_options_stand_over_files_and_below_pins():
+    live = Live(all__any={"max_images": 5, "max_messages": 20}, c1__claude={"max_images": 6, "stream": True})
+    book = OptionBook(NAMES, {"max_messages": 10}, Files(claude={"max_images": 3}), live=live)
+    options = book.options("claude", Place())
+    assert (options.max_images, options.max_messages, options.stream) == (6, 20, True)
+    assert book.of("claude", Place()).own_depth
+    assert book.options("grok", Place()).max_images == 5
+    pinned = book.options("claude", Place(((pin(1, "\n---\nmax_images: 7"),),)))
+    assert (pinned.max_images, pinned.stream) == (7, True)
+    live.kept["c1", "claude"], live.version = {"max_images": 8}, 2
+    assert book.options("claude", Place()).max_images == 8
+
+
+def test_what_is_live_in_a_channel_holds_in_its_threads():
+    book = OptionBook(NAMES, {}, live=Live(c1__any={"max_images": 5}, c2__any={"max_files": 1, "stream": True}))
+    thread = Place(channel_id=2, parent=Place(channel_id=1))
+    assert book.options("claude", thread).max_images == 5
+    assert book.options("claude", thread).stream
+    assert not book.options("claude", Place(channel_id=1)).stream
+
+
+def test_live_options_take_tools_away_and_never_set_what_files_alone_may():
+    live = Live(all__any={"tools": ["web_*", "calculate"], "model": ["a/b"], "config_roles": [5], "recall": True})
+    book = OptionBook(NAMES, {"tools": ("web_search", "fetch_page")}, live=live)
+    options = book.options("claude", Place())
+    assert (options.tools, options.model, options.config_roles, options.recall) == (("web_search",), (), (), True)
+
+
+def test_each_option_has_a_source():
+    live = Live(all__any={"max_images": 5, "retries": 1})
+    files = Files(claude={"stream": True})
+    files.named = lambda bot, guild_id: [("bots/claude.yaml", layer) for layer in files.layers(bot, guild_id)]
+    book = OptionBook(NAMES, {"max_messages": 10}, files, lambda agent: {"mode": "chat", "stream": False}, live)
+    found = book.sources("claude", Place(((pin(9, "\n---\nretries: 3"),),)))
+    assert {name: (source.kind, source.place) for name, source in found.items()} == {
+        "max_messages": ("env", ""),
+        "mode": ("persona", "identity.md"),
+        "stream": ("file", "bots/claude.yaml"),
+        "max_images": ("live", "all:any"),
+        "retries": ("pin", "9"),
+    }

@@ -54,6 +54,8 @@ def test_bots_come_first_and_an_agent_without_a_token_counts_as_a_persona():
         (FrontMatter(provider="google"), {"GEMINI_API_KEY": "k"}, "google/gemini-3.8-flash"),
         (FrontMatter(models=("openai/gpt-6.1-sol",)), {"OPENAI_API_KEY": "k"}, "openai/gpt-6.1-sol"),
         (FrontMatter(models=("ollama/llama",)), {}, "ollama/llama"),
+        (FrontMatter(provider="ollama"), {}, "ollama/gpt-oss:20b"),
+        (FrontMatter(models=("ollama",)), {}, "ollama/gpt-oss:20b"),
     ],
 )
 def test_a_persona_has_the_model_of_its_front_matter_its_providers_default_or_the_least_expensive_one(

@@ -19,8 +19,8 @@ from agent_cogs.rooms.contenders import ANSWER_TOKENS, NoAnswer, answered, drawn
 from agent_llm.errors import ServerFailed
 from agent_llm.types import Reply
 from agent_protocol.connection.link import RedisLink
-from agent_protocol.coordination.arenas import Arena, ArenaAnswer, Arenas
 from agent_protocol.record.entries import ContestNote
+from agent_protocol.rooms.arenas import Arena, ArenaAnswer, Arenas
 from agent_protocol.turns.budget_rules import Caps
 from tests.support.agent_scene import CALL, KeptNotes, Scene
 from tests.support.redis_server import PATIENT

@@ -2,8 +2,9 @@
 
 import pytest
 
+from agent_chat.splitting import length
 from agent_cogs.rooms.card import closing_card, cut, first_sentences, votes_of
-from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.room_upkeep import RoomPost
 from agent_protocol.coordination.rooms import MOST_MEMBERS, Room, RoomMember
 

@@ -11,8 +11,8 @@ from fakeredis import FakeServer
 from agent_chat.outlet import CannotPost
 from agent_cogs.rooms.opening import AWAY, GIVE_UP_SECONDS, NOT_OPENED, OPENED, RoomOpener
 from agent_protocol.connection.link import RedisAway, RedisLink
-from agent_protocol.coordination.room_openings import RoomOpenings
 from agent_protocol.coordination.rooms import Room, RoomMember
+from agent_protocol.rooms.openings import RoomOpenings
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command
 from tests.support.redis_server import PATIENT

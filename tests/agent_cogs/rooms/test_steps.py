@@ -4,8 +4,8 @@ import pytest
 
 from agent_cogs.rooms.steps import closed_line, next_step, slot_line, standing_of, why_line, why_line_outside
 from agent_protocol.coordination.endings import ENDINGS, PAUSES
-from agent_protocol.coordination.room_marks import Marks
 from agent_protocol.coordination.rooms import Room
+from agent_protocol.rooms.marks import Marks
 
 NOW = 1000.0
 ACTIVE = Marks(standing="active")

@@ -16,9 +16,9 @@ from agent_cogs.rooms.steward import MOST_RETRY_SECONDS, RETRY_SECONDS, Steward
 from agent_cogs.rooms.thread_bots import ThreadBots
 from agent_discord.room_upkeep import RoomPost
 from agent_protocol.connection.link import RedisLink
-from agent_protocol.coordination.room_marks import RoomMarks
 from agent_protocol.coordination.rooms import Room, RoomMember
 from agent_protocol.record.entries import ContestNote
+from agent_protocol.rooms.marks import RoomMarks
 from agent_protocol.wire.messages import RoomNotice
 from tests.support.agent_scene import KeptNotes
 from tests.support.redis_server import PATIENT, until

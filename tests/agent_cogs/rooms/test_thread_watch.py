@@ -11,9 +11,9 @@ from fakeredis import FakeServer
 from agent_cogs.rooms.thread_watch import ThreadWatch
 from agent_discord.room_threads import ThreadNow
 from agent_protocol.connection.link import RedisAway, RedisLink
-from agent_protocol.coordination.room_marks import RoomMarks
 from agent_protocol.coordination.room_store import RoomStore
 from agent_protocol.coordination.rooms import Room
+from agent_protocol.rooms.marks import RoomMarks
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command
 from tests.support.redis_server import PATIENT

@@ -274,9 +274,10 @@ async def test_the_reply_says_what_the_recorder_removed(link: RedisLink, here: M
         await link.commands.set(keys.RECORDER_OWNER, "some process")
         await recorder.answer(BOB, RemovedWords(at=1, prompts=9))  # to an earlier request
         assert "The record of prompts follows within minutes." in (await here.forgetting.forget(BOB)).text
-        await recorder.answer(BOB, RemovedWords(at=10**13, prompts=3, reactions=1))
+        await recorder.answer(BOB, RemovedWords(at=10**13, prompts=3, reactions=1, messages=4))
         said = (await here.forgetting.forget(BOB)).text
-    assert "Removed from the record: 3 prompts with your words, with their answers, 1 reaction, and your id on" in said
+    assert "Removed from the record: 3 prompts with your words, with their answers, 1 reaction," in said
+    assert "4 logged messages of yours, and your id on" in said
 
 
 def test_the_reply_fits_into_a_message_and_says_what_stays():

@@ -27,6 +27,7 @@ from agent_discord.slash.definitions import FORM, SUB_COMMAND, WHY, command_list
 from agent_discord.slash.responses import CommandReply, Form
 from agent_personas.forget_person import Notes
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.idle_state import IdleState, TaskState
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
@@ -72,9 +73,12 @@ FILLED: Mapping[str, Any] = {
     "prompt": "why?",
     "file": "soul.md",
     "name": "Grok",
+    "option": "stream",
+    "value": "true",
 }
-LOCAL = ("ask", "agent-file show", "agent-file edit", "room create")  # these need no Redis
+LOCAL = ("ask", "agent-file show", "agent-file edit", "room create", "config show")  # these need no Redis
 LOCAL += tuple(f"agent {part}" for part in ("create", "edit", "show", "delete", "list"))  # of a bot
+LOCAL += (*(f"profile {part}" for part in ("show", "edit", "delete")), "privacy")
 
 
 @pytest.mark.parametrize("command", every_command())
@@ -217,6 +221,19 @@ async def test_a_quiet_day_has_a_status_too():
             "**Online**: nobody\n**Offline**: Claude and Grok\n"
             "**Today**: Claude 0 turns, $0.00; Grok 0 turns, $0.00; total $0.00\n"
             "**Here**: no conversation is running"
+        )
+
+
+async def test_the_status_says_when_bots_write_by_themselves_and_why_not():
+    async with a_place() as place:
+        tasks = {
+            "follow_up:claude": TaskState(due=NOW + 2400),
+            "discover:claude": TaskState(why="these are quiet hours"),
+        }
+        await place.ledger.idle.write(IdleState(tasks=tasks), 0)
+        assert (await place.use("bots status", MEMBER)).endswith(
+            "**While nobody writes**:\n"
+            "- Claude: follow-ups in 40 minutes at the earliest; discoveries wait: these are quiet hours"
         )
 
 

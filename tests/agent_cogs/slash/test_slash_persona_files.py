@@ -2,8 +2,9 @@
 
 import pytest
 
+from agent_chat.splitting import length
 from agent_cogs.slash.persona_files import UNKNOWN_FILE, PersonaFileEditor, problems_of
-from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.multipart import LIMIT
 from agent_discord.slash.definitions import MOST_BACK
 from agent_discord.slash.responses import FIELD_CHARACTERS, MOST_FIELDS, CommandReply, Form, text_form, text_in
 from agent_personas.files import PERSONA_FILES

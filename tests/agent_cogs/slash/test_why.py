@@ -54,6 +54,21 @@ def test_it_says_why_the_coordinator_chose_it_and_which_turn_of_a_room_it_was():
 
 
 @pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("follow_up", "followed up on a talk, while nobody wrote, because: Ada was not answered."),
+        ("discover", "had something new for <@11>, while nobody wrote, because: Ada was not answered."),
+    ],
+)
+def test_of_a_message_that_nobody_asked_for_it_says_why_and_how_to_end_them(task, words):
+    turn = {"kind": "reflection", "trigger": task, "asked_by": 11, "chosen_because": "Ada was not answered"}
+    text = why_text(SPOKE.model_copy(update=turn), NAMES)
+    assert text.startswith(f"**Claude** {words}")
+    assert "🔕" in text
+    assert "🔕" not in why_text(SPOKE, NAMES)
+
+
+@pytest.mark.parametrize(
     ("turn", "words"),
     [
         ({"trigger": "mention", "asked_by": 11}, "was called by <@11>"),

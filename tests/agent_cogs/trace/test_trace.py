@@ -12,6 +12,7 @@ from PIL import Image
 from agent_cogs.trace.trace import Sources, TurnTrace
 from agent_cogs.trace.watchers import TurnWatchers
 from agent_cogs.trace.words import TurnWords, quoted_in, small
+from agent_context.layout.reply_chain import NO_CHAIN
 from agent_context.selecting.blocks import Block, ToolLine
 from agent_context.selecting.window import Window
 from agent_llm.errors import RateLimited
@@ -198,7 +199,7 @@ def test_a_large_picture_is_recorded_small_and_a_broken_one_not_at_all(caplog):
 
 def test_people_are_named_whose_words_are_in_notes_and_in_results_of_tools():
     window = Window((), 0.0, (Block((ToolLine(5, "web_search: tea", asked_by=ALICE), ToolLine(6, "of nobody"))),))
-    context = SimpleNamespace(window=window, target=None, just_answered=None, unanswered=())
+    context = SimpleNamespace(window=window, target=None, just_answered=None, unanswered=(), chain=NO_CHAIN)
     sources = Sources(context=context, quoted=((7, BOB), (8, None)), people=frozenset({BOB}))
     assert {(each.message_id, each.author_id) for each in quoted_in(sources)} == {
         (7, BOB),

@@ -12,7 +12,7 @@ from agent_cogs.persona.persona import Personas
 from agent_cogs.persona.roster import Roster
 from agent_cogs.webhook_agents import hosts
 from agent_cogs.webhook_agents.channels import PersonaChannels
-from agent_cogs.webhook_agents.hosts import PersonaHosts
+from agent_cogs.webhook_agents.hosts import PersonaHosts, place_in_rooms
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.limits import UNLIMITED
 from agent_protocol.wire import keys
@@ -55,14 +55,7 @@ class Stage:
         self.services = replace(services, roster=self.roster, personas=Personas(settings))
         self.models: dict[str, Any] = {}
         self.bots = [self.scene.cog.channels]
-        self.hosts = PersonaHosts(
-            self.services,
-            self.make_model,
-            lambda: self.bots,
-            arriving=lambda: False,
-            may_act=lambda: True,
-            prepare=self.prepare,
-        )
+        self.hosts = PersonaHosts(self.services, self.make_model, self.place_of, prepare=self.prepare)
         self.prepared: list[str | Exception] = []  # an error is raised, once
 
     async def prepare(self, key):
@@ -70,6 +63,9 @@ class Stage:
             self.prepared.append("")
             raise error
         self.prepared.append(key)
+
+    def place_of(self, persona):
+        return place_in_rooms(persona, self.services, lambda: self.bots, arriving=lambda: False, may_act=lambda: True)
 
     def make_model(self, settings):
         model: Any = Asked(False, settings.models[0].name)
@@ -180,7 +176,7 @@ async def test_it_speaks_in_threads_of_the_bots_channels_and_nowhere_else(tmp_pa
         outlets = [await channels.outlet_in_scope(place) for place in (THREAD, DEBATE, ELSEWHERE, 999)]
         assert [outlet is not None for outlet in outlets] == [True, False, False, False]
         assert (outlets[0].view.own_name, outlets[0].view.own_ids) == ("Poet", frozenset())
-        assert (channels.me, channels.known(), channels.view_of(THREAD)) == (None, (), None)
+        assert (channels.own_id(THREAD), channels.known(), channels.view_of(THREAD)) == (None, (), None)
         assert channels.outlet_of(DEBATE).view.own_name == "Claude", "notices to the owner are the bot's"
         assert not channels.is_stopped(THREAD)
         await s.services.stops.stop(channels.parent(THREAD), "an order")

@@ -1,0 +1,1 @@
+"""Agents on Signal: their channels there, and their ears. Knows no request of Signal's."""

@@ -1,0 +1,212 @@
+"""Commands as text: what people do in Discord by slash commands, they write in a chat of Signal.
+
+A command is all of a message and begins with a slash: "why" and "profile" alone are words that people say to an agent.
+STOP and RESUME need none (agent_context.steering.stop_words). A command and its answer are no context: they leave the
+transcript when the answer is sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from functools import partial
+
+from agent_chat.outlet import CannotPost, Post
+from agent_cogs.services import AgentServices
+from agent_cogs.signal_agents.channels import SignalChannels
+from agent_cogs.slash.why import why
+from agent_cogs.slash.wording import counted, dollars
+from agent_protocol.connection.link import RedisAway
+from agent_signal.account import SignalAccount
+from agent_signal.hearing.reading import Heard
+
+NOTHING_POSTED = "I have posted nothing here that I know of. Quote a message of mine and write /why."
+REDIS_AWAY = "That did not work: a part of the program is away. Please try again in a minute."
+NOT_ALL = "Not everything could be removed; my owner's log says what. The rest is removed when I start again."
+CONFIRM = (
+    "This removes what I keep of you: records, notes, your profile, the log of your messages, here and on Discord"
+    " if you are linked. It cannot be undone. Write /forget me yes"
+)
+MESSAGES = "messages on your phone and on other people's, and those in Discord if you write there too"
+UNKNOWN = "I don't know that command. /help lists them."
+HELP = """What you can write to me, each as a whole message:
+STOP – I am silent here; STOP 30 for 30 minutes. RESUME – I speak again.
+/why – why I wrote the message that you quote, or my last one
+/status – my day: turns, money, limits
+/privacy – who reads here, and what is kept of you; /privacy unasked off, or on – may I write to you unasked?
+/profile – topics that are noted of you; /profile edit tea, ships – only these; /profile delete – none
+/forget me – remove what I keep of you
+/help – this list
+A 🛑 at a message of mine stops me too."""
+
+HOW_TO_EDIT = "Write /profile edit and all topics that may be noted of you, with commas between them."
+IN_OUR_CHAT = "Others read here. Write that to me in a chat of our own."
+
+_COMMAND = re.compile(r"/([a-z]{2,10})((?: [a-z:]{2,12}){0,3})", re.IGNORECASE)
+_EDIT = re.compile(r"/profile edit (.+)", re.IGNORECASE | re.DOTALL)
+_MENTION = re.compile(r"<@!?(\d{1,20})>")
+_TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
+
+Answer = Callable[[Heard], Awaitable[str]]
+
+log = logging.getLogger(__name__)
+
+
+class TextCommands:
+    """The commands of one agent on Signal. `channels` are those in which it answers, also while it is stopped."""
+
+    def __init__(self, agent: str, account: SignalAccount, services: AgentServices, channels: SignalChannels) -> None:
+        self._agent, self._account, self._services, self._channels = agent, account, services, channels
+        self._answers: Mapping[str, Answer] = {
+            "help": self._help,
+            "why": self._why,
+            "status": self._status,
+            "privacy": self._privacy,
+            "privacy unasked on": partial(self._set_unasked, True),
+            "privacy unasked off": partial(self._set_unasked, False),
+            "profile": self._profile,
+            "profile show": self._profile,
+            "profile edit": self._how_to_edit,
+            "profile delete": self._delete_profile,
+            "forget me": self._ask_forget,
+            "forget me yes": self._forget,
+        }
+
+    async def answered(self, heard: Heard) -> bool:
+        """Whether the message was a command; this agent answers it, unless it is another's."""
+        words = self._words(heard)
+        edit, found = _EDIT.fullmatch(words), _COMMAND.fullmatch(words)
+        if edit is None and found is None:
+            return False
+        if not self._is_mine(heard):
+            return True
+        if edit is not None:
+            await self._reply(heard, self._save_profile(heard, edit[1]))
+        elif found is not None:
+            wanted = " ".join(f"{found[1]}{found[2]}".lower().replace(":", " ").split())  # Discord has unasked:off
+            await self._reply(heard, await self._answer(wanted, heard))
+        return True
+
+    def _words(self, heard: Heard) -> str:
+        """The message without the mention of an agent."""
+        text = heard.entry.text
+        for agent in self._account.contacts.agents():
+            text = text.replace(f"@{agent.name}", " ")
+        return " ".join(text.split())
+
+    def _is_mine(self, heard: Heard) -> bool:
+        """In a group a command is for the agent that it mentions or replies to, else for the first one there."""
+        contacts, facts = self._account.contacts, heard.facts
+        here = {contacts.ours(number).person for number in heard.chat.accounts}
+        meant = here & {*facts.mentioned_users, facts.replied_to or 0} or here
+        return self._account.me.person == min(meant)
+
+    async def _answer(self, wanted: str, heard: Heard) -> str:
+        answer = self._answers.get(wanted)
+        if answer is None:
+            return UNKNOWN
+        try:
+            return self._plain(await answer(heard))
+        except RedisAway as away:
+            log.warning("/%s was not carried out: Redis is unavailable (%s)", wanted, away)
+            return REDIS_AWAY
+
+    async def _reply(self, heard: Heard, text: str) -> None:
+        outlet = self._channels.answering(heard.facts.channel_id)
+        if outlet is None:
+            return
+        message_id = heard.facts.message_id
+        transcript = outlet.view.transcript
+        transcript.delete(message_id)
+        try:
+            posted = await outlet.sink.post(Post(text=text), f"c{message_id}")
+        except CannotPost as error:
+            log.warning("%s: a command in chat %d was not answered: %s", self._agent, heard.facts.channel_id, error)
+        else:
+            for each in posted.message_ids:
+                transcript.delete(each)
+
+    # -- what they say ------------------------------------------------------------------------------------------------
+
+    async def _help(self, heard: Heard) -> str:
+        del heard
+        return HELP
+
+    async def _why(self, heard: Heard) -> str:
+        """Explain the quoted message, else the newest one of the agent."""
+        services, entry = self._services, heard.entry
+        message_id = entry.reply_to or self._newest_post(heard)
+        if message_id is None:
+            return NOTHING_POSTED
+        return await why(services.ledger, services.roster.names, message_id, services.clock())
+
+    def _newest_post(self, heard: Heard) -> int | None:
+        entries = reversed(self._account.transcript(heard.chat).entries())
+        return next((entry.id for entry in entries if entry.speaker.agent == self._agent), None)
+
+    async def _status(self, heard: Heard) -> str:
+        services, ledger, agent = self._services, self._services.ledger, self._agent
+        now = services.clock()
+        date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
+        turns, cost = await ledger.limits.all(agent, date), await ledger.costs.read(agent, date)
+        lines = [f"Today: {counted(turns, 'turn')}, {dollars(cost.get('total_cost', 0.0))}."]
+        if services.stops.paused:
+            lines.append("All agents are paused by their owner.")
+        elif self._channels.is_stopped(heard.facts.channel_id):
+            lines.append("I am stopped here. Write RESUME to lift it.")
+        muted = (await ledger.mutes.read([agent])).get(agent, 0.0)
+        if muted > now:
+            lines.append("My owner has muted me for now.")
+        return "\n".join(lines)
+
+    async def _privacy(self, heard: Heard) -> str:
+        if heard.chat.person is None:
+            return IN_OUR_CHAT
+        return await self._services.privacy.text(heard.facts.author_id, heard.facts.channel_id)
+
+    async def _set_unasked(self, wanted: bool, heard: Heard) -> str:
+        return await self._services.own_memory.set_unasked(heard.facts.author_id, wanted)
+
+    async def _profile(self, heard: Heard) -> str:
+        if heard.chat.person is None:
+            return IN_OUR_CHAT
+        return await self._services.own_memory.profile_text(heard.facts.author_id)
+
+    async def _how_to_edit(self, heard: Heard) -> str:
+        del heard
+        return HOW_TO_EDIT
+
+    def _save_profile(self, heard: Heard, topics: str) -> str:
+        """Keep the topics, which are parted by commas."""
+        if heard.chat.person is None:
+            return IN_OUR_CHAT
+        return self._services.own_memory.save_profile(heard.facts.author_id, topics.replace(",", "\n"))
+
+    async def _delete_profile(self, heard: Heard) -> str:
+        return self._services.own_memory.delete_profile(heard.facts.author_id)
+
+    async def _ask_forget(self, heard: Heard) -> str:
+        del heard
+        return CONFIRM
+
+    async def _forget(self, heard: Heard) -> str:
+        forgotten = await self._services.forgetting.forget(heard.facts.author_id)
+        self._services.own_memory.forget(heard.facts.author_id)
+        return forgotten.text_with(MESSAGES) if forgotten.whole else NOT_ALL
+
+    def _plain(self, text: str) -> str:
+        """A reply that was written for Discord, as text: people by name, times by the clock."""
+        zone = self._services.settings.timezone
+
+        def name(found: re.Match[str]) -> str:
+            number = int(found[1])
+            agent = self._services.directory.name_of(number)
+            who = self._account.contacts.of(number)
+            return agent or (who.name if who is not None and who.name else "a person")
+
+        def time(found: re.Match[str]) -> str:
+            return f"{datetime.fromtimestamp(int(found[1]), zone):%Y-%m-%d %H:%M}"
+
+        return _TIME.sub(time, _MENTION.sub(name, text))

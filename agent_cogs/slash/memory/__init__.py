@@ -1,0 +1,1 @@
+"""Commands about what is kept of a person, for that person alone."""

@@ -1,0 +1,63 @@
+"""`/profile` and `/privacy`, for the person who uses them and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agent_cogs.thread_memory.own_memory import MOST_TOPICS, TOPIC_CHARACTERS, OwnMemory
+from agent_cogs.thread_memory.privacy import Privacy
+from agent_discord.slash.cog import CommandInvocation, Handle
+from agent_discord.slash.definitions import FORM
+from agent_discord.slash.responses import FIELD_CHARACTERS, CommandReply, Field, Form, Response
+
+PROFILE = "profile"  # the form, and its file where a profile is too long for it
+TOPICS = "topics"  # its field
+MOST_CHARACTERS = 1_900  # of a reply without a file
+TOO_LONG = "Your profile is too long for a form. `/profile delete` removes it."
+
+
+class MemoryCommands:
+    """The handlers, by command."""
+
+    def __init__(self, own: OwnMemory, privacy: Privacy) -> None:
+        self._own, self._privacy = own, privacy
+        self.everyone: Mapping[str, Handle] = {
+            "profile show": self._show,
+            "profile edit": self._edit,
+            "profile delete": self._delete,
+            f"{FORM} {PROFILE}": self._save,
+            "privacy": self._about,
+        }
+
+    async def _show(self, command: CommandInvocation) -> Response:
+        text = await self._own.profile_text(command.who.user_id)
+        if len(text) <= MOST_CHARACTERS:
+            return text
+        return CommandReply("Your profile:", file=(f"{PROFILE}.txt", text))
+
+    async def _edit(self, command: CommandInvocation) -> Response:
+        if problem := self._own.problem:
+            return problem
+        text = "\n".join(await self._own.topics(command.who.user_id))
+        if len(text) > FIELD_CHARACTERS:
+            return CommandReply(TOO_LONG, file=(f"{PROFILE}.txt", text))
+        field = Field(
+            id=TOPICS,
+            label=f"Your topics, one a line, {MOST_TOPICS} at most",
+            text=text,
+            hint=f"Up to {TOPIC_CHARACTERS} characters a line. Nothing at all removes the profile.",
+            long=True,
+        )
+        return Form(id=PROFILE, title="Topics that you talk about", fields=(field,))
+
+    async def _save(self, command: CommandInvocation) -> Response:
+        return self._own.save_profile(command.who.user_id, str(command.values.get(TOPICS, "")))
+
+    async def _delete(self, command: CommandInvocation) -> Response:
+        return self._own.delete_profile(command.who.user_id)
+
+    async def _about(self, command: CommandInvocation) -> Response:
+        who = command.who.user_id
+        if (wanted := command.values.get("unasked")) is not None:
+            return await self._own.set_unasked(who, wanted == "on")
+        return await self._privacy.text(who, command.channel_id)
