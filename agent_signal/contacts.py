@@ -1,0 +1,206 @@
+"""The people of Signal: phone number ↔ account id ↔ number in the program ↔ shown name.
+
+Signal names one person in several ways: by phone number, by account id, by both. All names of a person lead to one
+contact, and so do those of a later message that has two names which were known apart. The account id decides: a phone
+number may pass to somebody else, whose account is another one.
+
+A person's own number (`base`) is made from the first name that was known, preferably the account id. People who are
+linked to a Discord account have that account's id in its place (`person`): budgets, profiles, memory and forgetting
+then hold over both services. Our own accounts are contacts too; `agent` says whose.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from agent_chat.names import NOBODY, clean_name
+from agent_signal.ids import masked, message_id, person_id, timestamp_of
+from agent_signal.models import Address
+
+EVERYBODY = "all"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Contact:
+    """A person, or an account of ours. `base` never changes; `person` is the number that the program knows them by."""
+
+    base: int
+    number: str | None
+    account: str | None
+    name: str
+    agent: str | None = None
+    linked: int | None = None
+
+    @property
+    def person(self) -> int:
+        return self.base if self.linked is None else self.linked
+
+    @property
+    def address(self) -> str:
+        """The text by which requests name them."""
+        found = self.number or self.account
+        assert found is not None, "a contact has one address at least"
+        return found
+
+
+class Contacts:
+    """All people that were heard of. `accounts` are our own: phone number → (agent, shown name). `linked` and `allowed`
+    name people by phone number or account id; `allowed` may be EVERYBODY alone."""
+
+    def __init__(
+        self,
+        accounts: Mapping[str, tuple[str, str]],
+        *,
+        allowed: Collection[str] = (),
+        linked: Mapping[str, int] | None = None,
+    ) -> None:
+        self._allowed, self._linked = frozenset(allowed), dict(linked or {})
+        self._by_number: dict[str, Contact] = {}
+        self._by_account: dict[str, Contact] = {}
+        self._by_id: dict[int, Contact] = {}
+        self._listeners: list[Callable[[Contact], None]] = []
+        self._forgotten: set[int] = set()
+        for number, (agent, name) in accounts.items():
+            self.learn(Address(number), name).agent = agent
+
+    # -- looking up ---------------------------------------------------------------------------------------------------
+
+    def find(self, address: Address) -> Contact | None:
+        """None for a person who was not heard of."""
+        found = self._by_account.get(address.account) if address.account else None
+        return found or (self._by_number.get(address.number) if address.number else None)
+
+    def of(self, person: int) -> Contact | None:
+        """The contact with this number, their own or that of their Discord account."""
+        return self._by_id.get(person)
+
+    def ours(self, number: str) -> Contact:
+        """The contact of an account of ours. Raises KeyError for another number."""
+        return self._by_number[number]
+
+    def agents(self) -> list[Contact]:
+        """Our own accounts."""
+        return [one for one in self._by_number.values() if one.agent is not None]
+
+    def is_allowed(self, who: Contact) -> bool:
+        """Whether agents hear this person."""
+        return who.agent is not None or EVERYBODY in self._allowed or not self._allowed.isdisjoint(_names(who))
+
+    def allows(self, address: Address) -> bool:
+        """The same by an address, of which nothing is kept where it is nobody's who is allowed."""
+        if EVERYBODY in self._allowed or not self._allowed.isdisjoint((address.number, address.account)):
+            return True
+        known = self.find(address)
+        return known is not None and self.is_allowed(known)
+
+    def base_of(self, address: Address) -> int:
+        """A person's own number, also that of somebody who was never heard of; 0 for nobody."""
+        known = self.find(address)
+        return (
+            known.base if known is not None else person_id(text) if (text := address.account or address.number) else 0
+        )
+
+    def author_of(self, message: int) -> Contact | None:
+        """The author of a message: it is in the message's number."""
+        timestamp = timestamp_of(message)
+        return next((one for one in {*self._by_id.values()} if message_id(one.base, timestamp) == message), None)
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def learn(self, address: Address, name: str | None = None) -> Contact:
+        """The contact with this address, with all of it that is new. Raises ValueError for an empty address."""
+        if not address:
+            raise ValueError("an address without number and account")
+        who = self._meant(address) or Contact(person_id(address.account or address.number or ""), None, None, "")
+        before = (who.number, who.account, who.name, who.linked)
+        who.number, who.account = address.number or who.number, address.account or who.account
+        if who.agent is None:  # what others call an agent's account is not its name
+            who.name = _cleaned(name) or who.name
+        who.linked = next((self._linked[one] for one in _names(who) if one in self._linked), None)
+        self._index(who)
+        forgotten = who.base in self._forgotten
+        self._forgotten.discard(who.base)
+        if forgotten or before != (who.number, who.account, who.name, who.linked):
+            for listener in self._listeners:
+                listener(who)
+        return who
+
+    def _meant(self, address: Address) -> Contact | None:
+        """The known contact with this address. Two that turn out to be one become one."""
+        by_account = self._by_account.get(address.account) if address.account else None
+        by_number = self._by_number.get(address.number) if address.number else None
+        if by_number is None or by_number is by_account:
+            return by_account
+        if address.account is None or (by_account is None and by_number.account is None):
+            return by_number
+        if by_number.account is not None:  # the phone number has passed to somebody else
+            by_number.number = None
+            return by_account
+        assert by_account is not None
+        return self._joined(by_account, by_number)
+
+    def _joined(self, one: Contact, other: Contact) -> Contact:
+        """The one contact that both are. An agent keeps its number: prompts and rights go by it."""
+        kept, gone = (other, one) if other.agent is not None else (one, other)
+        kept.name = kept.name or gone.name
+        self._by_id[gone.base] = kept
+        log.debug("two contacts are one person, with the phone number %s", masked(other.number or ""))
+        return kept
+
+    def _index(self, who: Contact) -> None:
+        if who.number:
+            self._by_number[who.number] = who
+        if who.account:
+            self._by_account[who.account] = who
+        self._by_id[who.base] = who
+        self._by_id[who.person] = who
+
+    def forget(self, person: int) -> Collection[int]:
+        """The numbers by which this person is kept. They are still answered; who writes again is noted as new."""
+        found = {who.base for who in self._by_id.values() if who.agent is None and person in (who.base, who.person)}
+        self._forgotten |= found
+        return found
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def on_change(self, listener: Callable[[Contact], None]) -> None:
+        """`listener` is called with each contact that is new or has changed; it must not raise."""
+        self._listeners.append(listener)
+
+    def restore(self, kept: Iterable[tuple[int, str]]) -> None:
+        """Takes back contacts of an earlier run, as (base, text) of `to_text`: a person keeps their number when another
+        of their names comes first this time. An unreadable one is skipped."""
+        for base, text in kept:
+            try:
+                number, account, name = json.loads(text)
+                address = Address.of(number, account)
+            except (ValueError, TypeError, AttributeError):
+                log.warning("a kept contact of Signal cannot be read, it is skipped")
+                continue
+            if address and self.find(address) is None:
+                self._index(Contact(base, address.number, address.account, ""))
+                self.learn(address, name)
+
+
+def to_text(who: Contact) -> str:
+    """A contact as a text to keep it in."""
+    return json.dumps([who.number, who.account, who.name])
+
+
+def shown_name(who: Contact) -> str:
+    """The name in transcripts: the person's own, or a number where it is not known."""
+    return who.name or f"person {who.base % 900 + 100}"
+
+
+def _cleaned(name: str | None) -> str:
+    cleaned = clean_name(name) if name else NOBODY
+    return "" if cleaned == NOBODY else cleaned
+
+
+def _names(who: Contact) -> set[str]:
+    return {one for one in (who.number, who.account) if one is not None}

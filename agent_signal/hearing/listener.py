@@ -1,0 +1,153 @@
+"""The ears of one account: envelopes → transcripts, and plain values for the handler that acts on them.
+
+People who are not allowed are not heard: nothing of their messages is kept, logged or passed on, in groups too. Nor is
+what the account's owner writes with another device, what is to be seen once, and what is no message at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from cachetools import LRUCache
+
+from agent_signal.account import SignalAccount
+from agent_signal.chats import Chat
+from agent_signal.contacts import Contact
+from agent_signal.hearing.changes import ChangeHandler, Changes
+from agent_signal.hearing.messages import MessageReader
+from agent_signal.hearing.reading import Heard
+from agent_signal.hearing.receiving import Receiver
+from agent_signal.ids import masked
+from agent_signal.models import DataMessage, Envelope, read_envelope
+from agent_signal.rest_api.errors import SignalError, Unreachable
+
+MOST_WAITING = 10_000  # envelopes that wait to be handled
+MOST_SEEN = 10_000  # messages remembered, to know one that comes twice
+
+log = logging.getLogger(__name__)
+
+
+class SignalHandler(ChangeHandler, Protocol):
+    """Acts on the things heard. The transcript has them already."""
+
+    async def on_message(self, heard: Heard) -> None:
+        """A person wrote in a chat."""
+
+    async def on_agent_message(self, heard: Heard) -> None:
+        """Another agent of ours wrote in a group."""
+
+
+class SignalListener:
+    """Listens to one account and hands on what it hears, one thing after the other."""
+
+    def __init__(
+        self,
+        account: SignalAccount,
+        handler: SignalHandler,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._account, self._handler = account, handler
+        self.receiver = Receiver(account.client, account.number, self.take, connected=self._look_up, sleep=sleep)
+        self._reader = MessageReader(account)
+        self._changes = Changes(account, self._reader, handler)
+        self._waiting: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
+        self._seen: LRUCache[int, None] = LRUCache(MOST_SEEN)
+        self._unheard = 0
+
+    async def run(self) -> None:
+        """Listen until cancelled."""
+        try:
+            await self._account.client.ready()
+        except Unreachable as error:
+            log.warning("Signal: the server at SIGNAL_API_URL cannot be reached (%s): does the container run?", error)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.receiver.run(), name="Signal: receive")
+                tasks.create_task(self._work(), name="Signal: hear")
+        finally:
+            await self._changes.aclose()
+
+    def take(self, frame: str) -> None:
+        """Takes a frame in, to be handled in its turn."""
+        try:
+            self._waiting.put_nowait(frame)
+        except asyncio.QueueFull:
+            log.warning("Signal: %d envelopes wait already, the newest is skipped", MOST_WAITING)
+
+    async def _work(self) -> None:
+        while True:
+            frame = await self._waiting.get()
+            try:
+                await self.hear(frame)
+            except Exception:  # an odd envelope must not end the listener
+                log.exception("Signal: an envelope could not be handled, it is skipped")
+
+    async def _look_up(self) -> None:
+        """Learns who is who, and the names of groups: a message may name its author by an account id alone."""
+        account, contacts = self._account, self._account.contacts
+        try:
+            for person in await account.client.contacts(account.number):
+                if person.who and (contacts.allows(person.who) or contacts.find(person.who)):
+                    contacts.learn(person.who, person.name or person.profile_name)
+            for group in await account.client.groups(account.number):
+                account.chats.group(account.number, group.internal_id, group.name)
+        except SignalError as error:
+            log.info("Signal: contacts and groups of the account %s are not known: %s", masked(account.number), error)
+
+    # -- envelopes ----------------------------------------------------------------------------------------------------
+
+    async def hear(self, frame: str) -> None:
+        """Handles one frame."""
+        envelope = read_envelope(frame)
+        data = _data_of(envelope) if envelope is not None else None
+        if envelope is None or data is None or data.story_context is not None:
+            return
+        if not envelope.who or (who := self._author(envelope)) is None:
+            return
+        chat = self._chat(who, data)
+        if envelope.edit_message is not None:
+            await self._changes.edit(who, chat, envelope.edit_message)
+        elif data.reaction is not None:
+            await self._changes.react(who, chat, data.reaction)
+        elif data.remote_delete is not None:
+            await self._changes.delete(who, chat, data.remote_delete.timestamp)
+        else:
+            await self._on_message(who, chat, data, data.timestamp or envelope.timestamp)
+
+    def _author(self, envelope: Envelope) -> Contact | None:
+        """None for a person who is not heard, and for the account itself: own messages enter from the send's answer."""
+        contacts = self._account.contacts
+        if not contacts.allows(envelope.who):
+            self._unheard += 1
+            log.debug("Signal: %d messages of people outside of SIGNAL_ALLOWED were not heard", self._unheard)
+            return None
+        who = contacts.learn(envelope.who, envelope.source_name)
+        return None if who is self._account.me else who
+
+    def _chat(self, who: Contact, data: DataMessage) -> Chat:
+        number, group = self._account.number, data.group_info
+        if group is None:
+            return self._account.chats.direct(number, who)
+        return self._account.chats.group(number, group.group_id, group.group_name)
+
+    async def _on_message(self, who: Contact, chat: Chat, data: DataMessage, timestamp: int | None) -> None:
+        if timestamp is None or data.view_once:
+            return
+        heard = await self._reader.read(who, chat, data, timestamp)
+        if heard is None or heard.entry.id in self._seen:
+            return
+        self._seen[heard.entry.id] = None
+        self._changes.note_timer(chat, heard.vanishes_after, heard.entry.id)
+        self._account.transcript(chat).add(heard.entry)
+        if who.agent is None:
+            await self._handler.on_message(heard)
+        else:
+            await self._handler.on_agent_message(heard)
+
+
+def _data_of(envelope: Envelope) -> DataMessage | None:
+    return envelope.edit_message.data_message if envelope.edit_message is not None else envelope.data_message

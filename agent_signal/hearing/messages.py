@@ -1,0 +1,103 @@
+"""Reads messages of a chat with what the transcript, the contacts and the server know about them."""
+
+from __future__ import annotations
+
+import logging
+
+from cachetools import LRUCache
+
+from agent_context.entries import Attachment, Entry
+from agent_net.addresses import FetchRefused
+from agent_signal.account import SignalAccount
+from agent_signal.chats import Chat
+from agent_signal.contacts import Contact, shown_name
+from agent_signal.hearing.reading import Heard, Replied, as_attachment, heard_message, read_words
+from agent_signal.ids import ids_at, message_id
+from agent_signal.models import MAX_TEXT, Address, DataMessage, Quote
+
+MOST_VERSIONS = 10_000  # edits remembered
+STICKER = "(a sticker)"
+
+log = logging.getLogger(__name__)
+
+
+class MessageReader:
+    """Reads what one account receives. A message that was edited is found by the time of each of its versions."""
+
+    def __init__(self, account: SignalAccount) -> None:
+        self._account = account
+        self._versions: LRUCache[tuple[int, int], int] = LRUCache(MOST_VERSIONS)  # chat, time → message
+
+    async def read(
+        self, who: Contact, chat: Chat, data: DataMessage, timestamp: int, kept: tuple[Attachment, ...] = ()
+    ) -> Heard | None:
+        """None where nobody says anything: a change of the group, a timer, a call, a poll. `kept` are the attachments
+        of an earlier version."""
+        account = self._account
+        text, files = await self._text(data), self._files(data) or kept
+        if not text and not files:
+            return None
+        return heard_message(
+            who,
+            chat,
+            data,
+            timestamp,
+            words=read_words(text, data.mentions, account.contacts),
+            replied=self._replied(chat, data.quote) if data.quote is not None else None,
+            name=name_of(account, who),
+            files=files,
+        )
+
+    async def _text(self, data: DataMessage) -> str:
+        """The whole text: of one that is longer than a message, the message may have the beginning alone."""
+        text, whole = data.message or "", data.long_text
+        if whole is not None and len(text.encode("utf-8", "replace")) < (whole.size or 0):
+            client = self._account.client
+            try:
+                found = await client.file(client.file_url(whole.id), 4 * MAX_TEXT)
+            except FetchRefused as error:
+                log.warning("Signal: the rest of a long message could not be read, it ends early: %s", error)
+            else:
+                return found.decode("utf-8", "replace")[:MAX_TEXT]
+        return text or (STICKER if data.sticker is not None else "")
+
+    def _files(self, data: DataMessage) -> tuple[Attachment, ...]:
+        return tuple(as_attachment(file, self._account.client.file_url(file.id)) for file in data.files)
+
+    def _replied(self, chat: Chat, quote: Quote) -> Replied:
+        contacts, me = self._account.contacts, self._account.me
+        number = self.message_at(chat, quote.who, quote.id)
+        author = contacts.author_of(number)
+        if author is me and quote.who.account and me.account is None:
+            contacts.learn(Address(self._account.number, quote.who.account))  # how people's apps name this account
+        return Replied(number, author.person if author is not None else contacts.base_of(quote.who))
+
+    # -- finding messages ---------------------------------------------------------------------------------------------
+
+    def note_version(self, chat: Chat, timestamp: int, message: int) -> None:
+        """The message was edited at this time: apps may name it by that time from now on."""
+        self._versions[chat.channel_id, timestamp] = message
+
+    def message_at(self, chat: Chat, author: Address, timestamp: int) -> int:
+        """The number of the message that somebody sent at this time, or edited at this time."""
+        if (first := self._versions.get((chat.channel_id, timestamp))) is not None:
+            return first
+        transcript = self._account.transcript(chat)
+        number = message_id(self._account.contacts.base_of(author), timestamp)
+        if number in transcript:
+            return number
+        # An author who is named in a way that was not heard before is found by the time.
+        moment = ids_at(timestamp)
+        return next((entry.id for entry in transcript.entries() if entry.id in moment), number)
+
+    def own(self, who: Contact, chat: Chat, timestamp: int) -> Entry | None:
+        """The author's own message of that time; None where it is not known, or another person's."""
+        number = self._versions.get((chat.channel_id, timestamp)) or message_id(who.base, timestamp)
+        entry = self._account.transcript(chat).get(number)
+        return entry if entry is not None and entry.speaker.id == who.person else None
+
+
+def name_of(account: SignalAccount, who: Contact) -> str:
+    """The name in transcripts; a person's that looks like an agent's says that it is a person."""
+    name = shown_name(who)
+    return name if who.agent is not None else account.transcripts.directory.distinct_name(who.person, name)

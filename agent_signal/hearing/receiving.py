@@ -1,0 +1,93 @@
+"""One connection for what an account receives, made again whenever it is lost.
+
+Each envelope comes once, to the connections that are open at that moment. So there is one connection an account in a
+process, and it is never closed to be opened elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+
+from agent_signal.ids import masked
+from agent_signal.rest_api.client import SignalClient
+from agent_signal.rest_api.errors import Unreachable, broken
+
+FIRST_PAUSE = 5.0  # seconds before a lost connection is made again; doubled each time
+LONGEST_PAUSE = 60.0
+STABLE = 60.0  # seconds for which a connection must have stood, for the pauses to begin at the first
+
+log = logging.getLogger(__name__)
+
+
+class Receiver:
+    """`hear` is given each frame, in order, and must not raise. `connected` is called whenever a connection stands."""
+
+    def __init__(
+        self,
+        client: SignalClient,
+        number: str,
+        hear: Callable[[str], None],
+        *,
+        connected: Callable[[], Awaitable[None]],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client, self._number, self._hear, self._connected, self._sleep = client, number, hear, connected, sleep
+        self._lost_at: float | None = None
+        self.is_connected = False
+
+    async def run(self) -> None:
+        """Receives until cancelled."""
+        pause = FIRST_PAUSE
+        while True:
+            began = asyncio.get_running_loop().time()
+            why = await self._receive()
+            if asyncio.get_running_loop().time() - began >= STABLE:
+                pause = FIRST_PAUSE
+            self._report_lost(why)
+            await self._sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _receive(self) -> str:
+        """Receives until the connection ends, and returns why it did."""
+        try:
+            socket = await self._client.receive(self._number)
+        except Unreachable as error:
+            return str(error)
+        try:
+            self._report_back()
+            await self._connected()
+            return await self._read(socket)
+        finally:
+            self.is_connected = False
+            await socket.close()
+
+    async def _read(self, socket: aiohttp.ClientWebSocketResponse) -> str:
+        async for frame in socket:
+            if frame.type is aiohttp.WSMsgType.TEXT:
+                self._hear(frame.data)
+            elif frame.type is aiohttp.WSMsgType.ERROR:
+                break
+        error = socket.exception()
+        return str(broken(error)) if isinstance(error, Exception) else f"closed with code {socket.close_code}"
+
+    def _report_lost(self, why: str) -> None:
+        if self._lost_at is None:
+            self._lost_at = asyncio.get_running_loop().time()
+            log.warning(
+                "Signal: the connection of the account %s is lost (%s), it is made again every %.0f to %.0f s",
+                masked(self._number),
+                why,
+                FIRST_PAUSE,
+                LONGEST_PAUSE,
+            )
+
+    def _report_back(self) -> None:
+        self.is_connected = True
+        if self._lost_at is not None:
+            away = asyncio.get_running_loop().time() - self._lost_at
+            log.info("Signal: the connection of the account %s is back after %.0f s", masked(self._number), away)
+            self._lost_at = None

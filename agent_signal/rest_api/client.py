@@ -1,0 +1,225 @@
+"""Requests to signal-cli-rest-api in its mode json-rpc (bbernhard/signal-cli-rest-api, src/api/api.go).
+
+A send is made again only where signal-cli says that its connection to Signal broke. After a timeout it is not known
+whether the message was sent, so it counts as failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from yarl import URL
+
+from agent_llm.types import Picture
+from agent_net.addresses import FetchRefused
+from agent_signal.models import ListedContact, ListedGroup, read_list
+from agent_signal.rest_api.errors import Refused, Unreachable, Unreadable, broken
+from agent_signal.rest_api.session import RestApi, read_body
+
+COLD_START = 60.0  # seconds that the server may take until it answers at all
+ABOUT_PAUSE = 1.0
+SEND_TIMEOUT = 60.0  # a picture is uploaded, encrypted for each device, before there is an answer
+SIGN_TIMEOUT = 10.0  # for everything else
+RETRIES = 3
+FIRST_PAUSE = 0.5  # seconds before a send is made again; doubled each time
+HEARTBEAT = 30.0  # seconds between pings on the WebSocket; a connection without a pong is closed
+MAX_FRAME = 4_000_000  # bytes
+UP = frozenset({200, 204, 404})  # an older server knows no /v1/about, and is up all the same
+NOT_SENT = 0  # the status of a send that was no longer wanted
+
+_FILE = re.compile(r"\w[\w.-]{0,200}")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRef:
+    """A message as requests name it: by its author's address and its time in milliseconds."""
+
+    author: str
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """The message that is answered, with the text that is shown of it."""
+
+    message: MessageRef
+    text: str
+
+
+class SignalClient:
+    """Owns its session: `async with SignalClient(url) as client`. Every method raises errors of rest_api.errors.
+
+    `number` is the phone number of an account of ours, `recipient` a phone number, an account id or a group's id.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        send_timeout: float = SEND_TIMEOUT,
+        sign_timeout: float = SIGN_TIMEOUT,
+        heartbeat: float = HEARTBEAT,
+    ) -> None:
+        self._api, self._sleep = RestApi(url), sleep
+        self._send_timeout, self._sign_timeout, self._heartbeat = send_timeout, sign_timeout, heartbeat
+
+    async def __aenter__(self) -> Self:
+        await self._api.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._api.__aexit__(kind, error, trace)
+
+    # -- the server ---------------------------------------------------------------------------------------------------
+
+    async def about(self) -> bool:
+        """Whether the server answers now."""
+        return await self._api.status(self._api.url("v1", "about"), self._sign_timeout) in UP
+
+    async def ready(self, seconds: float = COLD_START) -> None:
+        """Waits until the server answers. Raises Unreachable after that time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not await self.about():
+                    await self._sleep(ABOUT_PAUSE)
+        except TimeoutError:
+            raise Unreachable(f"it did not answer within {seconds:.0f} s") from None
+
+    async def contacts(self, number: str) -> list[ListedContact]:
+        """The people whom the account knows."""
+        return read_list(await self._sign("GET", "contacts", number), ListedContact)
+
+    async def groups(self, number: str) -> list[ListedGroup]:
+        """The groups in which the account is."""
+        return read_list(await self._sign("GET", "groups", number), ListedGroup)
+
+    async def receive(self, number: str) -> aiohttp.ClientWebSocketResponse:
+        """The WebSocket on which the account's envelopes come, one a frame. The caller closes it."""
+        url = self._api.url("v1", "receive", number)
+        try:
+            async with asyncio.timeout(self._sign_timeout):
+                return await self._api.session.ws_connect(url, heartbeat=self._heartbeat, max_msg_size=MAX_FRAME)
+        except aiohttp.WSServerHandshakeError as error:
+            raise Unreachable(f"HTTP {error.status}") from error
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise broken(error) from error
+
+    # -- messages -----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        number: str,
+        recipient: str,
+        text: str,
+        *,
+        pictures: Sequence[Picture] = (),
+        quoted: Quoted | None = None,
+        may_send: Callable[[], bool] = lambda: True,
+    ) -> int:
+        """Sends a message of styled text, and returns its time in milliseconds. `may_send` is asked before each try;
+        where it says no, Refused has the status NOT_SENT."""
+        body: dict[str, object] = {
+            "number": number,
+            "recipients": [recipient],
+            "message": text,
+            "text_mode": "styled",
+        }
+        if pictures:
+            body["base64_attachments"] = [_as_data(picture) for picture in pictures]
+        if quoted is not None:
+            body["quote_timestamp"] = quoted.message.timestamp
+            body["quote_author"] = quoted.message.author
+            body["quote_message"] = quoted.text
+        return _timestamp(await self._send(number, body, may_send))
+
+    async def _send(self, number: str, body: Mapping[str, object], may_send: Callable[[], bool]) -> object:
+        url, pause, tries = self._api.url("v2", "send"), FIRST_PAUSE, 0
+        while True:
+            if not may_send():
+                raise Refused(NOT_SENT, "not wanted any more")
+            try:
+                return await self._api.request("POST", url, body, seconds=self._send_timeout, number=number)
+            except Refused as error:
+                if tries == RETRIES or not error.is_passing:
+                    raise
+                log.info("Signal: a message was not sent, it is sent again in %.1f s: %s", pause, error)
+            await self._sleep(pause)
+            tries, pause = tries + 1, 2 * pause
+
+    async def remote_delete(self, number: str, recipient: str, timestamp: int) -> None:
+        """Deletes a message of the account for everybody."""
+        await self._sign("DELETE", "remote-delete", number, {"recipient": recipient, "timestamp": timestamp})
+
+    # -- signs --------------------------------------------------------------------------------------------------------
+
+    async def typing(self, number: str, recipient: str, *, shown: bool) -> None:
+        """Shows that the account is typing, or no longer. Signal's apps hide it after 15 s by themselves."""
+        await self._sign("PUT" if shown else "DELETE", "typing-indicator", number, {"recipient": recipient})
+
+    async def react(
+        self, number: str, recipient: str, message: MessageRef, emoji: str, *, remove: bool = False
+    ) -> None:
+        """Gives a reaction to a message, in place of the account's former one, or takes it back."""
+        body = {
+            "recipient": recipient,
+            "reaction": emoji,
+            "target_author": message.author,
+            "timestamp": message.timestamp,
+        }
+        await self._sign("DELETE" if remove else "POST", "reactions", number, body)
+
+    async def _sign(self, method: str, path: str, number: str, body: Mapping[str, object] | None = None) -> object:
+        url = self._api.url("v1", path, number)
+        return await self._api.request(method, url, body, seconds=self._sign_timeout, number=number)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def file_url(self, attachment: str) -> str:
+        """The address of an attachment. Only `file` reads it: it leads to the owner's own machine."""
+        return str(self._api.url("v1", "attachments", attachment))
+
+    async def file(self, url: str, max_bytes: int) -> bytes:
+        """The attachment at an address of `file_url`. Raises FetchRefused: for every other address, for a file that is
+        gone or larger than `max_bytes`, and where the server does not answer."""
+        name = url.rpartition("/")[2]
+        if not _FILE.fullmatch(name) or url != self.file_url(name):
+            raise FetchRefused("not an attachment of Signal's")
+        try:
+            async with (
+                asyncio.timeout(self._sign_timeout),
+                self._api.session.get(URL(url), allow_redirects=False) as answer,
+            ):
+                if answer.status != 200:
+                    raise FetchRefused(f"HTTP {answer.status}")
+                return await read_body(answer, max_bytes)
+        except TimeoutError:
+            raise FetchRefused("it took too long") from None
+        except (aiohttp.ClientError, OSError, Unreachable) as error:
+            raise FetchRefused("no connection") from error
+
+
+def _timestamp(found: object) -> int:
+    """The time of a message that was sent; the server writes it as a text."""
+    given = found.get("timestamp") if isinstance(found, dict) else None
+    if isinstance(given, (str, int)) and not isinstance(given, bool) and str(given).isdecimal():
+        return int(given)
+    raise Unreadable("an answer without the message's time")
+
+
+def _as_data(picture: Picture) -> str:
+    suffix = picture.media_type.rpartition("/")[2]
+    data = base64.b64encode(picture.data).decode()
+    return f"data:{picture.media_type};filename=picture.{suffix};base64,{data}"

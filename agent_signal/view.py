@@ -1,0 +1,92 @@
+"""The view of one chat of Signal: its names and its transcript. There is no history to read beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agent_chat.attachments import DEFAULT_LIMITS, PictureLimits
+from agent_chat.incoming import Person
+from agent_chat.service import SIGNAL
+from agent_chat.text_files import MAX_FILES, TextFile
+from agent_chat.transcript import Transcript
+from agent_context.entries import Entry
+from agent_context.selecting.history import Interval
+from agent_llm.types import Picture
+from agent_signal.account import SignalAccount
+from agent_signal.chats import Chat
+
+
+class SignalView:
+    """A chat as one account reads it."""
+
+    service = SIGNAL
+    guild_id = None
+    parent = None
+
+    def __init__(self, account: SignalAccount, chat: Chat) -> None:
+        self.account, self.chat = account, chat
+
+    @property
+    def channel_id(self) -> int:
+        return self.chat.channel_id
+
+    @property
+    def name(self) -> str:
+        return self.chat.name
+
+    @property
+    def own_name(self) -> str:
+        """The agent's name: `@name` in a text mentions it."""
+        return self.account.me.name
+
+    @property
+    def own_ids(self) -> frozenset[int]:
+        return frozenset((self.account.me.person,))
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.account.transcript(self.chat)
+
+    @property
+    def pins(self) -> tuple[tuple[Entry, ...], ...]:
+        """Nothing: signal-cli-rest-api does not read pinned messages."""
+        return ()
+
+    async def settle(self) -> None:
+        """Returns at once: what was heard is all that there is."""
+
+    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
+        """The newest `messages` of this chat up to the last one of an interval, oldest first. None for another chat."""
+        if interval.channel_id != self.channel_id:
+            return None
+        upto = [entry for entry in self.transcript.entries() if entry.id <= interval.last]
+        return upto[-messages:] if messages > 0 else []
+
+    async def pictures(
+        self, entries: Sequence[Entry], limits: PictureLimits = DEFAULT_LIMITS
+    ) -> Mapping[int, tuple[Picture, ...]]:
+        """The newest pictures of these entries, by message id."""
+        return await self.account.pictures.read(entries, limits)
+
+    async def text_files(
+        self, entries: Sequence[Entry], *, max_characters: int, most: int = MAX_FILES
+    ) -> Mapping[int, TextFile]:
+        """The newest text files of these entries, by attachment id."""
+        return await self.account.pictures.texts.read(entries, max_characters=max_characters, most=most)
+
+    # -- reactions that were missed -----------------------------------------------------------------------------------
+
+    async def newest_with(self, emoji: str, count: int) -> Sequence[tuple[int, int, float]]:
+        """Id, author and time (unix seconds) of those of the newest `count` messages that have the reaction, of which
+        nobody knows but this process."""
+        newest = self.transcript.entries()[-count:] if count > 0 else []
+        return [
+            (entry.id, entry.speaker.id, entry.created_at)
+            for entry in newest
+            if any(given.emoji == emoji for given in entry.reactions)
+        ]
+
+    async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
+        """Nobody: the server does not list reactions."""
+        del message_id, emoji
+        return ()

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from support.signal_server import ACCOUNT, ANNA, SignalServer, refused, said
+
+from agent_signal.hearing.receiving import Receiver
+from agent_signal.rest_api.client import SignalClient
+
+
+class Frames(list[str]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed = asyncio.Event()
+
+    def hear(self, frame: str) -> None:
+        self.append(frame)
+        self.changed.set()
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(self) < count:
+                self.changed.clear()
+                await self.changed.wait()
+
+
+async def nothing() -> None:
+    """No contacts are read."""
+
+
+async def test_a_lost_connection_is_made_again_and_reported_once(caplog):
+    caplog.set_level(logging.INFO)
+    pauses, frames = list[float](), Frames()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async with SignalServer() as server, SignalClient(server.url) as client:
+        receiver = Receiver(client, ACCOUNT, frames.hear, connected=nothing, sleep=sleep)
+        task = asyncio.create_task(receiver.run())
+        await server.push(said(ANNA, 1, "one"))
+        await frames.until(1)
+        assert receiver.is_connected
+        server.fail("receive", *[lambda: refused("not yet", 503)] * 5)
+        await server.close_sockets()
+        await server.until(lambda: server.requests.count(f"GET /v1/receive/{ACCOUNT}") >= 6)
+        await server.push(said(ANNA, 2, "two"))
+        await frames.until(2)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert not receiver.is_connected
+    assert pauses == [5.0, 10.0, 20.0, 40.0, 60.0, 60.0]
+    assert caplog.text.count("is lost") == 1
+    assert caplog.text.count("is back after") == 1
+    assert ACCOUNT not in caplog.text
+
+
+async def test_a_server_that_is_not_there_is_tried_on():
+    tries = asyncio.Semaphore(0)
+
+    async def sleep(seconds: float) -> None:
+        tries.release()
+        await asyncio.sleep(0)
+
+    async with SignalClient("http://127.0.0.1:9") as client:
+        task = asyncio.create_task(Receiver(client, ACCOUNT, str, connected=nothing, sleep=sleep).run())
+        async with asyncio.timeout(30):
+            for _ in range(3):
+                await tries.acquire()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_connection_that_died_without_a_word_is_noticed(caplog):
+    lost = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        lost.set()
+        await asyncio.Event().wait()
+
+    async with SignalServer() as server, SignalClient(server.url, heartbeat=0.1) as client:
+        server.answers_pings = False
+        task = asyncio.create_task(Receiver(client, ACCOUNT, str, connected=nothing, sleep=sleep).run())
+        async with asyncio.timeout(30):
+            await lost.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert "is lost" in caplog.text

@@ -1,0 +1,294 @@
+"""An account's ears over the stand-in for the server: which messages are heard, and what becomes of them."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+from support.signal_scene import signal_scene
+from support.signal_server import (
+    ACCOUNT,
+    ANNA,
+    ANNA_ID,
+    BEN,
+    EVE,
+    SignalServer,
+    data_message,
+    quoting,
+    reacting,
+    refused,
+    said,
+    sender,
+)
+
+from agent_chat.outlet import Post
+from agent_context.steering.stop_words import Order
+from agent_signal.ids import is_signal, timestamp_of
+
+GROUP = "R3JvdXA="
+OTHER = "+4915100000002"
+TWO = {ACCOUNT: ("penny", "Penny"), OTHER: ("claude", "Claude")}
+
+
+async def test_people_who_are_not_allowed_are_not_heard_and_nothing_of_them_is_kept(caplog):
+    caplog.set_level(logging.DEBUG)
+    async with SignalServer() as server, signal_scene(server, allowed=[ANNA]) as scene:
+        await server.say("canary one", EVE)
+        await server.say("canary two", EVE, group=GROUP)
+        await server.push(
+            {**sender(EVE, server.tick()), "dataMessage": data_message(1, None, reaction={"emoji": "👍"})}
+        )
+        heard = await scene.hear("hello", ANNA, group=GROUP)
+        assert [entry.text for entry in scene.entries(heard.chat)] == ["hello"]
+        assert len(scene.handler.messages) == 1
+        assert scene.handler.reactions == []
+        assert [chat.name for chat in scene.account.chats.of_account(ACCOUNT)] == ["The group"]
+    assert "canary" not in caplog.text
+    assert EVE not in caplog.text
+    assert "Eve" not in caplog.text
+    assert "2 messages of people outside of SIGNAL_ALLOWED" in caplog.text
+
+
+async def test_a_person_who_is_allowed_by_number_and_hides_it_is_known_from_the_contacts():
+    async with SignalServer() as server:
+        server.contacts = [{"number": ANNA, "uuid": ANNA_ID, "name": "Anna A."}, {"number": EVE}, 5]
+        server.groups = [{"internal_id": GROUP, "name": "Our group", "id": "group.x"}, {}]
+        async with signal_scene(server, allowed=[ANNA]) as scene:
+            heard = await scene.hear("hello", hides_number=True)
+            assert heard.chat == scene.chat_with(ANNA)
+            assert {chat.name for chat in scene.account.chats.of_account(ACCOUNT)} >= {"Our group"}
+            assert len(scene.account.contacts.agents()) == 1
+
+
+async def test_a_server_that_lists_no_contacts_is_listened_to_all_the_same():
+    async with SignalServer() as server:
+        server.fail("contacts", lambda: refused("not supported", 404))
+        async with signal_scene(server) as scene:
+            assert (await scene.hear("hello")).entry.text == "hello"
+
+
+async def test_an_envelope_that_comes_twice_is_heard_once():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        first = await scene.hear("hello")
+        await server.say("hello", timestamp=timestamp_of(first.entry.id))
+        await scene.hear("next")
+        assert [heard.entry.text for heard in scene.handler.messages] == ["hello", "next"]
+
+
+async def test_a_mention_calls_the_agent_in_a_group_and_is_shown_by_name():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        mention = {"start": 3, "length": 1, "number": ACCOUNT, "uuid": None, "name": ACCOUNT}
+        heard = await scene.hear("hi \ufffc", group=GROUP, mentions=[mention])
+        assert heard.entry.text == "hi @Penny"
+        assert heard.facts.mentioned_users == {scene.account.me.person}
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("STOP", Order("stop")),
+        ("Penny, stop 30", Order("stop", 1800)),
+        ("@Penny resume", Order("resume")),
+        ("stop it", None),
+    ],
+)
+async def test_an_order_is_recognised_with_and_without_the_agents_name(text, order):
+    async with SignalServer() as server, signal_scene(server) as scene:
+        assert (await scene.hear(text)).entry.order == order
+
+
+async def test_another_agents_message_in_a_group_is_an_agents_and_the_own_one_is_not_heard_again():
+    async with SignalServer() as server, signal_scene(server, accounts=TWO) as scene:
+        await scene.hear("hello", group=GROUP)
+        posted = await scene.sink(scene.handler.messages[0].chat).post(Post(text="hi"), "m1")
+        await server.say("hi", ACCOUNT, group=GROUP, timestamp=timestamp_of(posted.message_id))
+        await server.say("@Penny well?", OTHER, group=GROUP)
+        await scene.handler.until(lambda: scene.handler.from_agents)
+        heard = scene.handler.from_agents[0]
+        assert (heard.entry.speaker.agent, heard.entry.speaker.name, heard.facts.by_person) == (
+            "claude",
+            "Claude",
+            False,
+        )
+        assert heard.facts.mentioned_users == {scene.account.me.person}
+        assert [entry.text for entry in scene.entries(heard.chat)] == ["hello", "hi", "@Penny well?"]
+
+
+async def test_a_person_who_calls_themselves_as_an_agent_is_shown_as_a_person():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        scene.transcripts.directory.know_names({"penny": "Penny"})
+        await server.push({**said(ANNA, server.tick(), "I am she"), "sourceName": "P3nny Penny"})
+        await scene.handler.until(lambda: scene.handler.messages)
+        speaker = scene.handler.messages[0].entry.speaker
+        assert (speaker.kind, speaker.name) == ("person", "P3nny Penny, a person")
+
+
+async def test_a_linked_person_speaks_as_their_discord_account():
+    async with SignalServer() as server, signal_scene(server, linked={ANNA: 222}) as scene:
+        heard = await scene.hear("hello")
+        assert heard.facts.author_id == heard.entry.speaker.id == 222
+        assert is_signal(heard.chat.channel_id)
+        posted = await scene.sink(heard.chat).post(Post(text="hi", reply_to=heard.entry.id), "m1")
+        assert server.sent[0].quotes == (ANNA, timestamp_of(heard.entry.id))
+        assert scene.entries(heard.chat)[-1].id == posted.message_id
+        assert scene.entries(heard.chat)[-1].replied_to == 222
+
+
+# -- what is not heard ------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_no_message_calls_nobody():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        await server.say(None)
+        await server.say(None, group=GROUP)
+        await server.say("look once", viewOnce=True)
+        await server.say("nice story", storyContext={"authorUuid": ANNA_ID, "sentTimestamp": 5})
+        head = sender(ANNA, server.tick())
+        await server.push({**head, "typingMessage": {"action": "STARTED"}})
+        await server.push({**head, "syncMessage": {"sentMessage": {"message": "mine", "timestamp": 5}}})
+        await server.push({"timestamp": 5, "dataMessage": data_message(5, "from nobody")})
+        await server.push_raw("{")
+        await scene.hear("hello")
+        assert [heard.entry.text for heard in scene.handler.messages] == ["hello"]
+
+
+async def test_a_handler_that_fails_does_not_end_the_listener(caplog):
+    async with SignalServer() as server, signal_scene(server) as scene:
+        scene.handler.raises = [ValueError("odd")]
+        await scene.hear("one canary")
+        assert (await scene.hear("two")).entry.text == "two"
+    assert "an envelope could not be handled, it is skipped" in caplog.text
+    assert "canary" not in caplog.text
+
+
+# -- texts and files --------------------------------------------------------------------------------------------------
+
+
+async def test_the_rest_of_a_long_message_is_read_from_its_file():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        whole = "word " * 1000
+        server.files["long.txt"] = whole.encode()
+        file = {"id": "long.txt", "contentType": "text/x-signal-plain", "size": len(whole)}
+        heard = await scene.hear(whole[:2000], attachments=[file])
+        assert heard.entry.text == whole
+        assert heard.entry.attachments == ()
+        server.files.clear()
+        assert (await scene.hear(whole[:2000], attachments=[file])).entry.text == whole[:2000]
+
+
+async def test_a_sticker_and_a_file_alone_are_messages():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        assert (await scene.hear(None, sticker={"packId": "x", "stickerId": 1})).entry.text == "(a sticker)"
+        file = {"id": "a.jpg", "contentType": "image/jpeg; x", "filename": "me.jpg", "size": 5}
+        heard = await scene.hear(None, attachments=[file])
+        (attachment,) = heard.entry.attachments
+        assert (attachment.filename, attachment.is_picture, attachment.size) == ("me.jpg", True, 5)
+        assert attachment.url == f"{server.url}/v1/attachments/a.jpg"
+
+
+# -- changes ----------------------------------------------------------------------------------------------------------
+
+
+def edit(who: str, timestamp: int, target: int, text: str, **more) -> dict:
+    return {
+        **sender(who, timestamp),
+        "editMessage": {"targetSentTimestamp": target, "dataMessage": data_message(timestamp, text, **more)},
+    }
+
+
+async def test_an_edit_changes_the_message_and_later_edits_and_replies_find_it():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        first = await scene.hear("helo")
+        sent_at, edited_at = timestamp_of(first.entry.id), server.tick()
+        await server.push(edit(ANNA, edited_at, sent_at, "hello"))
+        await scene.handler.until(lambda: len(scene.handler.edits) == 1)
+        await server.push(edit(ANNA, server.tick(), edited_at, "hello!"))
+        await scene.handler.until(lambda: len(scene.handler.edits) == 2)
+        (entry,) = scene.entries(first.chat)
+        assert (entry.id, entry.text, entry.edited) == (first.entry.id, "hello!", True)
+        assert scene.handler.edits[1].entry.id == first.entry.id
+        reply = await scene.hear("yes", BEN, quote=quoting(ANNA, edited_at))
+        assert reply.entry.reply_to is not None
+        same_chat = await scene.hear("yes", quote=quoting(ANNA, edited_at))
+        assert same_chat.entry.reply_to == first.entry.id
+
+
+async def test_nobody_edits_or_deletes_the_message_of_another():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        first = await scene.hear("mine", group=GROUP)
+        sent_at = timestamp_of(first.entry.id)
+        await server.push(edit(BEN, server.tick(), sent_at, "yours", group=GROUP))
+        await server.say(None, BEN, group=GROUP, remoteDelete={"timestamp": sent_at})
+        await scene.hear("next", group=GROUP)
+        assert [entry.text for entry in scene.entries(first.chat)] == ["mine", "next"]
+        assert scene.handler.edits == []
+
+
+async def test_a_deleted_message_is_gone_and_stays_so():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        first = await scene.hear("secret")
+        sent_at = timestamp_of(first.entry.id)
+        await server.say(None, remoteDelete={"timestamp": sent_at})
+        await scene.handler.until(lambda: scene.handler.deletions)
+        assert scene.handler.deletions == [(first.chat.channel_id, (first.entry.id,))]
+        await server.say("secret", timestamp=sent_at)
+        await scene.hear("next")
+        assert [entry.text for entry in scene.entries(first.chat)] == ["next"]
+
+
+async def test_a_message_of_a_chat_whose_messages_vanish_is_deleted_when_it_does():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        stays = await scene.hear("stays")
+        heard = await scene.hear("for a second", expiresInSeconds=1)
+        assert heard.vanishes_after == 1
+        posted = await scene.sink(heard.chat).post(Post(text="the answer vanishes too"), "m1")
+        await scene.sink(heard.chat).react(stays.entry.id, "👍")
+        await scene.handler.until(lambda: len(scene.handler.deletions) == 2)
+        assert [entry.id for entry in scene.entries(heard.chat)] == [stays.entry.id]
+        assert {ids for _, ids in scene.handler.deletions} == {(heard.entry.id,), (posted.message_id,)}
+
+
+async def test_a_timer_beyond_all_measure_disturbs_no_later_message():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        heard = await scene.hear("odd", expiresInSeconds=10**400)
+        assert heard.vanishes_after is None
+        await scene.sink(heard.chat).post(Post(text="answer"), "m1")
+        await scene.hear("next")
+        assert [entry.text for entry in scene.entries(heard.chat)] == ["odd", "answer", "next"]
+
+
+@pytest.mark.parametrize("timestamp", [1, 4_102_444_800_000, 2**53 - 1])
+async def test_a_message_of_a_clock_that_is_far_off_has_a_number_and_a_time_that_can_be_kept(timestamp):
+    async with SignalServer() as server, signal_scene(server) as scene:
+        heard = await scene.hear("my clock is broken", timestamp=timestamp)
+        assert 0 < heard.entry.id < 2**63
+        assert heard.entry.created_at == timestamp_of(heard.entry.id) / 1000
+        assert 2015 <= datetime.fromtimestamp(heard.entry.created_at, UTC).year <= 2084
+
+
+async def test_a_person_has_one_reaction_a_message():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        chat = scene.chat_with()
+        posted = await scene.sink(chat).post(Post(text="hi"), "m1")
+        for emoji, remove in (("👍", False), ("🛑", False), ("🛑", True)):
+            sign = reacting(emoji, ACCOUNT, timestamp_of(posted.message_id), remove=remove)
+            await server.say(None, reaction=sign)
+        await scene.handler.until(lambda: len(scene.handler.reactions) == 4)
+        given = [(sign.emoji, given) for sign, given in scene.handler.reactions]
+        assert given == [("👍", True), ("👍", False), ("🛑", True), ("🛑", False)]
+        sign, _ = scene.handler.reactions[0]
+        assert (sign.message_id, sign.author) == (posted.message_id, scene.account.me.person)
+        assert scene.entries(chat)[0].reactions == ()
+
+
+async def test_a_reply_that_names_the_account_by_its_id_finds_the_agents_message_and_the_id_is_learnt():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        posted = await scene.sink(scene.chat_with()).post(Post(text="Well?"), "m1")
+        own_id = "99999999-0000-4000-8000-000000000000"
+        quote = {"id": timestamp_of(posted.message_id), "author": own_id, "authorUuid": own_id, "text": "Well?"}
+        heard = await scene.hear("Yes", quote=quote)
+        assert (heard.entry.reply_to, heard.facts.replied_to) == (posted.message_id, scene.account.me.person)
+        mention = {"start": 0, "length": 1, "uuid": own_id}
+        heard = await scene.hear("\ufffc!", group=GROUP, mentions=[mention])
+        assert heard.facts.mentioned_users == {scene.account.me.person}
