@@ -38,7 +38,7 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSec
             found.wrong("token", "Discord refuses it", advice)
             return None
         found.ok("token", f"logs in as {me['username']}")
-        options = options_in(agent, settings)
+        options = options_in(agent.name, settings)
         await _check_application(http, settings, section, options)
         wanted = dict.fromkeys((*settings.channels, *report_channels(settings).values()))
         view = await read_bot_view(http, me, tuple(wanted), settings.guild_ids)
@@ -55,13 +55,14 @@ class _Server:
     guild_id: int | None
     channel_id: int = 0
     pins: tuple[tuple[Entry, ...], ...] = ()
+    parent: _Server | None = None
 
 
-def options_in(agent: AgentSettings, settings: Settings) -> OptionsIn:
-    """Options from the owner's files for the agent, by server."""
+def options_in(agent: str, settings: Settings) -> OptionsIn:
+    """Options from the owner's files for the agent, or persona, of this key, by server."""
     names = {name: one.display_name for name, one in settings.agents.items()}
     book = load_options(settings, names, Personas(settings).layer)
-    return lambda guild_id: book.options(agent.name, _Server(guild_id))
+    return lambda guild_id: book.options(agent, _Server(guild_id))
 
 
 async def _check_application(http: HTTPClient, settings: Settings, section: ReportSection, options: OptionsIn) -> None:

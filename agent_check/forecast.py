@@ -87,7 +87,7 @@ def forecast_day(
     """Forecast a day of the bots that can start; problems in their files become findings. `now` in unix seconds;
     `servers`: known servers by channel."""
     agents = [agent for agent in settings.agents.values() if agent.token is not None and agent.usable]
-    conversations = (settings.schedule_min + settings.schedule_max) / 2
+    conversations = (settings.schedule_min + settings.schedule_max) / 2 if settings.channels else 0.0
     dollars = _conversations(agents, settings, conversations, servers)
     turns = conversations * expected_rounds(settings.max_rounds) if settings.channels else 0.0
     tasks = [_automation(settings, agent.spec.name, turns, now, found) for agent in agents]

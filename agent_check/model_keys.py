@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from agent_check.findings import Findings
-from agent_cogs.limits.model_access import access
+from agent_cogs.limits.model_access import access, endpoint_of
 from agent_config import AgentSettings, ModelSettings
 from agent_llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
 from agent_llm.registry import build_model
@@ -77,9 +77,15 @@ async def _check_model(models: _ModelList, model: ModelSettings, found: Findings
         found.ok(models.subject("model"), _shown(agent, model))
         return True
     usual = f" (usually {agent.spec.model})" if model.provider == agent.spec.provider else ""
-    advice = f"correct {models.setting}{usual}{_address(model)}"
+    pull = f"run: ollama pull {model.model}, or " if _is_ollamas(model) else ""
+    advice = f"{pull}correct {models.setting}{usual}{_address(model)}"
     report(models.subject("model"), f"{_shown(agent, model)} is unknown to the provider", advice)
     return False
+
+
+def _is_ollamas(model: ModelSettings) -> bool:
+    endpoint = endpoint_of(model)
+    return endpoint is not None and endpoint.api == "ollama"
 
 
 def _accepted(model: ModelSettings) -> str:

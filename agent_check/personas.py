@@ -1,19 +1,25 @@
-"""Check the personas without a bot: which can sit in rooms, and why the others cannot. Reads their folders alone."""
+"""Check the agents without a bot: which personas can sit in rooms, and why the others cannot, from their folders alone;
+and those on Signal: whether its server answers and knows their numbers, and whether they have a model and people.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from agent_check.findings import Findings
 from agent_check.forecast import room_cost, tariff_in
 from agent_cogs.persona.roster import PersonaFolders, RosterEntry, listed
 from agent_config import Settings
 from agent_protocol.coordination.rooms import DEFAULT_TURNS
+from agent_signal.ids import masked
+from agent_signal.rest_api.client import SignalClient
+from agent_signal.rest_api.errors import SignalError, Unreachable
 
 
-def check_personas(settings: Settings, found: Findings) -> None:
-    """One line for all that can speak, and one for each reason why others cannot."""
+def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
+    """One line for all that can speak, and one for each reason why others cannot. Returns them all."""
     agents = listed(settings, PersonaFolders(settings.personas_dir).refresh())
     personas = [one for one in agents if one.key not in settings.agents]
     if able := [one for one in personas if one.why_not is None]:
@@ -25,6 +31,7 @@ def check_personas(settings: Settings, found: Findings) -> None:
     for why, those in refused.items():
         advice = f"correct identity.md in {settings.personas_dir / those[0].key}, or the setting"
         found.note("personas", f"{_names(those)} cannot sit in rooms: {why}", advice)
+    return personas
 
 
 def _costs(personas: Iterable[RosterEntry]) -> str:
@@ -34,3 +41,51 @@ def _costs(personas: Iterable[RosterEntry]) -> str:
 
 def _names(personas: Iterable[RosterEntry]) -> str:
     return ", ".join(one.shown for one in personas)
+
+
+async def check_signal(settings: Settings, found: Findings) -> None:
+    """Check what agents need to be on Signal: people to answer, a model each, the server, and an account each there."""
+    if not settings.numbers:
+        return
+    _check_allowed(settings, found)
+    by_key = {one.key: one for one in listed(settings, PersonaFolders(settings.personas_dir).refresh())}
+    for key in settings.numbers:
+        agent = by_key.get(key)
+        if agent is None or agent.why_not is not None:
+            why = agent.why_not if agent is not None else f"{settings.personas_dir / key} cannot be read"
+            found.wrong("Signal", f"{key} cannot answer: {why}", f"correct identity.md of {key}, or the setting")
+    place = urlsplit(settings.signal_api_url).netloc.rpartition("@")[2]
+    async with SignalClient(settings.signal_api_url) as client:
+        try:
+            answers = await client.about()
+        except SignalError:
+            answers = False
+        if not answers:
+            advice = "start it (docker compose --profile signal up -d signal), or correct SIGNAL_API_URL"
+            found.wrong("Signal", f"no answer of signal-cli-rest-api at {place}", advice)
+            return
+        found.ok("Signal", f"signal-cli-rest-api answers at {place}")
+        for key, number in settings.numbers.items():
+            await _check_account(client, key, number, found)
+
+
+def _check_allowed(settings: Settings, found: Findings) -> None:
+    if not settings.signal_allowed:
+        found.wrong("Signal", "no person is heard: nobody is named", "set SIGNAL_ALLOWED")
+    elif "all" in settings.signal_allowed:
+        found.warn("Signal", "everybody who knows a number is answered, at your cost", "name people in SIGNAL_ALLOWED")
+    else:
+        found.ok("Signal", f"{len(settings.signal_allowed)} people or accounts are answered")
+
+
+async def _check_account(client: SignalClient, key: str, number: str, found: Findings) -> None:
+    """An account is there where the server lists its groups; for a number that it does not know it says no."""
+    try:
+        await client.groups(number)
+    except Unreachable as error:
+        found.warn("Signal", f"{key}: the account {masked(number)} was not looked at: {error}", "check again")
+    except SignalError as error:
+        advice = "register the number, or correct SIGNAL_NUMBERS; docs/signal.md has the steps"
+        found.wrong("Signal", f"{key}: the server has no account {masked(number)}: {error}", advice)
+    else:
+        found.ok("Signal", f"{key} has the account {masked(number)}")

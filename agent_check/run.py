@@ -18,7 +18,8 @@ from agent_check.discord_view import BotView, cause
 from agent_check.findings import Findings, Level, ReportSection
 from agent_check.forecast import check_cheap, check_costs
 from agent_check.model_keys import check_key
-from agent_check.personas import check_personas
+from agent_check.personas import check_personas, check_signal
+from agent_check.pulled_models import check_pulled
 from agent_config import AgentSettings, Settings, process_environment
 
 T = TypeVar("T")
@@ -62,11 +63,7 @@ async def check_all(
     sections = {name: ReportSection(agent.display_name) for name, agent in settings.agents.items()}
     shared = ReportSection("Shared")
     machine.check_version(shared.findings)
-    if not any(agent.token for agent in settings.agents.values()):
-        names = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
-        shared.findings.wrong("tokens", "no bot has one", f"set at least one of {names}")
-    if not settings.channels:
-        shared.findings.wrong("channels", "none is set, so the bots would not speak", "set CHANNEL_THEME_MAP")
+    _check_discord(settings, shared.findings)
     machine.check_clock(settings, shared.findings, clock)
     machine.check_settings(settings, shared.findings)
     machine.check_data_folder(settings, shared.findings)
@@ -82,24 +79,45 @@ async def check_all(
     servers = {channel.id: channel.guild_id for view in views.values() for channel in view.channels.values()}
     check_costs(settings, shared.findings, clock(), servers)
     check_cheap(settings, shared.findings)
-    check_personas(settings, shared.findings)
+    personas = check_personas(settings, shared.findings)
+    await _guarded(check_signal(settings, shared.findings), shared.findings, "Signal", seconds)
+    await _guarded(check_pulled(settings, personas, shared.findings), shared.findings, "Ollama", seconds)
     _compare(views, settings, sections, shared.findings)
-    return [*sections.values(), shared]
+    return [*(section for section in sections.values() if section.findings), shared]
+
+
+def _check_discord(settings: Settings, shared: Findings) -> None:
+    """Check what at least one bot needs, where the program is on Discord at all."""
+    if not settings.on_discord:
+        shared.note("Discord", "not used, only Signal", "CHANNEL=both and a bot's token would use it too")
+        return
+    if not any(agent.token for agent in settings.agents.values()):
+        names = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
+        shared.wrong("tokens", "no bot has one", f"set at least one of {names}")
+    if not settings.channels:
+        shared.wrong("channels", "none is set, so the bots would not speak", "set CHANNEL_THEME_MAP")
 
 
 async def _check_agent(
     agent: AgentSettings, settings: Settings, section: ReportSection, seconds: float
 ) -> BotView | None:
-    if agent.token is None:
-        section.findings.note("token", "not set up", f"set {agent.spec.token_setting} to run this bot")
+    if agent.token is None and agent.name not in settings.numbers:
+        if settings.on_discord:
+            section.findings.note("token", "not set up", f"set {agent.spec.token_setting} to run this bot")
         return None
     key = Findings()
-    view, _ = await asyncio.gather(
-        _guarded(bots.check_bot(agent, settings, section), section.findings, "Discord", seconds),
-        _guarded(check_key(agent, key), key, "key", seconds),
-    )
+    looks = [_guarded(check_key(agent, key), key, "key", seconds)]
+    view = None
+    if agent.token is None:
+        section.findings.note("token", "none: this agent is on Signal alone")
+        await looks[0]
+    else:
+        view, _ = await asyncio.gather(
+            _guarded(bots.check_bot(agent, settings, section), section.findings, "Discord", seconds), *looks
+        )
     section.findings.extend(key)
     machine.check_persona(settings.personas_dir / agent.name, section.findings)
+    tools.check_always_search(agent, settings, section.findings)
     return view
 
 

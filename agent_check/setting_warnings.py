@@ -12,15 +12,17 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_check.bots import options_in
 from agent_config import Settings
 from agent_context.steering.options import MAX_MESSAGES
 from agent_llm.pricing import at_home
 from agent_tools.builtin.files import FILE_TOOLS
 from agent_tools.builtin.memory import NAME as MEMORY
+from agent_tools.builtin.recall import NAME as RECALL
 from agent_tools.builtin.web_tools import NAMES
 
 PROGRAM = Path(__file__).parents[1]
-TOOLS = (*NAMES, MEMORY, *FILE_TOOLS)
+TOOLS = (*NAMES, MEMORY, RECALL, *FILE_TOOLS)
 CONFIG_FILES = ("shared.yaml", "endpoints.yaml", "mcp.yaml")
 _WILDCARDS = frozenset("*?[")
 
@@ -40,7 +42,7 @@ class SettingWarning:
 def setting_warnings_here(settings: Settings, folder: Path | None = None) -> list[SettingWarning]:
     """All warnings for a start in `folder` (default: the working folder). Call it before the start creates files."""
     found = [*_folders(settings, folder or Path.cwd()), *_files(settings.config_files_dir, settings.agents)]
-    found += [*_window(settings), *_tools(settings), *_models(settings)]
+    found += [*_window(settings), *_tools(settings), *_models(settings), *_memory(settings)]
     return list(dict.fromkeys(found))
 
 
@@ -112,6 +114,19 @@ def _models(settings: Settings) -> Iterator[SettingWarning]:
             yield SettingWarning(
                 model.base_url_setting, text, f"set {model.key_setting}, to any word if that server needs no key"
             )
+
+
+def _memory(settings: Settings) -> Iterator[SettingWarning]:
+    """Options that need the record, where nothing is recorded."""
+    if settings.records:
+        return
+    speaking = {agent.name: agent.display_name for agent in settings.agents.values() if agent.token is not None}
+    for key, shown in {**{name: name.title() for name in settings.signal_numbers}, **speaking}.items():
+        options = options_in(key, settings)
+        for name in ("message_log", "recall"):
+            if any(getattr(options(server), name) for server in (None, *settings.guild_ids)):
+                text = f"{shown} has the option {name}, and nothing is recorded, so it does nothing"
+                yield SettingWarning("RECORD_DAYS", text, "set RECORD_DAYS to more than 0, or the option to false")
 
 
 def taken_ports(settings: Settings) -> Iterator[SettingWarning]:

@@ -1,12 +1,13 @@
-"""Check the owner's option files, the tools that bots may use, and that MCP servers start."""
+"""Check the owner's option files, the tools that bots may use, their searches, and that MCP servers start."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agent_check.bots import options_in
 from agent_check.findings import Findings
 from agent_cogs.persona.option_files import OptionFiles
-from agent_config import Settings
+from agent_config import AgentSettings, Settings
 from agent_tools.builtin.files import FILE_TOOLS
 from agent_tools.builtin.memory import NAME as MEMORY
 from agent_tools.builtin.web_tools import NAMES
@@ -21,6 +22,20 @@ def check_options(settings: Settings, found: Findings) -> None:
     files.refresh()
     for problem in files.problems():
         found.warn("options", problem, "correct it; docs/context.md lists the options")
+
+
+def check_always_search(agent: AgentSettings, settings: Settings, found: Findings) -> None:
+    """Report whether the agent searches before each answer to a person, and where its tools do not allow that."""
+    options = [options_in(agent.name, settings)(server) for server in (None, *settings.guild_ids)]
+    wanting = [one for one in options if one.always_search]
+    if not wanting:
+        return
+    allowed = is_allowed(WEB_SEARCH, settings.tools_of(agent.name))
+    if not allowed or not all(is_allowed(WEB_SEARCH, one.tools) for one in wanting):
+        advice = f"add {WEB_SEARCH} to ALLOWED_TOOLS and to the option tools, or set always_search: false"
+        found.warn("always_search", f"has no effect where the tool {WEB_SEARCH} is not allowed", advice)
+    else:
+        found.ok("always_search", "one web search before each answer to a person; docs/costs.md says what it costs")
 
 
 async def check_tools(settings: Settings, found: Findings, environment: Mapping[str, str]) -> None:

@@ -10,7 +10,6 @@ from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import snowflake
 from agent_console.rooms import NO_BOT, NewRoom
-from agent_protocol.coordination.room_outcomes import ROOM_DONE, ROOM_REFUSALS
 from agent_protocol.coordination.rooms import (
     ARCHIVE_MINUTES,
     FEWEST_MEMBERS,
@@ -20,6 +19,7 @@ from agent_protocol.coordination.rooms import (
     POLICIES,
     Room,
 )
+from agent_protocol.rooms.outcomes import ROOM_DONE, ROOM_REFUSALS
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import MAX_TOPIC, Command, RoomOrder
 

@@ -15,11 +15,12 @@ from pydantic import SecretStr
 from agent_cogs.limits.model_access import is_free
 from agent_cogs.persona.roster import PersonaFolders
 from agent_config import AgentSettings, Settings
-from agent_coordinator.config import CoordinatorConfig, from_settings
+from agent_coordinator.config import CoordinatorConfig
 from agent_local.discord.world.world import World
 from agent_local.discord.world.worlds import small_world
 from agent_local.kept_world import kept_world
 from agent_local.own_personas import link_personas
+from agent_runtime.coordinating import coordinator_config
 from agent_settings.agents import CodingSettings
 from agent_settings.fields import NO_LIMIT
 
@@ -87,7 +88,7 @@ def _patience(settings: Settings) -> dict[str, Any]:
 def local_coordinator(settings: Settings) -> CoordinatorConfig:
     """The coordinator's part of these settings. A scheduled turn by a slow model has as much time as an answer to
     a person. Unless the owner set a policy, the agents with the strongest pull speak."""
-    usual = from_settings(settings, tuple(settings.agents))
+    usual = coordinator_config(settings)
     slow = settings.turn_timeout_seconds if _may_be_slow(settings) else 0.0
     policy = usual.policy if "policy" in settings.model_fields_set else LOCAL_POLICY
     return replace(usual, turn_seconds=max(usual.turn_seconds, slow), policy=policy)

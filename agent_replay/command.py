@@ -29,7 +29,7 @@ from agent_replay.models import AskedModels
 from agent_replay.prompts import NotReplayable
 from agent_replay.replayer import Prepared, Replayer
 from agent_replay.show import show, summary
-from agent_runtime.services import caps_of
+from agent_runtime.coordinating import caps_of
 from agent_store.database import opened
 from agent_store.queries.conversations import last_conversation
 from agent_store.queries.turns import calls_of_turn, turns_of_conversation, whole_turn

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.local:
         return _ended(settings, lambda: _run_local(settings, options))
     _set_up_logging(settings)
-    if not any(agent.token for agent in settings.agents.values()):
+    if settings.on_discord and not any(agent.token for agent in settings.agents.values()):
         print(missing_tokens_message(settings), file=sys.stderr)
         return 2
     if options.check:
@@ -97,6 +97,9 @@ def main_one_bot(arguments: Sequence[str] = ()) -> int:
             f"AGENT_NAME is not set. Run it as: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr
         )
         return 2
+    if settings.agent_name in settings.numbers:  # with a bot or without one
+        _log_start(settings)
+        return _serve(settings, only=(settings.agent_name,), coordinator=False)
     agent = settings.agents[settings.agent_name]
     if agent.token is None:
         print(
@@ -151,15 +154,23 @@ def _serve(
     settings: Settings, *, only: Sequence[str] = (), without: Sequence[str] = (), coordinator: bool = True
 ) -> int:
     from agent_runtime.bot import runnable
-    from agent_runtime.models import cheap_model
+    from agent_runtime.models import cheap_model, embedder_of
     from agent_runtime.runtime import serve
     from agent_runtime.services import Setup
 
     agents = runnable(settings, only, without)
-    if not agents:
+    on_signal = tuple(name for name in settings.numbers if (not only or name in only) and name not in without)
+    if not (agents or on_signal):
         log.error("no bot can start: none of the chosen bots has a token of its own and an API key")
         return 2
-    setup = Setup(settings=settings, agents=agents, coordinator=coordinator, make_cheap=cheap_model)
+    setup = Setup(
+        settings=settings,
+        agents=agents,
+        on_signal=on_signal,
+        coordinator=coordinator,
+        make_cheap=cheap_model,
+        make_embedder=embedder_of,
+    )
 
     def run() -> int:
         if settings.redis_url is None:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Any
 
+from agent_cogs.limits.meaning import meaning_of
 from agent_config import Settings
-from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
 from agent_process.redaction import Redactor
 from agent_protocol.connection.link import RedisAway, RedisLink
@@ -26,6 +26,8 @@ from agent_protocol.moderation.stops import Stops
 from agent_protocol.record.writer import RecordWriter
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
+from agent_runtime.coordinating import caps_of, coordinator_config, idle_memory
+from agent_runtime.models import embedder_of
 from agent_store.recording import ReadState, recording
 
 Watch = Callable[[Callable[[], bool], ReadState], AbstractAsyncContextManager[object]]
@@ -49,17 +51,26 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         stops.start()
         with suppress(RedisAway):  # read again when Redis is back
             await stops.read()
-        read_record = await stack.enter_async_context(recording(settings, link, bus, holder=_holder()))
+        costs = Ledger(link, caps=caps_of(settings)).replay_costs
+        meaning = meaning_of(settings, embedder_of(settings), costs)
+        if meaning is not None:
+            stack.push_async_callback(meaning.aclose)
+        record = recording(settings, link, bus, holder=_holder(), meaning=meaning)
+        read_record = await stack.enter_async_context(record)
         writer = RecordWriter(link, Redactor(settings.secrets()).secrets) if settings.records else None
         if writer is not None:
             stack.push_async_callback(writer.aclose)
+        memory = idle_memory(settings)
+        if memory is not None:
+            stack.push_async_callback(memory.aclose)
         coordinator = Coordinator(
-            from_settings(settings, tuple(settings.agents)),
+            coordinator_config(settings),
             bus,
-            Ledger(link),
+            Ledger(link, caps=caps_of(settings)),
             lease=Lease(link, keys.COORDINATOR_OWNER, holder=_holder()),
             stops=stops,
             record=writer,
+            idle_store=memory,
         )
         await stack.enter_async_context(watched(bus.ready.is_set, read_record))
         writing = {"record": writer.run()} if writer is not None else {}

@@ -2,8 +2,9 @@
 
 /healthz  200 while the process responds; restart it when it does not
 /metrics  the metrics of the process, for Prometheus
-/readyz   200 when a bot is online (the coordinator alone needs none) and Redis answers; 503 otherwise, and while it
-          stops. The body names the bots that failed, with the reason, and says how the record goes
+/readyz   200 when a bot is online, or an agent connected to Signal (the coordinator alone needs none), and Redis
+          answers; 503 otherwise, and while it stops. The body names the bots that failed, with the reason, and says
+          how the record goes
 
 A restart does not help when Discord or Redis is down, so restart on /healthz only.
 
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 class Health:
     """The state of a process: bots online, bus connected, stopping. `needs_bots`: without a bot online it is not ready.
     `offline`: bots that failed, with the reason in one line each. `record`: whether the durable record is kept here,
-    and what is wrong with it; the bots work without it."""
+    and what is wrong with it; the bots work without it. `signal`: agents on Signal, with whether they are connected."""
 
     bots: tuple[str, ...]
     bus: bool
@@ -51,10 +52,12 @@ class Health:
     needs_bots: bool = True
     offline: Mapping[str, str] = field(default_factory=dict)
     record: str = "off"
+    signal: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
-        return (bool(self.bots) or not self.needs_bots) and self.bus and not self.stopping
+        works = bool(self.bots) or any(self.signal.values()) or not self.needs_bots
+        return works and self.bus and not self.stopping
 
 
 @asynccontextmanager
@@ -94,6 +97,7 @@ def _app(read_health: Callable[[], Health]) -> web.Application:
             "redis": health.bus,
             "offline": dict(health.offline),
             "record": health.record,
+            "signal": {agent: "connected" if there else "not connected" for agent, there in health.signal.items()},
         }
         return web.json_response(body, status=200 if health.ready else 503)
 

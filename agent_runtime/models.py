@@ -8,7 +8,8 @@ from collections.abc import Callable
 from agent_cogs.limits.cheap_model import cheapest
 from agent_cogs.limits.model_access import access, is_free
 from agent_config import AgentSettings, CodingSettings, ModelSettings, Settings
-from agent_llm.lazy import LazyModel
+from agent_llm.embeddings import Embedder
+from agent_llm.lazy import LazyEmbedder, LazyModel
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.providers.agent_sdk_query import QueryConfig
 from agent_llm.registry import build_model, in_order
@@ -45,6 +46,23 @@ def cheap_model(settings: Settings, *, free_at_home: bool = True) -> Model | Non
 
 
 def no_cheap_model(settings: Settings) -> None:
+    del settings
+
+
+def embedder_of(settings: Settings) -> Embedder | None:
+    """The model of EMBEDDING_MODEL, whose client is built at its first call; None where none is set."""
+    model = settings.embedding
+    if model is None:
+        return None
+    free, retry = is_free(model), RetryPolicy(attempts=settings.model_retries + 1)
+
+    def build() -> Embedder:
+        return build_model(**access(model), image_model="", free=free, retry=retry)
+
+    return LazyEmbedder(model.name, build, free=free)
+
+
+def no_embedder(settings: Settings) -> None:
     del settings
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from agent_cogs.automation.webhook_server import Receive
+from agent_cogs.host import AgentHost
 from agent_cogs.services import AgentServices
 from agent_cogs.webhook_agents.hosts import PersonaHosts
 from agent_config import AgentSettings
-from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
 from agent_process.signals import Shutdown, last_turns
 from agent_protocol.connection.link import RedisAway, RedisLink
@@ -24,13 +24,23 @@ from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS, Lease
 from agent_protocol.wire import keys
 from agent_runtime.bot import BotSupervisor
 from agent_runtime.bot_run import cancel
+from agent_runtime.coordinating import coordinator_config, idle_memory
 from agent_runtime.health import Health
 from agent_runtime.models import make_guild_models
 from agent_runtime.services import Setup
+from agent_store.queries.idle import IdleMemory
 from agent_store.recording import OFF, ReadState
 from agent_telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
+
+
+class Lines(Protocol):
+    """agent_runtime.signal: the listeners of this process."""
+
+    @property
+    def connected(self) -> Mapping[str, bool]: ...
+    async def stop(self) -> None: ...
 
 
 class Runtime:
@@ -41,6 +51,7 @@ class Runtime:
         self.bots: dict[str, BotSupervisor] = {}
         self.coordinator: Coordinator | None = None
         self.personas: PersonaHosts | None = None  # where personas without a bot are hosted
+        self.signal: Lines | None = None  # where agents of this process are on Signal
         self.metrics: Metrics | None = None  # where they are served
         self.stopping = Shutdown()
         self.stop = self.stopping.stop
@@ -51,6 +62,7 @@ class Runtime:
         self._link = link
         self._holder = services.ledger.turns.holder
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._idle_memory: IdleMemory | None = None
 
     def start(self, work: Coroutine[Any, Any, None], name: str, *, essential: bool = True) -> asyncio.Task[None]:
         """Start a task and own it. If an essential one ends by itself, the process stops."""
@@ -133,6 +145,10 @@ class Runtime:
         """Stop the process once no bot is left running."""
         if not self._bots_started or self.stop.is_set() or not all(self._tasks[name].done() for name in self.bots):
             return
+        if self.setup.on_signal:  # which goes on without them
+            if self.setup.agents:
+                log.error("no bot is online in Discord, the lines above say why; agents on Signal go on")
+            return
         if not self.bots:
             log.error("no bot to start: all of them already run on this Redis; stop the other process first")
         elif any(bot.was_online for bot in self.bots.values()):
@@ -186,7 +202,17 @@ class Runtime:
     def webhook_receiver(self, agent: str) -> Receive | None:
         """The function that takes webhook events for an agent; None while it is offline."""
         bot = self.bots.get(agent)
-        return bot.cog.host.automation.receive if bot is not None and not bot.failure else None
+        if bot is not None and bot.failure:
+            return None
+        host = self.host_of(agent)
+        return host.automation.receive if host is not None else None
+
+    def host_of(self, agent: str) -> AgentHost | None:
+        """The host of an agent in this process, with a bot or without one."""
+        bot = self.bots.get(agent)
+        if bot is not None:
+            return bot.cog.host
+        return self.personas.host_of(agent) if self.personas is not None else None
 
     def health(self) -> Health:
         online = tuple(name for name, bot in self.bots.items() if bot.online)
@@ -197,13 +223,15 @@ class Runtime:
             stopping=self.stop.is_set(),
             offline=offline,
             record=self.read_record(),
+            signal=self.signal.connected if self.signal is not None else {},
         )
 
     # -- coordinator --------------------------------------------------------------------------------------------------
 
     def start_coordinator(self) -> None:
-        config = self.setup.coordinator_config or from_settings(self.setup.settings, tuple(self.setup.settings.agents))
+        config = self.setup.coordinator_config or coordinator_config(self.setup.settings)
         config = config if self.setup.resumes else replace(config, resumes=False)
+        self._idle_memory = idle_memory(self.setup.settings)
         self.coordinator = Coordinator(
             config,
             self.services.bus,
@@ -213,6 +241,7 @@ class Runtime:
             rng=self.setup.rng,
             stops=self.services.stops,
             record=self.services.record,
+            idle_store=self._idle_memory,
         )
         self.start(self.coordinator.run(), "coordinator")
 
@@ -222,6 +251,8 @@ class Runtime:
         Waiting events are dropped: the coordinator sends an instruction again, to the next process.
         """
         self.stop.set()
+        if self.signal is not None:
+            await self.signal.stop()
         for bot in self.bots.values():  # first: stopping the coordinator may take a moment
             bot.cog.host.stop_listening()
         if self.personas is not None:
@@ -235,6 +266,9 @@ class Runtime:
         coordinator = self._tasks.pop("coordinator", None)
         if coordinator is not None:
             await cancel([coordinator])
+        if self._idle_memory is not None:
+            await self._idle_memory.aclose()
+            self._idle_memory = None
 
     async def aclose(self) -> None:
         """Close the coordinator, then all bots concurrently."""

@@ -1,6 +1,6 @@
 """Open what rooms need besides bots and coordinator.
 
-every process                 the roster, which follows the folders of personas
+every process                 the roster, which follows the folders of personas; its agents on Signal without a bot
 the coordinator's process     by one lease: the personas without a bot, the steward of rooms, the arenas
 """
 
@@ -19,12 +19,13 @@ from agent_cogs.rooms.contenders import answered
 from agent_cogs.rooms.positions import CheapPositions
 from agent_cogs.rooms.steward import Steward
 from agent_cogs.rooms.thread_bots import ThreadBots
-from agent_cogs.webhook_agents.hosts import PersonaHosts
+from agent_cogs.webhook_agents.hosts import PersonaHosts, Place, place_in_rooms, place_on_signal
+from agent_config import AgentSettings
 from agent_discord.arena_posts import ArenaPosts
 from agent_discord.room_upkeep import RoomUpkeep
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.arenas import Arena
 from agent_protocol.coordination.leases import Lease
+from agent_protocol.rooms.arenas import Arena
 from agent_protocol.wire import keys
 from agent_runtime.bot import BotSupervisor
 from agent_runtime.process import Runtime
@@ -32,30 +33,55 @@ from agent_runtime.process import Runtime
 
 async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
     """Start it after the bots, whose connections it uses; the stack closes it before them."""
+    setup = runtime.setup
     runtime.start(runtime.services.roster.run(), "roster")
-    if runtime.setup.coordinator:
-        lease = runtime.lease(keys.PERSONAS_OWNER)
-        stack.push_async_callback(lease.release)
-        runtime.start(_hold(lease), "lease of the personas")
-        if runtime.setup.personas:
-            _host_personas(runtime, stack, lease)
+    lease = _held_lease(runtime, stack, keys.PERSONAS_OWNER, "personas") if setup.coordinator else None
+    if setup.personas and (lease is not None or set(setup.on_signal) - set(setup.agents)):
+        _host_personas(runtime, stack, lease)
+    if lease is not None:
         _look_after_rooms(runtime, lease)
         _keep_arenas(runtime, lease)
 
 
-def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease) -> None:
+def _held_lease(runtime: Runtime, stack: AsyncExitStack, key: str, whose: str) -> Lease:
+    """A lease that is renewed until the stack releases it."""
+    lease = runtime.lease(key)
+    stack.push_async_callback(lease.release)
+    runtime.start(_hold(lease), f"lease of the {whose}")
+    return lease
+
+
+def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None) -> None:
+    """Host those of rooms by the one `lease`, None where rooms are another process's, and those that are on Signal by a
+    lease of their own: another process may host one of them alone."""
+
     async def prepare(persona: str) -> None:
         await runtime.services.ledger.recorded_agents.add(persona)
         await runtime.prepare(persona)
 
-    hosts = PersonaHosts(
-        runtime.services,
-        runtime.setup.make_model,
-        lambda: bots_to_see_by(runtime.bots.values()),
-        arriving=lambda: any(not bot.settled.is_set() for bot in runtime.bots.values()),
-        may_act=lambda: lease.held and bool(bots_to_see_by(runtime.bots.values())),  # else it is asked again
-        prepare=prepare,
-    )
+    def bots() -> Sequence[AgentChannels]:
+        return bots_to_see_by(runtime.bots.values())
+
+    def arriving() -> bool:
+        return any(not bot.settled.is_set() for bot in runtime.bots.values())
+
+    def may_act() -> bool:
+        return lease is not None and lease.held and bool(bots())  # else it is asked again
+
+    own = {
+        name: _held_lease(runtime, stack, keys.owner(name), name)
+        for name in runtime.setup.on_signal
+        if name not in runtime.setup.agents
+    }
+
+    def place_of(persona: AgentSettings) -> Place | None:
+        if (held := own.get(persona.name)) is not None:
+            return place_on_signal(persona, runtime.services, bots, arriving=arriving, may_act=partial(_held, held))
+        if lease is None:
+            return None
+        return place_in_rooms(persona, runtime.services, bots, arriving=arriving, may_act=may_act)
+
+    hosts = PersonaHosts(runtime.services, runtime.setup.make_model, place_of, prepare=prepare)
     runtime.personas = hosts
     stack.push_async_callback(hosts.aclose)
     runtime.start(hosts.run(), "personas")

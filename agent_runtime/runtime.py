@@ -12,12 +12,16 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
 
 import aiohttp
 
 from agent_cogs.automation.webhook_server import WebhookServer, serve_webhooks
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.forget import CompletedRequests
+from agent_cogs.thread_memory.reading import MemoryReader, NoMemory
+from agent_config import Settings
 from agent_discord.rest.outbound import OutboundShared
 from agent_discord.rest.retries import webhook_session
 from agent_llm.fallback import Fallbacks
@@ -32,7 +36,10 @@ from agent_runtime.presence import learn_webhook_posts, recall_agents
 from agent_runtime.process import Runtime
 from agent_runtime.rooms import serve_rooms
 from agent_runtime.services import Setup, build_services, tools_for
+from agent_runtime.signal import SignalLines, open_accounts
 from agent_runtime.watching import Watching, metrics_routes
+from agent_store.memories.meaning import Meaning
+from agent_store.memory import ThreadMemory
 from agent_store.recording import recording
 
 log = logging.getLogger(__name__)
@@ -47,7 +54,12 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         await _read_shared_state(services)
         if setup.coordinator:
             record = recording(
-                setup.settings, link, services.bus, holder=services.ledger.turns.holder, clock=setup.clock
+                setup.settings,
+                link,
+                services.bus,
+                holder=services.ledger.turns.holder,
+                clock=setup.clock,
+                meaning=services.meaning,
             )
             runtime.read_record = await stack.enter_async_context(record)
         bus = asyncio.create_task(services.bus.run(), name="bus")
@@ -57,13 +69,19 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         bus.add_done_callback(runtime.essential_ended)
         runtime.start(services.stops.run(), "stops")
         runtime.start(services.ignores.run(), "ignores")
+        runtime.start(services.live_options.run(), "live options")
         runtime.start(services.ledger.mutes.run(services.names), "mutes")
         runtime.start(services.forgetting.run(), "forgetting")
         runtime.start(services.options.run(), "options")
+        if setup.settings.records and setup.settings.message_log_days != 0:
+            runtime.start(services.message_log.run(), "message log")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
         await serve_rooms(runtime, stack)
+        if setup.on_signal:
+            runtime.signal = SignalLines(runtime)
+            runtime.signal.start()
         await _serve_webhooks(runtime, stack)
         if setup.settings.console and setup.coordinator:  # run_all.py's process; one of run_bot.py has none
             from agent_runtime.console.serving import serve_console
@@ -100,12 +118,25 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
         tools=tools,
         done=done,
         record=watching.record,
+        open_memory=partial(_open_memory, settings, stack),
         watcher=watching.watcher,
     )
+    services = replace(services, signal=await open_accounts(settings, services, stack))
     stack.push_async_callback(services.fetcher.aclose)
+    if services.meaning is not None:
+        stack.push_async_callback(services.meaning.aclose)
     if services.cheap is not None:
         stack.push_async_callback(services.cheap.model.aclose)
     return link, services, watching
+
+
+def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Meaning | None) -> MemoryReader:
+    """The memory of this machine's record, whichever process writes it."""
+    if not settings.records:
+        return NoMemory()
+    memory = ThreadMemory(settings.record_file, meaning)
+    stack.push_async_callback(memory.aclose)
+    return memory
 
 
 async def _serve_webhooks(runtime: Runtime, stack: AsyncExitStack) -> None:
@@ -118,8 +149,8 @@ async def _serve_webhooks(runtime: Runtime, stack: AsyncExitStack) -> None:
 
 
 async def _read_shared_state(services: AgentServices) -> None:
-    """Read the stops, ignores and known agents that are in Redis, and subscribe to changes."""
-    for state in (services.stops, services.ignores):
+    """Read the stops, ignores, live options and known agents that are in Redis, and subscribe to changes."""
+    for state in (services.stops, services.ignores, services.live_options):
         state.start()
         with suppress(RedisAway):  # read again when Redis is back
             await state.read()

@@ -15,12 +15,14 @@ from agent_chat.attachments import PictureReader
 from agent_chat.directory import Directory
 from agent_chat.transcript import MAX_ENTRIES, Transcripts
 from agent_cogs.limits.cheap_model import CheapModel, cheapest, tariff_of
+from agent_cogs.limits.meaning import meaning_of
 from agent_cogs.limits.provider_backoff import ProviderBackoff
 from agent_cogs.persona.options import load_options, no_layer
 from agent_cogs.persona.persona import Personas
 from agent_cogs.persona.roster import Lacks, Roster, lacking_key
 from agent_cogs.services import AgentServices, Scope
 from agent_cogs.slash.forget import CompletedRequests, Forgetting
+from agent_cogs.thread_memory.reading import MemoryReader
 from agent_cogs.trace.watchers import TurnWatcher
 from agent_config import AgentSettings, Settings, process_environment
 from agent_console.live.channels import People
@@ -29,6 +31,7 @@ from agent_discord.posting.webhooks import Webhooks
 from agent_discord.reading.history import HistoryFetcher
 from agent_discord.reading.history_cache import HistoryCache
 from agent_discord.rest.outbound import OutboundShared
+from agent_llm.embeddings import Embedder
 from agent_llm.types import Model
 from agent_net.picture_fetcher import PictureFetcher
 from agent_net.public_fetcher import PublicFetcher
@@ -39,15 +42,17 @@ from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.record.writer import Notes
+from agent_protocol.state.live_options import LiveOptions
 from agent_protocol.state.once import Notices
 from agent_protocol.state.posts import WebhookPosts
 from agent_protocol.state.sessions import Resets
-from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
-from agent_runtime.models import no_cheap_model, provider_model
+from agent_runtime.coordinating import caps_of
+from agent_runtime.models import no_cheap_model, no_embedder, provider_model
+from agent_store.memories.meaning import Meaning
 from agent_themes import DEFAULT_THEME
-from agent_tools.builtin.web_tools import ToolSettings, built_in_tools
+from agent_tools.builtin.web_tools import KEYLESS, Keyless, ToolSettings, built_in_tools
 from agent_tools.call_log.records import ToolRecords
 from agent_tools.mcp.client import McpServers
 from agent_tools.mcp.config import read_servers
@@ -62,9 +67,11 @@ class Setup:
 
     settings: Settings
     agents: tuple[str, ...]  # the bots of this process
+    on_signal: tuple[str, ...] = ()  # the agents of this process that have a number there
     coordinator: bool = True
     make_model: Callable[[AgentSettings], Model] = provider_model
     make_cheap: Callable[[Settings], Model | None] = no_cheap_model
+    make_embedder: Callable[[Settings], Embedder | None] = no_embedder
     lacks: Lacks = lacking_key  # why `make_model` could make none of a persona's
     coordinator_config: CoordinatorConfig | None = None
     use_default_redis: bool = True  # use a Redis that answers on 127.0.0.1:6379
@@ -72,6 +79,8 @@ class Setup:
     tools: bool = True
     personas: bool = True  # read from settings.personas_dir
     pages: Callable[[], PublicFetcher] = PublicFetcher  # fetches pages for tools
+    keyless: Keyless = KEYLESS  # the searches without a key
+    search_bases: Mapping[str, str] = field(default_factory=dict)  # other addresses of search engines
     people: People | None = None  # who may write from the console: local mode's person
     resumes: bool = True  # continue turns and conversations that an earlier run did not end
     holder: str = field(default_factory=this_process)  # of leases and turns; unique unless no other process can run
@@ -89,9 +98,11 @@ def build_services(
     tools: Toolset | None,
     done: CompletedRequests,
     record: Notes,
+    open_memory: Callable[[Meaning | None], MemoryReader],
     watcher: TurnWatcher,
 ) -> AgentServices:
-    """Build the services over open connections; `webhooks` is the session for webhooks."""
+    """Build the services over open connections; `webhooks` is the session for webhooks, `open_memory` opens the record
+    for recalling."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
@@ -99,11 +110,13 @@ def build_services(
     folder = settings.personas_dir if personas else None
     ledger = Ledger(link, setup.clock, holder=setup.holder, caps=caps_of(settings))
     roster = Roster(settings, directory, ledger.presence, folder, setup.lacks)
-    options = load_options(settings, roster.names, personas.layer if personas else no_layer)
-    transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
+    live = LiveOptions(link, bus)
+    options = load_options(settings, roster.names, personas.layer if personas else no_layer, live)
+    transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     posts = WebhookPosts(link, setup.clock)
     records = tools.records if tools else None
+    meaning = meaning_of(settings, setup.make_embedder(settings), ledger.replay_costs, setup.clock)
     return AgentServices(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
@@ -124,14 +137,17 @@ def build_services(
         rng=setup.rng,
         outbound=outbound,
         record=record,
+        memory=open_memory(meaning),
         watcher=watcher,
         webhooks=Webhooks(webhooks, directory, posts, outbound.refused),
         notices=Notices(link),
         tools=tools,
         options=options,
+        live_options=live,
         history_cache=HistoryCache(transcripts),
         personas=personas,
         cheap=cheap_of(setup, outbound),
+        meaning=meaning,
     )
 
 
@@ -145,16 +161,6 @@ def cheap_of(setup: Setup, outbound: OutboundShared) -> CheapModel | None:
     return CheapModel(model=model, tariff=tariff, redact=outbound.redact.secrets, backoff=backoff)
 
 
-def caps_of(settings: Settings) -> Caps:
-    return Caps(
-        all=settings.budget_daily_usd,
-        agent=settings.budget_agent_usd,
-        channel=settings.budget_channel_usd,
-        person=settings.user_budget,
-        mentions=settings.mentions_per_minute,
-    )
-
-
 def tools_for(
     setup: Setup, session: aiohttp.ClientSession, outbound: OutboundShared
 ) -> AbstractAsyncContextManager[Toolset]:
@@ -166,6 +172,8 @@ def tools_for(
         redact=outbound.redact.secrets,
         clock=setup.clock,
         pages=setup.pages,
+        keyless=setup.keyless,
+        search_bases=setup.search_bases,
     )
 
 
@@ -178,20 +186,27 @@ async def open_tools(
     redact: Callable[[str], str],
     clock: Callable[[], float],
     pages: Callable[[], PublicFetcher] = PublicFetcher,
+    keyless: Keyless = KEYLESS,
+    search_bases: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Toolset]:
     """Open the tools. MCP servers start in the background.
 
     `session` queries search engines, `pages` makes the fetcher for public addresses, MCP servers see a part of
-    `environment`, `redact` removes secrets from records. Raises OSError where the records cannot be read.
+    `environment`, `redact` removes secrets from records and from queries, `search_bases` replaces engines' addresses.
+    Raises OSError where the records cannot be read.
     """
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:
         log.warning("MCP server skipped: %s", problem)
-    wanted = ToolSettings(search_keys=settings.search_keys, keyless=settings.web_search)
+    wanted = ToolSettings(
+        search_keys=settings.search_keys, search_bases=search_bases or {}, keyless=settings.web_search
+    )
     async with AsyncExitStack() as stack:
         records = await stack.enter_async_context(ToolRecords(settings.tools_dir, redact=redact))
         fetcher = await stack.enter_async_context(pages())
-        built_in = await stack.enter_async_context(built_in_tools(wanted, session, fetcher, clock=clock))
+        built_in = await stack.enter_async_context(
+            built_in_tools(wanted, session, fetcher, clock=clock, keyless=keyless, redact=redact)
+        )
         running = await stack.enter_async_context(McpServers(servers, environment=environment, clock=clock))
         allowed_of = {agent: settings.tools_of(agent) for agent in settings.agents}
-        yield Toolset(built_in, running, records, settings.allowed_tools, allowed_of)
+        yield Toolset(built_in.tools, running, records, settings.allowed_tools, allowed_of, built_in.pictures)

@@ -76,5 +76,5 @@ def _invited(session: Session, servers: Collection[int]) -> Servers:
 
 def _link(session: Session, agent: str) -> str:
     settings = session.answers.settings()
-    options = options_in(settings.agents[agent], settings)
+    options = options_in(agent, settings)
     return link_to_invite(session.bots[agent].application.id, settings, options)

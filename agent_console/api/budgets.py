@@ -34,14 +34,21 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
 
 
 def _by_kind(parts: ConsoleParts, uses: Mapping[str, BudgetUse]) -> Json:
-    """Channels only where they have a limit or cost something; of the people, those who caused the most."""
-    found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": []}
+    """Channels only where they have a limit or cost something, work while nobody writes where it was done; of the
+    people, those who caused the most."""
+    found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": [], "idle": []}
     for use in uses.values():
         kind, _, key = use.scope.partition(":")
         found[kind].append(_use_json(parts, kind, key, use))
     found["channel"] = [use for use in found["channel"] if use["cap"] is not None or use["spent"] + use["reserved"] > 0]
     found["person"] = sorted(found["person"], key=lambda use: -use["spent"])[:MOST_PEOPLE]
-    return {"all": found["all"][0], "agents": found["agent"], "channels": found["channel"], "people": found["person"]}
+    return {
+        "all": found["all"][0],
+        "agents": found["agent"],
+        "channels": found["channel"],
+        "people": found["person"],
+        "idle": found["idle"],
+    }
 
 
 def _use_json(parts: ConsoleParts, kind: str, key: str, use: BudgetUse) -> Json:
@@ -61,6 +68,8 @@ def _name(parts: ConsoleParts, kind: str, key: str) -> str:
         return f"#{channel_json(parts, int(key))['name'] or key}"
     if kind == "person":
         return person_name(parts, int(key)) or f"Person {key}"
+    if kind == "idle":
+        return "While nobody writes"
     return "All bots" if kind == "all" else parts.names.get(key, key)
 
 

@@ -19,7 +19,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from agent_discord.objects.mentions import clean_name, to_names
+from agent_chat.names import clean_name
+from agent_discord.objects.mentions import to_names
 from agent_local.terminal.message_numbers import MessageNumbers
 
 Data = Mapping[str, Any]

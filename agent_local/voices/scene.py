@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_discord.objects.mentions import clean_name
+from agent_chat.names import clean_name
 from agent_local.voices.phrases import phrase, plain
 
 MAX_TOPIC = 60  # characters
@@ -72,6 +72,7 @@ class Scene:
     task: str
     news: bool
     unheard: bool
+    query: str | None = None  # of a message that nobody asked for: what it is about
     room: RoomScene | None = None
     nameless: bool = False  # nobody may learn who answers
 
@@ -105,6 +106,7 @@ class Scene:
             task=said("task"),
             news=bool(said("task_from_outside")),
             unheard=bool(said("task_unheard")),
+            query=said("task_query") if said("task_unasked") else None,
             room=RoomScene.of(labels) if said("room") else None,
             nameless=bool(said("arena")),
         )

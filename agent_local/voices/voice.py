@@ -25,6 +25,7 @@ from agent_local.voices.debating import END, Debater
 from agent_local.voices.drawing import draw_png
 from agent_local.voices.lines import PERSONAS
 from agent_local.voices.memory import SaidInRooms, SaidLines
+from agent_local.voices.reflecting import news, written
 from agent_local.voices.scene import RoomScene, Scene, Words
 from agent_local.voices.topics import read_topic
 from agent_themes import theme_named
@@ -113,7 +114,7 @@ class ScriptedVoice:
         scene = Scene.of(labels, me=self._agent.capitalize())
         recorded = labels.get(STATE)
         state, voice = (recorded, self._as_recorded(recorded)) if recorded else (self._state(scene), self)
-        text = voice._answer(scene, json.loads(state)["seed"])
+        text = written(labels) if labels.get("reflection") else voice._answer(scene, json.loads(state)["seed"])
         read = len(prompt.system) + len(prompt.text) + sum(len(message.text) for message in history)
         usage = Usage(model=self.name, calls=1, input_tokens=tokens_of(read), output_tokens=tokens_of(len(text)))
         return Reply(text=text, usage=usage, model=self.name, labels={STATE: state})
@@ -163,7 +164,8 @@ class ScriptedVoice:
             case "continue":
                 return self._say(scene, self._composer.turn(scene) or Words(self._composer.farewell(scene)))
             case "errand":
-                return self._say(scene, self._answers.to_task(scene))
+                words = self._answers.to_task(scene) if scene.query is None else Words(news(scene.query))
+                return self._say(scene, words)
             case "reactive":
                 return self._react(scene, self._say(scene, self._answers.joining(scene)))
         return self._round(scene)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from agent_chat.names import clean_name
+from agent_chat.outlet import unfinished, without_mark
 from agent_cogs.agent import ChannelInfo
 from agent_cogs.services import AgentServices
 from agent_console.live.channels import Channel, File, Message, OnChange, Picture, Reaction
 from agent_context.entries import Entry
-from agent_discord.objects.mentions import clean_name
-from agent_discord.objects.messages import unfinished, without_mark
 from agent_runtime.bot import BotSupervisor
 
 PICTURES_AT_ONCE = 2  # turns fetch pictures too, and come first

@@ -193,8 +193,23 @@ async def test_each_model_of_a_list_is_asked_about_and_a_faulty_one_is_a_warning
         assert "✓ key: ollama answers without a key" in grok
         assert "✓ model: ollama/llama3" in grok
         assert "! model: ollama/lama3 is unknown to the provider" in grok
+        assert "run: ollama pull lama3, or correct GROK_MODEL" in " ".join(grok.split())
+        shared = " ".join(set_up.section("Shared").split())
+        assert f"✓ Ollama: {server.base_url[7:-3]} has pulled llama3" in shared
+        assert "! Ollama: ollama/lama3 is not pulled. To do: run: ollama pull lama3" in shared
         assert "! key: ENDPOINT_DEEPSEEK_KEY is not set" in grok
         assert "! key: lmstudio: no connection" in grok
+
+
+async def test_an_ollama_that_is_not_there_is_named_with_the_models_that_need_it(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        (tmp_path / "endpoints.yaml").write_text("endpoints: {ollama: {base_url: 'http://u:canary@127.0.0.1:9/v1'}}")
+        set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path), "GROK_MODEL": "grok-4.7,ollama"}
+        assert await set_up.check() == 0
+        shared = " ".join(set_up.section("Shared").split())
+        assert "! Ollama: no list of models from 127.0.0.1:9: nothing answers at 127.0.0.1:9" in shared
+        assert "needed for ollama/gpt-oss:20b" in shared
+        assert "canary" not in set_up.printed
 
 
 async def test_a_list_without_any_model_that_can_be_used_is_wrong(tmp_path: Path) -> None:

@@ -116,3 +116,18 @@ def test_a_file_of_the_owners_that_nothing_reads_is_reported(tmp_path: Path) -> 
         f"{tmp_path}/guilds/1.yml: is not used; config/README.md lists the names",
         f"{tmp_path}/mcp.yml: is not used; did you mean mcp.yaml?",
     ]
+
+
+def test_memory_without_a_record_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "shared.yaml").write_text("message_log: true\n")
+    (tmp_path / ".env").touch()
+    environ = {"CONFIG_FILES_DIR": str(tmp_path / "config"), "BOT_TOKEN_CLAUDE": "a-token"}
+    environ |= {"SIGNAL_NUMBERS": "penny:+4915112345678", "PERSONAS_DIR": str(PROGRAM / "personas")}
+    assert told(tmp_path, **environ) == []
+    lines = told(tmp_path, **environ, RECORD_DAYS="0")
+    assert [line.partition(",")[0] for line in lines] == [
+        "RECORD_DAYS: Penny has the option message_log",
+        "RECORD_DAYS: Penny has the option recall",
+        "RECORD_DAYS: Claude has the option message_log",
+    ]

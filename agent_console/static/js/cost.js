@@ -39,7 +39,7 @@ function today(budgets) {
   return card("Today",
     budgetMeter(budgets.all, "all"),
     forecast && forecast.usd !== null && h("p", null, "By midnight: about ", h("b", null, cents(forecast.usd)), h("span", { class: "muted" }, ` (${BY[forecast.by]}${overrun(budgets.all, forecast)})`)),
-    group("Agents", budgets.agents), group("Channels", budgets.channels), group("People", budgets.people));
+    group("Agents", budgets.agents), group("Channels", budgets.channels), group("People", budgets.people), group("Idle work", budgets.idle));
 }
 
 function overrun({ cap }, { usd }) {
@@ -56,7 +56,7 @@ function budgetMeter(use) {
   const spent = use.reserved > 0 ? `${cents(use.spent)} + ${cents(use.reserved)} reserved` : cents(use.spent);
   const raised = use.raised > 0 ? `, raised by ${cents(use.raised)}` : "";
   const words = use.cap === null ? `${spent}, no limit` : `${spent} of ${cents(use.cap)}${raised}`;
-  return h("div", { class: "budget", title: use.kind === "person" && `person ${use.id}` }, meter(use.name, use.spent + use.reserved, use.cap ?? 0, words), use.cap !== null && use.kind !== "person" && budgetActions(use));
+  return h("div", { class: "budget", title: use.kind === "person" && `person ${use.id}` }, meter(use.name, use.spent + use.reserved, use.cap ?? 0, words), use.cap !== null && !["person", "idle"].includes(use.kind) && budgetActions(use));
 }
 
 // --- the range ---

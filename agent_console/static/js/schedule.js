@@ -13,6 +13,7 @@ const ACTIONS = {
   open_room: "Open a room", pause_room: "Pause a room", resume_room: "Resume a room", close_room: "Close a room",
   next_in_room: "Next speaker in a room", add_to_room: "Add to a room", remove_from_room: "Remove from a room",
   save_persona: "Save a persona", delete_persona: "Delete a persona",
+  set_option: "Set an option",
 };
 
 export async function render(root, { signal }) {

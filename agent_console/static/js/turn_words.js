@@ -9,10 +9,19 @@ const TASKS = {
   webhook: "handled a webhook event",
 };
 
+// tasks for while nobody writes
+const IDLE = {
+  summarise: "wrote a summary while nobody wrote",
+  profile: "noted what a person talks about while nobody wrote",
+  follow_up: "followed up on a talk, unasked",
+  discover: "had something new for a person, unasked",
+};
+
 // outcome: its name, the colour of its chip
 export const OUTCOMES = {
   posted: ["Posted", "good"],
   reacted: ["Reacted", "good"],
+  written: ["Written", "good"],
   skipped: ["Skipped", ""],
   refused: ["Refused", "warn"],
   timed_out: ["Timed out", "bad"],
@@ -41,7 +50,7 @@ export function calledBy(turn) {
     case "starter": return "opened a conversation";
     case "round": return `had its turn in round ${turn.round || 1}`;
     case "errand": return TASKS[turn.kind] || "did an automation task";
-    default: return turn.trigger || "was called by something unknown";
+    default: return IDLE[turn.trigger] || turn.trigger || "was called by something unknown";
   }
 }
 
