@@ -21,7 +21,7 @@ from agent_cogs.channels import GUILD_WAIT
 from agent_cogs.turn.failure_replies import LINES, MEANINGS
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_coordinator.config import from_settings
-from agent_discord.posting.splitting import LIMIT
+from agent_discord.posting.multipart import LIMIT
 from agent_llm.errors import BadAnswer, ConnectionFailed, Refused
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Source, Usage
 from agent_protocol.turns.turns import Claim
@@ -948,7 +948,7 @@ class ContextTests(CogCase):
 class LifeTests(CogCase):
     async def test_it_listens_to_its_instructions_from_ready_to_the_end(self) -> None:
         scene = await self.scene()
-        self.assertEqual(list(scene.bus.handlers), ["agent:claude:instructions"])
+        self.assertEqual(list(scene.bus.handlers), ["agent:claude:instructions", "coordinator:cancels"])
         await scene.bus.handlers["agent:claude:instructions"]('{"instruction_id": "i1", "channel_id": 100}')
         await settle()
         self.assertEqual(len(scene.results), 1)
@@ -1041,7 +1041,7 @@ class SubclassTests(CogCase):
         result = await scene.say(f'{{"instruction_id": "i1", "channel_id": {LOUNGE}}}')
         self.assert_result(result, agent_name="mistral", text="Bonjour.")
         self.assertEqual([channel for channel, _ in scene.bus.published], ["agent:mistral:results"])
-        self.assertEqual(list(scene.bus.handlers), [keys.instructions("mistral")])
+        self.assertEqual(list(scene.bus.handlers), [keys.instructions("mistral"), keys.COORDINATOR_CANCELS])
         environ = {"BOT_TOKEN_MISTRAL": "t" * 20, "MISTRAL_API_KEY": "k", "MISTRAL_MODEL": "large"}
         settings = load_settings(environ, env_file=None, agents=table)
         token = settings.agents["mistral"].token

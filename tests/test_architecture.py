@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_config": {"agent_settings", "agent_themes"},
     "agent_tools": {"agent_llm", "agent_net", "agent_personas"},
     "agent_context": {"agent_llm.types", "agent_llm.usage_estimate", "agent_themes"},
-    "agent_store": {"agent_protocol"},
+    "agent_store": {"agent_protocol", "agent_llm.embeddings"},
     **dict.fromkeys(("agent_store.__main__", "agent_store.commands"), ANYTHING),  # a way to start
     "agent_telemetry": {"agent_protocol"},
     "agent_chat": {"agent_context", "agent_net", "agent_process", "agent_llm.types"},
@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_signal": {"agent_chat", "agent_context", "agent_net", "agent_process", "agent_llm.types"},
     "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol", "agent_process"},
     "agent_coordinator.__main__": ANYTHING,  # a way to start, as run_all and run_bot are
-    "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2 | {"agent_discord"},
+    "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2 | {"agent_discord", "agent_signal"},
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas", "agent_themes"},
     **dict.fromkeys(
         (
@@ -58,15 +58,17 @@ MAY_IMPORT: dict[str, set[str] | None] = {
 INSIDE_COGS = (
     {"events", "trace"},
     {"answer", "limits"},
-    {"persona"},
+    {"persona", "thread_memory"},
     {"channels", "services", "agent", "tool_display"},
     {"prompt"},
+    {"idle"},
     {"turn"},
     {"inbox"},
     {"rooms"},
     {"automation", "slash"},
     {"build_agent"},
     {"host"},
+    {"signal_agents"},
     {"base", "webhook_agents"},
     {f"{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok", "bedrock", "compatible")},
 )
@@ -90,6 +92,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "anthropic": ("agent_llm.providers.anthropic", "agent_llm.providers.bedrock", "benchmarks.sides.bare"),
     "claude_agent_sdk": ("agent_llm.providers.agent_sdk",),
     "google": ("agent_llm.providers.gemini", "benchmarks.sides.bare"),
+    "ollama": ("agent_llm.providers.ollama",),
     **dict.fromkeys(
         ("mcp", "mcp_types"), tuple(f"agent_tools.mcp.{name}" for name in ("connection", "process", "results"))
     ),
@@ -107,6 +110,11 @@ EXCEPTIONS = {
     "agent_cogs.services imports agent_cogs.slash.forget",
 }
 """Imports that go upwards all the same: Forgetting is a service of the process, and lives with its command."""
+
+OF_NO_SERVICE = frozenset({"prompt", "turn", "answer", "inbox", "persona", "limits", "trace", "thread_memory", "idle"})
+"""Folders of agent_cogs that know no service: what they need of one stands behind agent_chat."""
+
+SERVICES = ("agent_discord", "agent_signal")
 
 MOST_MODULES_A_FOLDER = 14
 MOST_MODULES_AT_THE_TOP = 5
@@ -227,6 +235,39 @@ def test_inside_of_agent_cogs_imports_go_downwards() -> None:
     ]
     assert sorted(set(found) - EXCEPTIONS) == []
     assert set(found) >= EXCEPTIONS, "take out what is done"
+
+
+def test_a_turn_knows_no_service() -> None:
+    """From the inbox to the answer a channel is agent_chat's, on whatever service it lies."""
+    of_cogs = (each for each in imports() if each[0].startswith("agent_cogs."))
+    found = [
+        f"{importer} imports {imported}"
+        for importer, imported in of_cogs
+        if importer.split(".")[1] in OF_NO_SERVICE and any(within(imported, service) for service in SERVICES)
+    ]
+    assert sorted(found) == []
+
+
+def words_of(source: str) -> Iterator[str]:
+    """The texts in a module that are no docstrings."""
+    tree = ast.parse(source)
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.value
+
+
+def test_what_a_turn_says_names_no_service() -> None:
+    """To models and to people: what differs between services stands in agent_chat.service."""
+    places = [f"agent_cogs.{folder}" for folder in OF_NO_SERVICE] + ["agent_context"]
+    found = [
+        f"{module}: {text}"
+        for module, path in modules().items()
+        if any(within(module, place) for place in places)
+        for text in words_of(path.read_text(encoding="utf-8"))
+        if "Discord" in text or "Signal" in text
+    ]
+    assert found == []
 
 
 def test_a_folder_is_small_enough_to_be_read_at_a_glance() -> None:

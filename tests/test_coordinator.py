@@ -30,6 +30,7 @@ from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.schedule import Slot
 from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result
 from agent_protocol.wire.requests import AgentTimedOut
+from agent_signal.ids import direct_chat_id
 from tests.support.coordinator_doubles import (
     AGENTS,
     BERLIN,
@@ -478,6 +479,19 @@ class JoinersTests(unittest.TestCase):
             rules = config(agents=("claude", "grok"), reactive_probability=1.0)
             reactive = Reactive(rules, None, None, clock=lambda: 0.0, rng=rng)  # type: ignore[arg-type]
             self.assertEqual(reactive.joiners("claude"), ("grok",))
+
+
+class JoiningTests(AsyncCase):
+    async def test_a_bot_joins_in_behind_an_answer_in_a_channel_and_never_in_a_chat_of_signal(self) -> None:
+        bus, ledger = room("claude", "grok"), MemoryLedger()
+        stage = Stage(bus, agents=("claude", "grok"), reactive_probability=1.0)
+        rules = config(agents=("claude", "grok"), reactive_probability=1.0)
+        clock = stage.time.clock
+        reactive = Reactive(rules, stage.engine, ledger.schedule, clock=clock, rng=random.Random(1))
+        chat = direct_chat_id("+4915112345678", 5)
+        for channel, expected in ((chat, []), (CHANNEL, ["grok"])):
+            await reactive.join(MentionNotice(agent_name="claude", channel_id=channel, trigger_message_id=7))
+            self.assertEqual([agent for agent, _ in bus.asked], expected)
 
 
 class SchedulerTests(AsyncCase):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import random
 import re
 import sys
 import textwrap
@@ -27,13 +28,17 @@ from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.turn.failure_replies import SIGNS
 from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
 from agent_context.steering.options import Options, wanted
+from agent_coordinator.idle import results
 from agent_discord.slash.definitions import SLASH, SUB_COMMAND, command_list
+from agent_llm.base import Access
 from agent_llm.pricing import price
-from agent_llm.types import Usage
+from agent_llm.types import Prompt, Usage
 from agent_local.discord.server import routed_to
 from agent_local.discord.world.worlds import small_world
 from agent_local.voices.voice import ScriptedVoice
 from agent_protocol.coordination.endings import ENDINGS, PAUSES
+from agent_protocol.coordination.idle_state import Asking
+from agent_protocol.record.entries import SummaryNote
 from agent_protocol.wire import keys, messages, reading
 from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, WireMessage
 from agent_runtime.bot_run import cog_class
@@ -43,8 +48,11 @@ from agent_runtime.services import Setup
 from agent_settings.fields import DEFAULT_TOOLS
 from agent_settings.names import OLD_NAMES
 from agent_themes import THEMES
+from agent_tools.loop import run_tools
+from agent_tools.toolbox import Toolbox
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.redis_server import redis_binary
+from tests.support.tools.tool_doubles import CONTEXT, FakeModel, call
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,7 +60,7 @@ ARCHITECTURE, LOCAL, OPERATIONS, PROTOCOL, SETTINGS, THEMES_PAGE = (
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     for name in ("architecture", "local", "operations", "protocol", "settings", "themes")
 )
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "config" / "README.md"])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "config" / "README.md"])
 
 
 def table(text: str, heading: str) -> dict[str, list[str]]:
@@ -255,6 +263,17 @@ def test_the_picture_is_a_conversation_with_all_bots_and_loads_nothing() -> None
     assert not re.findall(r"""(?:href|src)\s*=|url\((?!["']?#)|@import|@font-face""", text)
 
 
+# --- architecture: the layout ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", ["agent_coordinator", "agent_cogs"])
+def test_the_layout_names_each_folder_of_the_packages_that_it_opens(package: str) -> None:
+    (layout,) = (part for part in ARCHITECTURE.split("\n## ") if part.startswith("Layout"))
+    below = layout.partition(f"    {package}/")[2].partition("\n    agent_")[0]
+    named = set(re.findall(r"^      (\w+)/", below, re.MULTILINE))
+    assert named == {path.parent.name for path in ROOT.glob(f"{package}/*/__init__.py")}
+
+
 # --- architecture: a fifth agent ------------------------------------------------------------------------------------
 
 
@@ -296,6 +315,65 @@ async def test_the_fifth_agent_of_the_page_logs_in_and_answers(fifth: AgentSpec,
                 await discord.say("Ann", "casual", f"<@{world.app(fifth.name).user.id}> hello")
                 await discord.wait_for(lambda: len(discord.messages("casual")) == 2)
                 assert discord.messages("casual")[-1]["author"]["username"] == "Opus"
+
+
+# --- extending: the examples of the pages --------------------------------------------------------------------------
+
+
+def example(page: str) -> dict[str, Any]:
+    """The code of a page, run."""
+    (text,) = code((ROOT / "docs" / "extending" / f"{page}.md").read_text(encoding="utf-8"), "python")
+    module = ModuleType(f"example_of_{page.replace('-', '_')}")
+    exec(text, module.__dict__)  # noqa: S102 - our own document
+    return module.__dict__
+
+
+def test_the_architecture_links_each_page_about_extending() -> None:
+    for page in ROOT.glob("docs/extending/*.md"):
+        assert f"(extending/{page.name})" in ARCHITECTURE, page.name
+
+
+async def test_the_tool_of_the_page_is_called_by_a_model() -> None:
+    dice = example("tool")["Dice"](random.Random(1))
+    model = FakeModel([call("roll_dice", dice=3)], [call("roll_dice", dice=99)], "You have a two.")
+    outcome = await run_tools(model, Prompt(text="roll"), Toolbox([dice]), context=CONTEXT, clock=lambda: 0.0)
+    assert outcome.reply.text == "You have a two."
+    rolled, refused = (step.results[0] for step in model.prompts[-1].rounds)
+    assert (rolled.text, rolled.is_error) == ("2, 5, 1", False)
+    assert refused.is_error
+
+
+async def test_the_model_of_the_page_answers_and_is_priced() -> None:
+    model = example("model")["EchoModel"](Access(model="parrot", api_key="k"))
+    heard: list[str] = []
+    reply = await model.complete(Prompt(text="hello", on_text=heard.append))
+    assert (reply.text, reply.model, heard[-1]) == ("hello", "echo/parrot", "hello")
+    assert reply.usage.cost_usd > 0, "a model that no table has is no gift"
+    await model.check()
+    await model.aclose()
+
+
+def test_the_note_of_the_background_task_of_the_page_is_made_where_it_wrote_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(results, "_NOTES", {**results._NOTES, "digest": example("background-task")["_digest"]})
+    asking = Asking(instruction_id="i", agent="penny", task="digest", channel_id=5, message_id=7, deadline=9.0)
+    wrote = Result(instruction_id="i", agent_name="penny", skipped=False, text=" They talked of bees. ")
+    note = results.note_of(asking, wrote, 10.0)
+    assert isinstance(note, SummaryNote)
+    assert (note.text, note.message_id, note.agent) == ("They talked of bees.", 7, "penny")
+    assert results.failed(asking, wrote.model_copy(update={"text": ""}), 10.0)
+
+
+def test_the_schedule_of_the_page_runs_once_a_day_while_nobody_writes() -> None:
+    schedule = example("schedule")["DailySchedule"]()
+    assert schedule.should_run(1000.0, idle=True)
+    schedule.mark_begun(1000.0)
+    schedule.mark_complete(1010.0)
+    schedule.reset(2000.0)
+    assert not schedule.should_run(1010.0 + 86_399, idle=True)
+    assert schedule.should_run(1010.0 + 86_400, idle=True)
+    assert not schedule.should_run(1010.0 + 86_400, idle=False)
 
 
 # --- the wire -------------------------------------------------------------------------------------------------------

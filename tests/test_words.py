@@ -63,6 +63,7 @@ CLASS_NAMES = {
     "agent_protocol/connection/link.py": "compares the name, shows it to nobody",
     "agent_protocol/wire/reading.py": "for the log",
     "agent_runtime/bot.py": "for the log and health",
+    "agent_signal/rest_api/errors.py": "for the log",
 }
 """Modules that read the name of a class outside of a log call, and the reason: nobody who talks to a bot reads it."""
 

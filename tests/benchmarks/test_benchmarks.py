@@ -158,7 +158,7 @@ def test_two_checkouts_are_compared_round_by_round() -> None:
 @pytest.mark.parametrize(
     ("turn", "first", "end", "last"),
     [
-        (mention, "on_message", TextChannel.send, "_post"),
+        (mention, "on_message", TextChannel.send, "_found"),
         (instruction, "on_instruction", MemoryLedger.settle, "settle"),
     ],
 )

@@ -20,7 +20,10 @@ from tests.support.redis_server import RedisServer, until
 
 ORDERS = keys.COORDINATOR_FORGOTTEN
 NAMES = sorted(
-    ["agent", "agent-file", "arena", "ask", "bots", "forget", "reset", "resume", "room", "stop", "why", "why-not", WHY]
+    [
+        *("agent", "agent-file", "arena", "ask", "bots", "config", "forget", "privacy", "profile"),
+        *("reset", "resume", "room", "stop", "why", "why-not", WHY),
+    ]
 )
 
 

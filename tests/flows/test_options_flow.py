@@ -209,4 +209,4 @@ async def test_the_fields_of_the_owners_files_go_into_the_request_and_those_of_a
             await f.discord.pin("Alice", "debate", pin)
             await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hi")
             await f.discord.wait_for(lambda: "here" in f.said("debate", "claude"))
-        assert [(r.body["model"], r.body["top_k"]) for r in server.requests] == [("llama3", 40)]
+        assert [(r.body["model"], r.body["options"]["top_k"]) for r in server.requests] == [("llama3", 40)]

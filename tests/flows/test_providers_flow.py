@@ -2,28 +2,23 @@
 
 import base64
 import io
-import ipaddress
 import json
 import sys
-from functools import partial
 from pathlib import Path
 
 from aiohttp import web
-from aiohttp.abc import AbstractResolver
 from aiohttp.test_utils import TestServer
 from PIL import Image
 
 from agent_config import AGENTS
-from agent_net.addresses import is_public
-from agent_net.public_fetcher import PublicFetcher
 from agent_runtime.models import provider_model
 from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 from tests.support.models.wire.values import Answer
 from tests.support.program import Program
+from tests.support.tools.search_web import LOOPBACK, open_to
 
 PROJECT = Path(__file__).parents[2]
-LOOPBACK = "127.0.0.1"
 
 
 def tool_results(request):
@@ -42,24 +37,6 @@ def on_server(folder, server, *, more=""):
     if more:
         (config / "mcp.yaml").write_text(more)
     return str(config)
-
-
-class Loopback(AbstractResolver):
-    """Every name is this machine."""
-
-    async def resolve(self, host, port=0, family=0):
-        return [{"hostname": host, "host": LOOPBACK, "port": port, "family": family, "proto": 0, "flags": 0}]
-
-    async def close(self):
-        pass
-
-
-def open_to(port):
-    """A fetcher that takes loopback for a public place; everything else as it is."""
-    here = ipaddress.ip_address(LOOPBACK)
-    return partial(
-        PublicFetcher, ports={port}, resolver=Loopback(), may_connect=lambda number: number == here or is_public(number)
-    )
 
 
 async def test_a_bot_without_any_key_reads_a_page_and_answers_by_a_model_server_of_its_owner(tmp_path):

@@ -96,9 +96,6 @@ IN_AGENTS = (
         ("cost = error.usage or Usage()", "cost = Usage()", "a drawing that failed is paid for"),
         ("together = spending.total + cost", "together = cost", "a picture is afforded with what was spent"),
         ("- agent.clock() - POST_SECONDS", "- agent.clock()", "there is time left to post after drawing"),
-        ("if text.count(FENCE) % 2 else", "if not text.count(FENCE) % 2 else", "a code block ends before the sources"),
-        ("source.url not in text][:MAX_SOURCES]", "source.url not in text]", "no more than three sources"),
-        ("and source.url not in text]", "]", "a source that the text links is not linked twice"),
         (
             "if message_id is None and target is not None",
             "if target is not None",
@@ -106,8 +103,8 @@ IN_AGENTS = (
         ),
         ('reason="reaction_failed" if done.nothing else None', "reason=None", "a reaction that was not given is told"),
         (
-            "decision.image_prompt if posted.picture_url else None",
-            "decision.image_prompt",
+            "decision.image_prompt if posted.picture_url and drawn is not None else None",
+            "decision.image_prompt if drawn is not None else None",
             "only a picture that stands has a prompt",
         ),
         (
@@ -116,6 +113,28 @@ IN_AGENTS = (
             "what was drawn is not drawn twice",
             PROGRESS,
         ),
+    ),
+    *of(
+        "agent_cogs/prompt/search_first.py",
+        "agent_cogs/prompt/test_search_first.py",
+        ("        if self.first.made:\n", "        if False:\n", "a second search of one answer is refused"),
+        ("prompt = replace(prompt, search=False)", "pass", "a maker's search is offered until it was made"),
+    ),
+    *of(
+        "agent_cogs/answer/tables.py",
+        "agent_cogs/answer/test_tables.py",
+        ("inside ^= fences % 2 == 1", "inside = False", "a table in a code block stays as it is"),
+    ),
+    *of(
+        "agent_chat/sources.py",
+        COG,
+        ("source.url not in text][:MAX_SOURCES]", "source.url not in text]", "no more than three sources"),
+        ("and source.url not in text]", "]", "a source that the text links is not linked twice"),
+    ),
+    *of(
+        "agent_discord/posting/source_line.py",
+        COG,
+        ("if text.count(FENCE) % 2 else", "if not text.count(FENCE) % 2 else", "a code block ends before the sources"),
     ),
     *of(
         "agent_cogs/inbox/lanes.py",

@@ -154,11 +154,11 @@ IN_DISCORD = (
         ),
     ),
     *of(
-        "agent_discord/posting/splitting.py",
-        "agent_discord/posting/test_splitting.py properties/test_gateway_answers.py",
+        "agent_chat/splitting.py",
+        "agent_chat/test_splitting.py properties/test_gateway_answers.py",
         (
-            "% 2 == 0\n        return not _continues(after)",
-            "% 2 == 1\n        return not _continues(after)",
+            "% 2 == 0\n        return not continues(after)",
+            "% 2 == 1\n        return not continues(after)",
             "no flag is cut in two",
         ),
         (
@@ -195,6 +195,11 @@ IN_DISCORD = (
             "parts[:] = [pattern.sub(replacement, part) for part in parts]",
             "what stands in code is no mention",
         ),
+        ("else None\n    return found", "else user_id\n    return found", "a name that two have is nobody's"),
+    ),
+    *of(
+        "agent_chat/names.py",
+        "agent_chat/test_transcript_names.py properties/test_gateway_prompts.py",
         ("[,:]?(?=\\s|\\Z)", "(?=\\s|\\Z)", "a comma goes with the mention that begins a message"),
         (
             'rf"(?:[ \\t]*(?:{mention}))+(?=',
@@ -207,7 +212,6 @@ IN_DISCORD = (
             "line breaks before a mention stay",
         ),
         ("elif category not in _INVISIBLE and marks", "elif marks", "what cannot be seen is not in a name"),
-        ("else None\n    return found", "else user_id\n    return found", "a name that two have is nobody's"),
     ),
     *of(
         "agent_chat/transcript.py",

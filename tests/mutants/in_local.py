@@ -62,7 +62,14 @@ IN_LOCAL = (
         ("while size < min(input_tokens + ANSWER,", "while size < min(input_tokens,", "there is room for the answer"),
         ('{**part(merged, "options"), **part(own, "options")}', 'part(own, "options")', "options are merged"),
         ("enumerate(calls, calls_before)", "enumerate(calls)", "calls of a stream stay apart"),
-        ('"think": False', '"think": True', "a small machine does not think for minutes"),
+        ("in model else False", "in model else True", "a small machine does not think for minutes"),
+    ),
+    *of(
+        "agent_llm/providers/ollama.py",
+        OLLAMA,
+        ("[] if access.api_key or parts.username else [_without_key]", "[]", "nobody else's key is sent"),
+        ('"response": [bound_httpx_response]', '"response": []', "an answer without an end is given up"),
+        ("    async with aclosing(stream):\n", "    if True:\n", "an answer that is given up ends its request"),
     ),
     *of(
         "agent_llm/base.py",

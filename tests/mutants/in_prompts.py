@@ -119,8 +119,8 @@ IN_PROMPTS = (
             "agent_context/steering/test_options.py agent_context/selecting/test_window.py",
         ),
         (
-            '{"model", "history_roles", "config_roles", "custom_fields"}',
-            '{"model", "history_roles", "custom_fields"}',
+            '*("model", "history_roles", "config_roles", "custom_fields")',
+            '*("model", "history_roles", "custom_fields")',
             "no pin says who may pin",
         ),
     ),
@@ -207,7 +207,7 @@ IN_PROMPTS = (
     *of(
         "agent_personas/schedules/hooks.py",
         "agent_cogs/automation/test_hooks.py",
-        ('"webhook", "instruction"})', '"webhook", "instruction", "hook"})', "hooks have no hooks"),
+        ('"instruction", "reflection"})', '"instruction", "reflection", "hook"})', "hooks have no hooks"),
     ),
     *of(
         "agent_personas/schedules/cron.py",
@@ -233,7 +233,11 @@ IN_PROMPTS = (
             f"{LOOP} agent_cogs/turn/test_tool_turns.py",
         ),
         ("if key not in self._done:", "if True:", "a call is made once in a turn"),
-        ("self.idle = 0 if new else self.idle + 1", "self.idle = 0", "who asks the same again and again is stopped"),
+        (
+            "self.idle = 0 if brought else self.idle + 1",
+            "self.idle = 0",
+            "who asks the same again and again is stopped",
+        ),
         ("min(self.limits.call_seconds, self.ends", "max(self.limits.call_seconds, self.ends", "a call has its bound"),
         ("- self.limits.answer_seconds - self.clock()", "- self.clock()", "there is time left to answer after a call"),
         ("calls[: self.limits.calls]", "calls", "no more calls at once than allowed"),

@@ -13,6 +13,9 @@ RECORDER = "agent_store/test_recorder.py"
 FORGETTING = "agent_store/test_forgetting.py"
 RETENTION = "agent_store/test_retention.py"
 MIGRATIONS = "agent_store/test_migrations.py"
+REMOVING = "agent_store/memories/test_memory_removing.py"
+MEMORY_ROWS = "agent_store/memories/test_memory_rows.py"
+RECALL = "agent_store/memories/test_recall.py"
 
 IN_RECORD = (
     *of(
@@ -55,6 +58,27 @@ IN_RECORD = (
         ("user_id, at / 1000)", "user_id, at)", "what is said after /forget me is recorded"),
     ),
     *of(
+        "agent_store/memories/index.py",
+        REMOVING,
+        ("await self._merge(-MERGED_PAGES)", "pass", "a deleted word leaves the index's segments"),
+        ("for statement in (*STRAY, *MISSING, *TRIGGERS):", "for statement in TRIGGERS:", "an index is put right"),
+    ),
+    *of(
+        "agent_store/memories/removing.py",
+        REMOVING,
+        ("unasked = 1 AND at <= ?", "at <= ?", "a refusal of unasked messages outlives its person's request"),
+    ),
+    *of(
+        "agent_store/memories/rows.py",
+        MEMORY_ROWS,
+        ("by = '{PERSON}' AND upto >= ?4", "by = '{PERSON}' AND upto < 0", "a person's own list stays"),
+    ),
+    *of(
+        "agent_store/memories/recall.py",
+        RECALL,
+        ("FLOOR = 0.4", "FLOOR = 0.0", "a question off the subject finds nothing"),
+    ),
+    *of(
         "agent_store/forgetting.py",
         FORGETTING,
         ("if quoted.message_id in self.messages:", "if False:", "late words do not bring a deleted message back"),
@@ -69,7 +93,7 @@ IN_RECORD = (
     *of(
         "agent_store/retention.py",
         RETENTION,
-        ("now - min(kept) * DAY", "now - max(kept) * DAY", "prompts go after their own days"),
+        ("_least(ages.prompts, ages.days)", "ages.days", "prompts go after their own days"),
         ("return free > PAGES", "return False", "the file gives all of its free room back"),
         ("return deleted.rowcount >= ROWS", "return False", "all that is too old goes, not the first rows alone"),
     ),

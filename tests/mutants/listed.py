@@ -10,6 +10,7 @@ from tests.mutants.in_agents import IN_AGENTS
 from tests.mutants.in_console import IN_CONSOLE
 from tests.mutants.in_coordinator import IN_COORDINATOR
 from tests.mutants.in_discord import IN_DISCORD
+from tests.mutants.in_idle import IN_IDLE
 from tests.mutants.in_local import IN_LOCAL
 from tests.mutants.in_models import IN_MODELS
 from tests.mutants.in_prompts import IN_PROMPTS
@@ -18,8 +19,10 @@ from tests.mutants.in_record import IN_RECORD
 from tests.mutants.in_rooms import IN_ROOMS
 from tests.mutants.in_settings import IN_SETTINGS
 from tests.mutants.in_setup import IN_SETUP
+from tests.mutants.in_signal import IN_SIGNAL
 
 MUTANTS = (
     *(*IN_PROTOCOL, *IN_COORDINATOR, *IN_AGENTS, *IN_DISCORD, *IN_PROMPTS, *IN_MODELS),
     *(*IN_SETTINGS, *IN_SETUP, *IN_LOCAL, *IN_RECORD, *IN_CONSOLE, *IN_ROOMS),
+    *(*IN_SIGNAL, *IN_IDLE),
 )

@@ -6,8 +6,9 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_chat.splitting import FENCE, length, split_text
 from agent_cogs.turn.failure_replies import error_line
-from agent_discord.posting.splitting import FENCE, LIMIT, length, split_text
+from agent_discord.posting.multipart import LIMIT
 from agent_llm.errors import ModelError, ServerFailed
 from agent_llm.types import Prompt
 from tests.support.discord.chunks import left_out
@@ -39,7 +40,7 @@ def test_chunks_fit_lose_nothing_and_are_whole_by_themselves(pieces):
     """Lengths are UTF-16 units, never fewer than characters. Nothing but white space around a cut is dropped, which
     Discord would trim anyway; within a chunk all of it stays. A fence that the text itself never closes is closed."""
     text = "".join(pieces)
-    chunks = split_text(text)
+    chunks = split_text(text, LIMIT)
     assert all(0 < len(chunk) <= length(chunk) <= LIMIT == 2000 for chunk in chunks)
     assert all(chunk.count(FENCE) % 2 == 0 for chunk in chunks)
     assert not "".join(left_out(text, chunks)).strip()

@@ -15,7 +15,7 @@ from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.limits.model_access import is_free
-from agent_cogs.persona.options import load_options
+from agent_cogs.persona.options import NothingLive, load_options
 from agent_cogs.persona.roster import Roster
 from agent_cogs.services import AgentServices, Scope
 from agent_config import AGENTS, AgentSpec, load_settings
@@ -132,6 +132,9 @@ class KeptNotes(list[RecordEntry]):
     def note(self, entry: RecordEntry) -> None:
         self.append(entry)
 
+    def log(self, agent: str, entry: RecordEntry) -> None:
+        self.append(entry)
+
 
 class Scene:
     """`names` are the agents; `env` is put over SETTINGS. The first agent is the one that most methods mean."""
@@ -171,6 +174,7 @@ class Scene:
         self.watcher, self.record = Watcher(), KeptNotes()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
         doubles |= {"ignores": self.ignored, "orders": None, "forgetting": None, "notices": MemoryTold()}
+        doubles |= {"live_options": NothingLive()}
         doubles |= {"resets": NoResets(), "webhooks": NoWebhooks(), "record": self.record, "watcher": self.watcher}
         fetcher: Any = self.pictures
         return AgentServices(

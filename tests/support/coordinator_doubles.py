@@ -15,6 +15,7 @@ from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import ConversationPolicy
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.idle_state import IdleState
 from agent_protocol.coordination.pulls import Pulls
 from agent_protocol.coordination.rooms import Room, RoomStatus
 from agent_protocol.coordination.schedule import Slot, hold_of
@@ -249,6 +250,54 @@ class MemoryPulls:
         self.kept.append(pulls)
 
 
+class MemoryMutes:
+    def __init__(self) -> None:
+        self.ends: dict[str, float] = {}
+
+    async def read(self, agents: Collection[str]) -> dict[str, float]:
+        return {agent: end for agent, end in self.ends.items() if agent in agents}
+
+
+class UsedUp:
+    """Which of the day's budgets are used up."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool = False) -> list[str]:
+        return [kind for kind in self.kinds if idle or kind != "idle"]
+
+
+class MemoryIdleStates:
+    """The state of idle tasks. `epoch` is that of whoever leads now; `away` counts the next calls that find no Redis;
+    `results` by instruction."""
+
+    def __init__(self) -> None:
+        self.state: IdleState | None = None
+        self.epoch, self.away, self.written = 0, 0, 0
+        self.results: dict[str, Result] = {}
+
+    def _here(self) -> None:
+        if self.away > 0:
+            self.away -= 1
+            raise RedisAway("the double is away")
+
+    async def read(self) -> IdleState | None:
+        self._here()
+        return self.state
+
+    async def write(self, state: IdleState, epoch: int) -> bool:
+        self._here()
+        if 0 < epoch < self.epoch:
+            return False
+        self.state, self.written = state, self.written + 1
+        return True
+
+    async def result(self, agent: str, instruction_id: str) -> Result | None:
+        self._here()
+        return self.results.get(instruction_id)
+
+
 class MemoryLedger:
     def __init__(self) -> None:
         self.pulls = MemoryPulls()
@@ -257,6 +306,7 @@ class MemoryLedger:
         self.rooms = MemoryRooms()
         self.conversations = MemoryConversations(self.schedule, self.rooms)
         self.presence = MemoryPresence()
+        self.mutes, self.budgets, self.idle = MemoryMutes(), UsedUp(), MemoryIdleStates()
 
 
 class MemoryBus:

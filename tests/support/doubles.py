@@ -21,6 +21,7 @@ from agent_net.picture_fetcher import FetchedPicture
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.rooms import Room
 from agent_protocol.state.summaries import Summary
+from agent_protocol.state.unasked import UnaskedMessage
 from agent_protocol.turns.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
 from agent_protocol.turns.limits import MemoryLimits, TurnRequest, Verdict
 from agent_protocol.turns.records import TurnRecord
@@ -671,6 +672,32 @@ class MemoryRooms(_Away):
         return self.kept.get(thread_id)
 
 
+class MemoryUnasked(_Away):
+    """Unasked messages, and who wants no more of them."""
+
+    def __init__(self) -> None:
+        self.posts: dict[int, UnaskedMessage] = {}
+        self.unwanted: set[int] = set()
+
+    async def note(self, message_ids: Iterable[int], message: UnaskedMessage) -> None:
+        self.posts.update(dict.fromkeys(message_ids, message))
+
+    async def read(self, message_id: int) -> UnaskedMessage | None:
+        return self.posts.get(message_id)
+
+    async def refuse(self, user_id: int) -> bool:
+        first = user_id not in self.unwanted
+        self.unwanted.add(user_id)
+        return first
+
+    async def allow(self, user_id: int) -> None:
+        self.unwanted.discard(user_id)
+
+    async def is_unwanted(self, user_id: int) -> bool:
+        self._here()
+        return user_id in self.unwanted
+
+
 class MemorySummaries(_Away):
     """The summaries of rooms, by thread."""
 
@@ -718,6 +745,7 @@ class MemoryLedger(_Away):
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
         self.windows, self.instructed_posts, self.rooms = MemoryWindows(), MemoryInstructed(), MemoryRooms()
         self.summaries = MemorySummaries()
+        self.unasked = MemoryUnasked()
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []
 

@@ -13,7 +13,17 @@ from typing import Any
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.coordination.leases import Lease
 from agent_protocol.moderation.forget_requests import ForgetRequests
-from agent_protocol.record.entries import CallRecord, CallWords, Entry, Quoted, ToolCallRecord
+from agent_protocol.record.entries import (
+    NOTES,
+    CallRecord,
+    CallWords,
+    Entry,
+    LoggedMessage,
+    Quoted,
+    RoomWords,
+    SummaryNote,
+    ToolCallRecord,
+)
 from agent_protocol.record.reader import RecordReader
 from agent_protocol.record.writer import RecordWriter
 from agent_protocol.turns.records import RECORD, TurnRecord
@@ -22,6 +32,7 @@ from agent_protocol.wire.bus import Bus
 from agent_store.database import connect_blocking
 from agent_store.recorder import Recorder
 from agent_store.retention import Ages
+from agent_store.rows import id_at
 from tests.support.redis_server import PATIENT, until
 
 AGENTS = ("claude", "grok")
@@ -54,6 +65,32 @@ def quotes(*messages: tuple[int, int | None]) -> tuple[Quoted, ...]:
     return tuple(Quoted(message_id=message_id, author_id=author_id) for message_id, author_id in messages)
 
 
+def said(number: int, text: str = "hi", **more: Any) -> LoggedMessage:
+    """A message of the person 77, Ann, in channel 5, `number` seconds after the hour before AT."""
+    at = AT - 3600 + number
+    values: dict[str, Any] = {"author": "person", "author_id": 77, "name": "Ann", "channel_id": 5, "guild_id": 1}
+    if "agent" in more:
+        values |= {"author": "agent", "author_id": None, "name": "Claude"}
+    values |= {"message_id": id_at(at), "text": text, "at": at, "read_at": at}
+    if isinstance(answered := more.pop("to", None), LoggedMessage):
+        values["reply_to"] = answered.message_id
+    return LoggedMessage(**{**values, **more})
+
+
+def summary(*sources: LoggedMessage, text: str = "They talked.", **more: Any) -> SummaryNote:
+    """Of a chain, the oldest first."""
+    values: dict[str, Any] = {
+        "message_id": sources[-1].message_id,
+        "channel_id": sources[-1].channel_id,
+        "agent": "claude",
+        "text": text,
+        "message_ids": tuple(each.message_id for each in sources),
+        "people": tuple({each.author_id for each in sources if each.author_id}),
+        "at": AT,
+    }
+    return SummaryNote(**{**values, **more})
+
+
 class Scene:
     """`put` writes entries to the streams, `record` lets a recorder write what is there to the file."""
 
@@ -75,8 +112,11 @@ class Scene:
                     turn(entry.turn_id, agent=entry.agent), SimpleNamespace(size=1, rooms=lambda: (), **made)
                 )
                 await self.writer.aclose()
-            else:
+            elif type(entry) in NOTES.values() or isinstance(entry, RoomWords):
                 self.writer.note(entry)
+                await self.writer.aclose()
+            else:
+                self.writer.log("claude", entry)
                 await self.writer.aclose()
 
     async def put_turns(self, records: Sequence[TurnRecord]) -> None:

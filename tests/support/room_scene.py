@@ -8,8 +8,8 @@ from itertools import count
 from typing import Any
 
 from agent_coordinator.coordinator import Coordinator
-from agent_protocol.coordination.room_outcomes import ROOM_DONE, ROOM_REFUSALS
 from agent_protocol.coordination.rooms import Room, RoomMember
+from agent_protocol.rooms.outcomes import ROOM_DONE, ROOM_REFUSALS
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, CommandOutcome, Instruction, PersonNotice, Result, RoomOrder
 from tests.support.agent_scene import KeptNotes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import Any
 
+from agent_chat.service import DISCORD
 from agent_context.build import Identity, TurnContext
 from agent_context.entries import Attachment, Entry, Speaker
 from agent_context.selecting.window import Window
@@ -27,7 +28,8 @@ def context(window: Window, trigger: str = "round", **more: Any) -> TurnContext:
     fields: dict[str, Any] = {
         "me": ME,
         "theme": theme_named("debate"),
-        "channel_name": "debate",
+        "membership": DISCORD.membership,
+        "heading": DISCORD.heading_of("debate"),
         "window": window,
         "trigger": trigger,
         "now": 1_700_000_000.0,

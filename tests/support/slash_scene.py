@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -14,12 +14,18 @@ from fakeredis import FakeServer
 
 from agent_chat.directory import Directory
 from agent_chat.incoming import Person
+from agent_chat.transcript import Transcripts
 from agent_cogs.persona.file_rights import FileRights
+from agent_cogs.persona.options import OptionBook, base_layer
 from agent_cogs.persona.roster import Roster
 from agent_cogs.rooms.opening import RoomOpener
 from agent_cogs.services import Scope
 from agent_cogs.slash.forget import Forgetting
 from agent_cogs.slash.handlers import SlashHandlers
+from agent_cogs.thread_memory.hearers import Hearers
+from agent_cogs.thread_memory.own_memory import OwnMemory, RecordAccess
+from agent_cogs.thread_memory.privacy import Privacy
+from agent_cogs.trace.consents import Consents
 from agent_config import load_settings
 from agent_discord.rest.outbound import OutboundShared
 from agent_discord.slash.cog import CommandInvocation
@@ -32,14 +38,16 @@ from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.record.entries import ActionNote
+from agent_protocol.state.live_options import LiveOptions
 from agent_protocol.state.sessions import Resets
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_protocol.wire.messages import Command, CommandOutcome
 from agent_protocol.wire.reading import read
-from agent_runtime.services import caps_of
+from agent_runtime.coordinating import caps_of
 from tests.support.redis_server import PATIENT
+from tests.support.remembered import Remembered
 
 SECRET = "a-secret-of-the-settings"
 NOW = 1_800_000_000.0
@@ -109,10 +117,25 @@ class Place:
         for number, name in enumerate(NAMES):
             self.directory.learn(name, 500 + number)
         self.stops, self.ignores = Stops(link, self.bus, self.clock), Ignores(link, self.bus)
+        self.live = LiveOptions(link, self.bus)
+        self.transcripts = Transcripts(self.directory)
         self.orders = CoordinatorCommands(self.bus, patience=0.01)
         roster = Roster(settings, self.directory, self.ledger.presence, personas)
         done: Any = SimpleNamespace(last=0, keep=lambda _: None)
+        self.memory, self.hearers, record = Remembered(), Hearers(), SimpleNamespace(note=self.notes.append)
+        record.log = lambda _, entry: self.notes.append(entry)
+        consents = Consents(record, self.ledger.unasked, self.clock)
+        access = RecordAccess(
+            memory=self.memory, notes=record, consents=consents, agent="claude", records=settings.records
+        )
+        own = OwnMemory(access, self.clock, settings.timezone)
+
+        async def online() -> Collection[str]:
+            return await self.ledger.presence.online(NAMES)
+
         self.services: Any = SimpleNamespace(
+            own_memory=own,
+            privacy=Privacy(own, self.hearers, settings, NAMES, online=online, fronts=dict),
             settings=settings.with_(personas_dir=personas or settings.personas_dir),
             scope=Scope(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
             names=NAMES,
@@ -128,8 +151,11 @@ class Place:
             tools=None,
             clock=self.clock,
             resets=Resets(link, self.bus),
+            transcripts=self.transcripts,
+            live_options=self.live,
+            options=OptionBook(roster.names, base_layer(settings), live=self.live),
             directory=self.directory,
-            record=SimpleNamespace(note=self.notes.append),
+            record=record,
         )
         self.guilds = {LOUNGE: GUILD, DEBATE: GUILD}  # as the bot sees the channels
         self.application_owners: set[int] = set()
@@ -202,7 +228,7 @@ class Place:
 async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
     async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
         place = Place(link, personas, **env)
-        for memory in (place.stops, place.ignores, place.orders, place.services.resets):
+        for memory in (place.stops, place.ignores, place.orders, place.live, place.services.resets):
             memory.start()
         running = asyncio.create_task(place.bus.run())
         try:

@@ -1,5 +1,5 @@
 """A model server on loopback, as llama.cpp or vLLM are: /v1/chat/completions, /v1/completions, /v1/models. It speaks
-Ollama's own API too: /api/chat, /api/tags, /api/show.
+Ollama's own API too: /api/chat, /api/generate, /api/embed, /api/tags, /api/show.
 
     async with ChatServer(lambda request: ChatAnswer(text="hello")) as server:
         model = build_model("llamacpp", model="llama3", api_key="", base_url=server.base_url)
@@ -11,7 +11,7 @@ with a comment between them as gateways send to keep a connection alive.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from aiohttp import web
 
 LARGEST_REQUEST = 64 * 1024 * 1024
+OLLAMA_PATHS = ("/api/chat", "/api/generate", "/api/embed")
 PIECE = 5  # characters in a streamed piece
 
 
@@ -27,7 +28,7 @@ class ChatAnswer:
     """What to answer. `calls` are (name, arguments as they are written); `extra` are further fields of the message.
 
     `status` other than 200 sends an error that says `error`. `usage` None tells none. `cut` ends the connection after
-    so many bytes of the body. `body` replaces all of it.
+    so many bytes of the body. `body` replaces all of it. `after` is awaited before the answer of a chat is sent.
     """
 
     text: str = "ok"
@@ -40,11 +41,12 @@ class ChatAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: int | None = None
     body: bytes | None = None
+    after: Callable[[], Awaitable[object]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One request as it came. `path` is "/chat/completions", "/completions" or "/api/chat"."""
+    """One request as it came. `path` is "/chat/completions", "/completions", "/api/chat" or "/api/generate"."""
 
     path: str
     body: Mapping[str, Any]
@@ -55,14 +57,25 @@ class ChatRequest:
         return list(self.body.get("messages", ()))
 
 
+def letters(text: str) -> list[float]:
+    """A vector by the letters of a text: texts of the same words are near each other."""
+    return [text.lower().count(letter) + 0.01 for letter in "abcdefghijklmnopqrstuvwxyz"]
+
+
 AnswerFunction = Callable[[ChatRequest], "ChatAnswer | str"]
 
 
 class ChatServer:
     """Runs while its `async with` block does. `requests` are all that came, in order."""
 
-    def __init__(self, answer: AnswerFunction, *, models: Sequence[str] = ("local",)) -> None:
-        self.answer, self.models = answer, tuple(models)
+    def __init__(
+        self,
+        answer: AnswerFunction,
+        *,
+        models: Sequence[str] = ("local",),
+        vector: Callable[[str], Sequence[float]] = letters,
+    ) -> None:
+        self.answer, self.models, self.vector = answer, tuple(models), vector
         self.requests: list[ChatRequest] = []
         self._port = 0
         self._runner: web.AppRunner | None = None
@@ -75,6 +88,9 @@ class ChatServer:
                 web.post("/v1/completions", self._chat),
                 web.get("/v1/models", self._listed),
                 web.post("/api/chat", self._chat),
+                web.post("/api/generate", self._chat),
+                web.post("/api/embed", self._embedded),
+                web.post("/v1/embeddings", self._embedded),
                 web.get("/api/tags", self._tagged),
                 web.post("/api/show", self._shown),
             ]
@@ -99,19 +115,35 @@ class ChatServer:
         return web.json_response({"object": "list", "data": [{"id": model} for model in self.models]})
 
     async def _tagged(self, _http: web.Request) -> web.Response:
-        return web.json_response({"models": [{"name": model, "details": {"family": "llama"}} for model in self.models]})
+        listed = [{"name": model, "model": model, "details": {"family": "llama"}} for model in self.models]
+        return web.json_response({"models": listed})
 
     async def _shown(self, http: web.Request) -> web.Response:
         known = (await http.json())["model"] in self.models
-        return web.json_response(
-            {"details": {}} if known else {"error": "model not found"}, status=200 if known else 404
-        )
+        shown = {"details": {}, "model_info": {}} if known else {"error": "model not found"}
+        return web.json_response(shown, status=200 if known else 404)
+
+    async def _embedded(self, http: web.Request) -> web.Response:
+        request = ChatRequest(http.path.removeprefix("/v1"), await http.json(), dict(http.headers))
+        self.requests.append(request)
+        given = self.answer(request)
+        if isinstance(given, ChatAnswer) and (given.status != 200 or given.body is not None):
+            body, kind = written(request, given)
+            return web.Response(status=given.status, body=body, content_type=kind)
+        vectors = [list(self.vector(text)) for text in request.body["input"]]
+        tokens = sum(map(len, request.body["input"]))
+        if request.path == "/api/embed":
+            return web.json_response({"embeddings": vectors, "prompt_eval_count": tokens})
+        data = [{"object": "embedding", "index": place, "embedding": each} for place, each in enumerate(vectors)]
+        return web.json_response({"data": data[::-1], "usage": {"prompt_tokens": tokens, "total_tokens": tokens}})
 
     async def _chat(self, http: web.Request) -> web.StreamResponse:
         request = ChatRequest(http.path.removeprefix("/v1"), await http.json(), dict(http.headers))
         self.requests.append(request)
         given = self.answer(request)
         answer = ChatAnswer(text=given) if isinstance(given, str) else given
+        if answer.after is not None:
+            await answer.after()
         body, kind = written(request, answer)
         headers = {"x-request-id": f"req-{len(self.requests)}", **answer.headers}
         if answer.cut is not None:
@@ -132,13 +164,13 @@ def written(request: ChatRequest, answer: ChatAnswer) -> tuple[bytes, str]:
     """The body of an answer and its content type."""
     if answer.body is not None:
         return answer.body, "application/json"
-    if answer.status != 200 and request.path == "/api/chat":
+    if answer.status != 200 and request.path in OLLAMA_PATHS:
         return json.dumps({"error": answer.error}).encode(), "application/json"
     if answer.status != 200:
         return json.dumps(
             {"error": {"message": answer.error, "type": "error", "code": None}}
         ).encode(), "application/json"
-    if request.path == "/api/chat":
+    if request.path in OLLAMA_PATHS:
         objects = list(native(request, answer))
         return "".join(f"{json.dumps(each)}\n" for each in objects).encode(), "application/x-ndjson"
     if request.body.get("stream"):
@@ -188,6 +220,9 @@ def native(request: ChatRequest, answer: ChatAnswer) -> Iterator[dict[str, Any]]
             "prompt_eval_count": answer.usage["prompt_tokens"],
             "eval_count": answer.usage["completion_tokens"],
         }
+    if request.path == "/api/generate":
+        yield {"model": request.body["model"], "response": answer.text, **last}
+        return
     if request.body.get("stream") is False:
         message = {"role": "assistant", "content": answer.text, **answer.extra} | (
             {"tool_calls": calls} if calls else {}

@@ -1,0 +1,168 @@
+"""The whole companion over sockets: people talk, nobody writes, and the tasks come in their order, each once."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from contextlib import asynccontextmanager, closing
+
+from agent_cogs.slash.why import why
+from agent_protocol.record.entries import LoggedMessage
+from tests.support.flow import decision, flow
+from tests.support.redis_server import until
+from tests.support.tools.search_web import search_web
+
+IDLE = {
+    "IDLE_TASKS": "summarise,profile,follow_up,discover",
+    "UNASKED_MESSAGES": "everyone",
+    "IDLE_AFTER_SECONDS": "1",
+    "IDLE_FOLLOW_UP_MIN_SECONDS": "0.5",
+    "IDLE_FOLLOW_UP_MAX_SECONDS": "0.5",
+    "IDLE_DISCOVER_MIN_SECONDS": "2.5",  # once the profile is in the record
+    "IDLE_DISCOVER_MAX_SECONDS": "2.5",
+    "UNASKED_PERSON_HOURS": "0",
+    "UNASKED_CHANNEL_HOURS": "0",
+    "IDLE_BUDGET_SHARE": "1",
+    "COORDINATOR_ACTIVE_START": "0",
+    "COORDINATOR_ACTIVE_END": "24",
+}
+FOLLOW_UP = "That one was measured again this week: it has grown by four centimetres since the spring."
+DISCOVERY = "Alice, a lighthouse on the coast of Brittany opens its doors to visitors for the first time on Sunday."
+
+
+def kind_of(request):
+    """The task that a request is for."""
+    if "You write notes on a talk" in request.system:
+        return "summarise"
+    if "You keep a list of the subjects" in request.system:
+        return "profile"
+    if "that nobody took up" in request.tail:
+        return "follow_up"
+    return "discover" if "likes to talk about the subjects" in request.tail else "answer"
+
+
+class Companion:
+    """The model behind Gemini: what it is asked, by task. `held` is a task that it thinks about until it is let go."""
+
+    def __init__(self, held=None):
+        self.kinds, self.held, self.go_on = [], held, asyncio.Event()
+
+    async def __call__(self, request):
+        kind = kind_of(request)
+        self.kinds.append(kind)
+        if kind == self.held:
+            await self.go_on.wait()
+        return {
+            "summarise": "Alice asked for the tallest tree; Gemini named Hyperion.",
+            "profile": "- trees\n- lighthouses",
+            "follow_up": decision(FOLLOW_UP),
+            "discover": decision(DISCOVERY),
+        }.get(kind, decision("It is Hyperion, a redwood in California."))
+
+    @property
+    def tasks(self):
+        """In the order in which each was first asked for."""
+        return list(dict.fromkeys(kind for kind in self.kinds if kind != "answer"))
+
+
+@asynccontextmanager
+async def companion(tmp_path, monkeypatch, model):
+    monkeypatch.setattr("agent_coordinator.idle.scheduler.TICK_SECONDS", 0.05)
+    setup = {"GEMINI_MODEL": "gemini-2.5-flash", "CHEAP_MODEL": "none", "TAVILY_API_KEY": "tavily-key-1"}
+    async with (
+        search_web() as web,
+        flow(tmp_path, **setup, **IDLE) as f,
+        f.running(agents=("gemini",), **web.setup) as runtime,
+    ):
+        f.models.answer = model
+        yield f, runtime
+
+
+async def talk(f, runtime):
+    """Alice asks, is answered, and says a last word, all of which is logged."""
+    channel = f.channel("debate")
+    alice = await f.discord.say("Alice", "debate", f"<@{f.user_id('gemini')}> which tree is the tallest of all?")
+    await f.discord.wait_for(lambda: len(f.said("debate", "gemini")) == 1)
+    answer = f.discord.messages("debate")[-1]
+    last = await f.discord.say("Alice", "debate", "I would like to stand below it once, and look up.")
+    chain = ((alice, None), (answer, int(alice["id"])), (last, int(answer["id"])))
+    for message, reply_to in chain:
+        bot = bool(message["author"].get("bot"))
+        runtime.services.record.log(
+            "gemini",
+            LoggedMessage(
+                message_id=int(message["id"]),
+                channel_id=channel,
+                guild_id=next(iter(f.world.guilds)),
+                author="agent" if bot else "person",
+                author_id=None if bot else int(message["author"]["id"]),
+                agent="gemini" if bot else None,
+                name="Gemini" if bot else "Alice",
+                text=message["content"],
+                reply_to=reply_to,
+                at=(int(message["id"]) >> 22) / 1000 + 1_420_070_400,
+                read_at=time.time(),
+            ),
+        )
+    return int(last["id"]), int(alice["author"]["id"])
+
+
+def rows(tmp_path, question):
+    with closing(sqlite3.connect(tmp_path / "record.db")) as db:
+        return db.execute(question).fetchall()
+
+
+async def test_while_nobody_writes_the_tasks_come_in_their_order_each_once(tmp_path, monkeypatch):
+    model = Companion()
+    async with companion(tmp_path, monkeypatch, model) as (f, runtime):
+        last, alice = await talk(f, runtime)
+        await until(lambda: len(rows(tmp_path, "SELECT 1 FROM unasked")) == 2, 20)
+        assert model.tasks == ["summarise", "profile", "follow_up", "discover"]
+        assert rows(tmp_path, "SELECT text FROM summaries") == [
+            ("Alice asked for the tallest tree; Gemini named Hyperion.",)
+        ]
+        assert rows(tmp_path, "SELECT user_id FROM profiles") == [(alice,)]
+        sent = rows(tmp_path, "SELECT message_id, task, person_id FROM unasked ORDER BY at")
+        assert [(task, person) for _, task, person in sent] == [("follow_up", alice), ("discover", alice)]
+        first, second = (next(m for m in f.discord.messages("debate") if int(m["id"]) == one[0]) for one in sent)
+        assert first["content"].startswith(FOLLOW_UP)
+        assert int(first["message_reference"]["message_id"]) == last
+        assert second["content"].startswith(DISCOVERY)
+        assert (second.get("message_reference"), first["mentions"], second["mentions"]) == (None, [], [])
+        said = await why(runtime.services.ledger, runtime.services.names, sent[0][0], time.time())
+        assert "followed up on a talk, while nobody wrote, because: a talk of" in said
+        calls = len(model.kinds)
+        await runtime.coordinator.idle.tick(runtime._idle_memory)
+        assert len(model.kinds) == calls, "nothing is done twice"
+
+
+async def test_a_person_who_writes_ends_what_runs_and_nothing_is_posted(tmp_path, monkeypatch):
+    model = Companion(held="follow_up")
+    async with companion(tmp_path, monkeypatch, model) as (f, runtime):
+        await talk(f, runtime)
+        await until(lambda: "follow_up" in model.kinds, 20)
+        before = len(f.said("debate", "gemini"))
+        await f.discord.say("Bob", "casual", "good morning")
+
+        def ended():
+            return rows(tmp_path, "SELECT reason FROM turns WHERE kind = 'reflection' AND trigger = 'follow_up'")
+
+        await until(lambda: ended() == [("person_wrote",)], 20)
+        assert len(f.said("debate", "gemini")) == before
+        assert rows(tmp_path, "SELECT cost_usd > 0 FROM turns WHERE trigger = 'follow_up'") == [(1,)]
+        assert rows(tmp_path, "SELECT 1 FROM unasked") == []
+
+
+async def test_who_has_not_agreed_is_not_written_to(tmp_path, monkeypatch):
+    monkeypatch.setitem(IDLE, "UNASKED_MESSAGES", "opt_in")
+    model = Companion()
+    async with companion(tmp_path, monkeypatch, model) as (f, runtime):
+        await talk(f, runtime)
+        await until(lambda: len(rows(tmp_path, "SELECT 1 FROM profiles")) == 1, 20)
+        await until(lambda: "agreed" in _why(runtime, "follow_up") and "agreed" in _why(runtime, "discover"), 20)
+        assert model.tasks == ["summarise", "profile"]
+
+
+def _why(runtime, task):
+    return runtime.coordinator.idle._standing.schedule_of(task, "gemini").state.why

@@ -1,0 +1,143 @@
+"""An agent on Signal in the whole program."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.wire import keys
+from agent_runtime.process import Runtime
+from tests.support.flow import decision
+from tests.support.redis_server import RedisServer, until
+from tests.support.signal_flow import GROUP, SignalFlow, signal_flow
+from tests.support.signal_server import ANNA, BEN, EVE, IDS, group_id
+
+
+async def test_a_message_is_read_and_answered_without_any_token_of_discord(tmp_path: Path) -> None:
+    async with signal_flow(tmp_path) as f, f.running() as runtime:
+
+        async def answer(_: object) -> str:
+            await f.signal.until(lambda: (ANNA, True) in f.signal.typing)
+            return decision("Because of Rayleigh.")
+
+        f.models.answer = answer
+        await f.say("why is the sky blue?")
+        assert await f.answered() == ["Because of Rayleigh."]
+        (request,) = f.models.requests
+        assert "Anna: why is the sky blue?" in request.tail
+        assert runtime.health().ready
+        assert runtime.health().signal == {"claude": True}
+        await f.say("let me in", EVE)
+        await f.say("and at night?")
+        assert len(await f.answered(2)) == 2
+        assert f.said(EVE) == []
+        assert not any("let me in" in text for request in f.models.requests for text in request.texts)
+
+
+async def test_a_person_sees_and_changes_on_signal_what_is_kept_of_them(tmp_path: Path) -> None:
+    orders = ("/privacy", "/privacy unasked off", "/profile edit tea, Tall ships 2027", "/profile", "/profile delete")
+    async with signal_flow(tmp_path) as f, f.running() as runtime:
+        for number, order in enumerate(orders, start=1):
+            await f.say(order)
+            await f.answered(number)
+        about, refused, saved, shown, deleted = f.said()
+        assert "Read here by** Claude" in about
+        assert refused.startswith("No agent writes to you unasked any more.")
+        assert saved == "Saved: 2 topics are noted of you."
+        assert "• tea\n• Tall ships 2027\n" in shown
+        assert deleted.startswith("Your profile is removed")
+        assert f.models.requests == []
+        await until(lambda: _consents(runtime.setup.settings.record_file) == [0])
+
+
+async def test_what_is_kept_of_a_person_is_not_shown_in_a_group(tmp_path: Path) -> None:
+    async with signal_flow(tmp_path) as f, f.running():
+        for private in ("/profile", "/privacy"):
+            assert await told(f, private, group_id(GROUP), group=GROUP) == (
+                "Others read here. Write that to me in a chat of our own."
+            )
+
+
+def _consents(record: Path) -> list[int]:
+    """What the record has of who wants unasked messages; nothing as long as it has no tables yet."""
+    with closing(sqlite3.connect(record)) as opened:
+        tables = [row[0] for row in opened.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        return [row[0] for row in opened.execute("SELECT unasked FROM consents")] if "consents" in tables else []
+
+
+async def told(f: SignalFlow, text: str, recipient: str = ANNA, **more: str) -> str:
+    """What is answered to a command."""
+    before = len(f.said(recipient))
+    await f.say(text, **more)
+    return (await f.answered(before + 1, recipient))[before]
+
+
+async def addresses(link: RedisLink) -> str:
+    """All that is kept in Redis of people and chats of Signal."""
+    people = await link.call(lambda redis: redis.hgetall(keys.SIGNAL_PEOPLE))
+    chats = await link.call(lambda redis: redis.hgetall(keys.SIGNAL_CHATS))
+    return f"{people} {chats}"
+
+
+async def until_kept(link: RedisLink, *words: str) -> None:
+    found = ""
+
+    async def look() -> bool:
+        nonlocal found
+        found = await addresses(link)
+        return all(word in found for word in words)
+
+    while not await look():  # noqa: ASYNC110 - it is written in the background
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["by a text", "by the Discord account they are linked to"])
+async def test_who_is_forgotten_leaves_no_address_and_no_word_and_is_known_again_when_they_write(
+    tmp_path: Path, linked: bool
+) -> None:
+    settings = {"LINKED_PEOPLE": f"{ANNA}:222222222222222222"} if linked else {}
+    with RedisServer() as redis:
+        async with (
+            signal_flow(tmp_path, redis_url=redis.url, **settings) as f,
+            f.running() as runtime,
+            RedisLink(redis.url) as link,
+        ):
+            f.models.answer = lambda _: decision("I see.")
+            await f.say("my cat is called Minka")
+            await f.say("@Claude and mine is Mohrle", BEN)
+            await f.say("@Claude Minka is ill", group=GROUP)
+            await f.say("@Claude Mohrle too", BEN, group=GROUP)
+            await f.answered(2, group_id(GROUP))
+            await f.answered(1, BEN)
+            await f.answered(1)
+            async with asyncio.timeout(20):
+                await until_kept(link, ANNA, IDS[ANNA], "Anna", BEN)
+            if linked:
+                await runtime.services.forgetting.forget(222222222222222222)
+            else:
+                assert (await told(f, "/forget me")).endswith("Write /forget me yes")
+                assert "messages on your phone" in await told(f, "/forget me yes")
+            kept = await addresses(link)
+            assert not any(word in kept for word in (ANNA, IDS[ANNA], "Anna"))
+            assert BEN in kept
+            said = words_of(runtime)
+            assert "Minka" not in said
+            assert "Mohrle too" in said
+            before = len(f.said())
+            await f.say("hello again")
+            await f.answered(before + 1)
+            assert "Minka" not in "".join(f.models.requests[-1].texts)
+            async with asyncio.timeout(20):
+                await until_kept(link, ANNA, IDS[ANNA])
+
+
+def words_of(runtime: Runtime) -> str:
+    chats = runtime.services.signal["claude"].chats.all()
+    return "\n".join(
+        entry.text for chat in chats for entry in runtime.services.transcripts.of(chat.channel_id).entries()
+    )

@@ -1,0 +1,42 @@
+"""A memory that a test fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from agent_store.memory import Chain, Kept, Memory, Profile, Unasked
+
+
+@dataclass
+class Remembered:
+    """`chains` are by the message that the chain begins with, its newest one; `asked` are the queries."""
+
+    is_here: bool = True
+    chains: Mapping[int, Chain] = field(default_factory=dict)
+    memories: tuple[Memory, ...] = ()
+    profiles: Mapping[int, Profile] = field(default_factory=dict)
+    consents: Mapping[int, bool] = field(default_factory=dict)
+    kept: Mapping[int, Kept] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def chain(self, message_id: int, most: int, reply_to: int | None = None) -> Chain:
+        del message_id, most
+        return self.chains.get(reply_to or 0, Chain())
+
+    async def recall(self, query: str, may_see: Callable[[int], bool], most: int) -> tuple[Memory, ...]:
+        self.asked.append(query)
+        return tuple(memory for memory in self.memories if may_see(memory.channel_id))[:most]
+
+    async def profile(self, user_id: int) -> Profile | None:
+        return self.profiles.get(user_id)
+
+    async def consent(self, user_id: int) -> bool | None:
+        return self.consents.get(user_id)
+
+    async def kept_about(self, user_id: int) -> Kept:
+        return self.kept.get(user_id, Kept())
+
+    async def unasked(self, message_id: int) -> Unasked | None:
+        del message_id
+        return None

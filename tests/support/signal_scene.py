@@ -1,0 +1,160 @@
+"""An account of ours on the stand-in for Signal's server: a listener that hears, views, and sinks that send."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from support.signal_server import ACCOUNT, ANNA, SignalServer
+
+from agent_chat.attachments import PictureReader
+from agent_chat.directory import Directory
+from agent_chat.incoming import PersonReaction
+from agent_chat.transcript import Transcripts
+from agent_context.entries import Entry
+from agent_signal.account import SignalAccount
+from agent_signal.chats import Chat, Chats
+from agent_signal.contacts import Contacts
+from agent_signal.hearing.listener import SignalListener
+from agent_signal.hearing.reading import Heard
+from agent_signal.ids import message_id
+from agent_signal.rest_api.client import SignalClient
+from agent_signal.rest_api.files import SignalFetcher
+from agent_signal.sink import SignalSink
+from agent_signal.view import SignalView
+
+
+class Handler:
+    """Notes what it is given."""
+
+    def __init__(self) -> None:
+        self.messages: list[Heard] = []
+        self.from_agents: list[Heard] = []
+        self.edits: list[Heard] = []
+        self.deletions: list[tuple[int, tuple[int, ...]]] = []
+        self.reactions: list[tuple[PersonReaction, bool]] = []
+        self.changed = asyncio.Event()
+        self.raises: list[Exception] = []
+
+    async def on_message(self, heard: Heard) -> None:
+        self.messages.append(heard)
+        self.changed.set()
+        if self.raises:
+            raise self.raises.pop()
+
+    async def on_agent_message(self, heard: Heard) -> None:
+        self.from_agents.append(heard)
+        self.changed.set()
+
+    async def on_edit(self, heard: Heard) -> None:
+        self.edits.append(heard)
+        self.changed.set()
+
+    async def on_delete(self, chat: Chat, message_ids: Collection[int]) -> None:
+        self.deletions.append((chat.channel_id, tuple(message_ids)))
+        self.changed.set()
+
+    async def on_reaction(self, chat: Chat, reaction: PersonReaction, *, given: bool) -> None:
+        assert reaction.channel_id == chat.channel_id
+        self.reactions.append((reaction, given))
+        self.changed.set()
+
+    async def until(self, condition: Callable[[], object], seconds: float = 30) -> None:
+        async with asyncio.timeout(seconds):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+class Claims:
+    """Each key is claimed once."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    async def __call__(self, key: str) -> bool:
+        if key in self.keys:
+            return False
+        self.keys.append(key)
+        return True
+
+    async def give_up(self, key: str) -> None:
+        self.keys.remove(key)
+
+
+class Scene:
+    """One account with its listener at work."""
+
+    def __init__(self, server: SignalServer, account: SignalAccount, listener: SignalListener) -> None:
+        self.server, self.account, self.listener = server, account, listener
+        self.claims = Claims()
+        self.may_post = True
+
+    @property
+    def handler(self) -> Handler:
+        found = self.listener._handler
+        assert isinstance(found, Handler)
+        return found
+
+    @property
+    def transcripts(self) -> Transcripts:
+        return self.account.transcripts
+
+    async def hear(self, text: str | None, who: str = ANNA, **more: Any) -> Heard:
+        """A person writes, and the account hears it."""
+        before = len(self.handler.messages)
+        await self.server.say(text, who, number=self.account.number, **more)
+        await self.handler.until(lambda: len(self.handler.messages) > before)
+        return self.handler.messages[-1]
+
+    def chat_with(self, who: str = ANNA) -> Chat:
+        from agent_signal.models import Address
+
+        return self.account.chats.direct(self.account.number, self.account.contacts.learn(Address(who)))
+
+    def view(self, chat: Chat) -> SignalView:
+        return SignalView(self.account, chat)
+
+    def sink(self, chat: Chat, clean: Callable[[str], str] = str) -> SignalSink:
+        claims = self.claims
+        return SignalSink(
+            self.view(chat), may_post=lambda: self.may_post, claim=claims, give_up=claims.give_up, clean=clean
+        )
+
+    def entries(self, chat: Chat) -> list[Entry]:
+        return self.account.transcript(chat).entries()
+
+    def number_of(self, who: str, timestamp: int) -> int:
+        """The number of a person's message."""
+        from agent_signal.models import Address
+
+        return message_id(self.account.contacts.base_of(Address(who)), timestamp)
+
+
+@asynccontextmanager
+async def signal_scene(
+    server: SignalServer,
+    *,
+    allowed: Collection[str] = ("all",),
+    linked: Mapping[str, int] | None = None,
+    accounts: Mapping[str, tuple[str, str]] | None = None,
+    number: str = ACCOUNT,
+    **options: Any,
+) -> AsyncIterator[Scene]:
+    """A scene whose listener is connected; `options` are the client's."""
+    contacts = Contacts(accounts or {ACCOUNT: ("penny", "Penny")}, allowed=allowed, linked=linked)
+    async with SignalClient(server.url, **options) as client:
+        files = SignalFetcher(client)
+        account = SignalAccount(
+            number, client, contacts, Chats(contacts), Transcripts(Directory()), files, PictureReader(files)
+        )
+        listener = SignalListener(account, Handler())
+        task = asyncio.create_task(listener.run())
+        try:
+            await server.connected(number)
+            yield Scene(server, account, listener)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
