@@ -103,8 +103,8 @@ async def mention(scene: Scene) -> None:
 
 
 async def instruction(scene: Scene) -> None:
-    (handle,) = scene.bus.handlers.values()
-    await handle(INSTRUCTION.to_wire())
+    (channel,) = (each for each in scene.bus.handlers if each.endswith(":instructions"))
+    await scene.bus.handlers[channel](INSTRUCTION.to_wire())
     await settle()
 
 

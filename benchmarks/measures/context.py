@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import takewhile
 
-from agent_cogs.answer.schema import CONTRACT
+from agent_chat.service import DISCORD
+from agent_cogs.answer.schema import FORM
 from agent_config import AGENTS
 from agent_context.build import Identity, TurnContext, build_system, seen
 from agent_context.entries import Entry, Reaction, Speaker
@@ -118,12 +119,13 @@ def _prompt(agent: str, theme: str, memory: WindowMemory, said: list[Entry], rou
     turn = TurnContext(
         me=_identity(agent),
         theme=theme_named(theme),
-        channel_name=theme,
+        membership=DISCORD.membership,
+        heading=DISCORD.heading_of(theme),
         window=window,
         trigger="round" if said else "starter",
         now=now,
         timezone=UTC,
-        contract=CONTRACT,
+        contract=FORM.on(DISCORD),
         target=next((entry for entry in reversed(said) if entry.speaker.agent != agent), None),
         topic=TOPIC if said else None,
         started_with=said[0].id if said else None,
@@ -158,12 +160,13 @@ def _speed(runs: int) -> Row:
         turn = TurnContext(
             me=_identity("claude"),
             theme=theme_named("story"),
-            channel_name="story",
+            membership=DISCORD.membership,
+            heading=DISCORD.heading_of("story"),
             window=window,
             trigger="round",
             now=BEGAN + 1e5,
             timezone=UTC,
-            contract=CONTRACT,
+            contract=FORM.on(DISCORD),
             target=said[-1],
         )
         build_system(turn), build_history(turn), build_tail(turn)

@@ -42,9 +42,9 @@ from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 from agent_store.database import connect
-from agent_store.forgetting import id_at
 from agent_store.recorder import Recorder
 from agent_store.retention import Ages
+from agent_store.rows import id_at
 from benchmarks.texts import Chat
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
