@@ -5,7 +5,7 @@
 # make test-browser  the console in a Chromium that is installed already (Debian: apt install chromium)
 # make simulate  a week of a server with 1,000 channels in virtual time, by policy
 # make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows
-# make migrate-test  the migrations of the record, tried on a copy of data/record.db
+# make migrate-test  the migrations of the record, tried on a copy of data/record.db; make migrate-validate: their numbers
 # make mutants  mistakes put into a copy of the code: does a test notice? ARGS="--only turn.py" picks some
 #
 # The first run creates .venv and installs requirements.txt there. PYTHON names the interpreter to create it with.
@@ -22,7 +22,7 @@ BROWSER_READY = $(VENV)/browser-requirements-installed
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help local setup run test test-browser lint bench simulate chaos migrate-test mutants
+.PHONY: help local setup run test test-browser lint bench simulate chaos migrate-test migrate-validate mutants
 .DEFAULT_GOAL := help
 
 help:
@@ -53,6 +53,9 @@ chaos: $(READY)
 
 migrate-test: $(READY)
 	@$(PY) -m agent_store migrate --test
+
+migrate-validate: $(READY)
+	@$(PY) -m agent_store migrate --validate
 
 mutants: $(READY)
 	@$(PY) -m tests.mutants $(ARGS)
