@@ -10,9 +10,9 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from agent_console.errors import Refused
+from agent_ids import LARGEST_ID
 
 READ_SECONDS = 10.0  # for a whole body
-MAX_ID = 2**63 - 1
 
 _ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
@@ -39,7 +39,7 @@ async def read_body(request: web.Request, model: type[M]) -> M:
 
 def snowflake(text: str, name: str = "id") -> int:
     """An id of Discord's. Raises Refused."""
-    if not _ID.fullmatch(text) or int(text) > MAX_ID:
+    if not _ID.fullmatch(text) or int(text) > LARGEST_ID:
         raise Refused(400, f"{name}: expected a whole number (an id of Discord)")
     return int(text)
 

@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
 from agent_coordinator.idle.tasks import IdleAgent, IdleConfig
-from agent_protocol.wire.ids import is_snowflake
+from agent_ids import is_snowflake
 from agent_themes import DEFAULT_THEME, THEMES, Theme, theme_named
 
 if TYPE_CHECKING:

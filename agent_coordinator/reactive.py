@@ -16,8 +16,8 @@ from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.ports import Clock, ScheduleStore
 from agent_coordinator.schedule.holds import ChannelBusy
+from agent_ids import is_snowflake
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.wire.ids import is_snowflake
 from agent_protocol.wire.messages import MentionNotice
 
 log = logging.getLogger(__name__)

@@ -17,6 +17,7 @@ from typing import Any
 
 import aiosqlite
 
+from agent_ids import LARGEST_ID, id_at
 from agent_protocol.record.entries import (
     CallWords,
     ConsentNote,
@@ -33,7 +34,6 @@ from agent_protocol.record.entries import (
 )
 from agent_protocol.turns.records import TurnRecord
 from agent_store.memories.removing import delete_of_memory, forget_in_memory
-from agent_store.rows import LARGEST_ID, id_at
 
 DELETIONS_KEPT = 8 * 86400  # seconds; the streams keep their entries for seven days
 PEOPLE_KEPT = 30 * 86400  # as long as their requests

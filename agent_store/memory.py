@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from agent_ids import LARGEST_ID
 from agent_store.memories import messages, people, recall
 from agent_store.memories.meaning import Meaning, near
 from agent_store.memories.messages import Chain
 from agent_store.memories.people import Kept, Profile, Unasked
 from agent_store.memories.reader import MemoryReader
 from agent_store.memories.recall import Memory
-from agent_store.rows import LARGEST_ID
 
 __all__ = ["Chain", "Kept", "Memory", "Profile", "ThreadMemory", "Unasked"]
 

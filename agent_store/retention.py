@@ -16,9 +16,9 @@ from pathlib import Path
 
 import aiosqlite
 
+from agent_ids import id_at
 from agent_store.forgetting import DELETIONS_KEPT, PEOPLE_KEPT
 from agent_store.migrations import copies
-from agent_store.rows import id_at
 from agent_store.writing import transaction
 
 DAY = 86400.0

@@ -20,11 +20,10 @@ from agent_protocol.record.entries import (
     ReplayNote,
     ToolCallRecord,
 )
-from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
+from agent_protocol.turns.records import TurnRecord
 
 Values = tuple[Any, ...]
 Statement = tuple[str, list[Values]]
-LARGEST_ID = 2**63 - 1
 
 
 def insert(table: str, columns: str, conflict: str = "DO NOTHING") -> str:
@@ -97,11 +96,6 @@ FAILED = frozenset(
 QUIET = frozenset(("skipped", "withdrawn", "stopped", "overtaken", "out_of_turn", "not_ours"))
 
 DayOf = Callable[[float], str]
-
-
-def id_at(seconds: float) -> int:
-    """The smallest id of messages that were sent at this time (unix seconds) or later."""
-    return min(max(0, round(seconds * 1000) - DISCORD_EPOCH_MS) << 22, LARGEST_ID)
 
 
 def days_in(timezone: tzinfo) -> DayOf:

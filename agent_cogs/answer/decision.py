@@ -21,6 +21,7 @@ from typing import Any
 from agent_cogs.answer.cleaning import clean_emoji, clean_prose, clean_text
 from agent_cogs.answer.loose_json import MAX_CHARS, CutString, objects, unescape
 from agent_cogs.answer.model_artifacts import unfenced
+from agent_ids import LARGEST_ID
 
 CUT_TEXT_MIN = 40  # characters
 
@@ -29,8 +30,6 @@ LAST_WORD = "I leave this room here."  # of an agent that leaves without a word
 MAX_TOPIC = 200  # characters
 
 MAX_EXACT_FLOAT = 2**53  # beyond it neighbouring ids are the same float
-
-MAX_ID = 2**63 - 1
 
 
 _TRUE = frozenset({"true", "yes", "y", "1", "on"})
@@ -200,7 +199,7 @@ def _read_id(value: object) -> object:
     if isinstance(value, str):
         match = _ID.fullmatch(value.strip())
         value = int(match[1]) if match else None
-    return value if isinstance(value, int) and 0 < value <= MAX_ID else None
+    return value if isinstance(value, int) and 0 < value <= LARGEST_ID else None
 
 
 def _read_topic(value: object) -> object:

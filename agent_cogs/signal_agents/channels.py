@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from agent_chat.outlet import Outlet
 from agent_cogs.agent import ChannelInfo, Channels, ReactionView
 from agent_cogs.services import AgentServices
+from agent_ids import is_snowflake
 from agent_signal.account import SignalAccount
 from agent_signal.chats import Chat
-from agent_signal.ids import is_signal
 from agent_signal.sink import SignalSink
 from agent_signal.view import SignalView
 
@@ -129,7 +129,7 @@ class JoinedChannels:
         await self._of(channel_id).wait_for(channel_id)
 
     def _of(self, channel_id: int) -> Channels:
-        return self._signal if is_signal(channel_id) else self._discord
+        return self._discord if is_snowflake(channel_id) else self._signal
 
 
 def with_signal(agent: str, discord: Channels, services: AgentServices, may_act: Callable[[], bool]) -> Channels:

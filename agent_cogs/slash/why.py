@@ -14,11 +14,12 @@ from urllib.parse import quote
 
 from agent_cogs.events import REASONS
 from agent_config import Settings
+from agent_ids import sent_at
 from agent_protocol.coordination.conversations import Running
 from agent_protocol.coordination.pulls import Pull, Pulls
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
-from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord, sent_at
+from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord
 
 NO_RECORD = (
     f"There is no record of that message: no bot here posted it, or it is over {KEEP_SECONDS // 86400} days old."

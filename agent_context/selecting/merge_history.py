@@ -14,9 +14,9 @@ from typing import Protocol
 
 from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.untrusted import one_line
+from agent_ids import sent_at
 
 MAX_NAME = 32  # characters of an agent that this process does not know
-DISCORD_EPOCH = 1420070400.0  # seconds; a snowflake's upper bits count milliseconds from here
 
 
 _REACTIONS = re.compile(r"  \[reactions: ([^\[\]\n]{1,2000})\]\Z")
@@ -33,14 +33,6 @@ class Record(Protocol):
     def text(self) -> str: ...
     @property
     def message_id(self) -> int | None: ...
-
-
-def snowflake_time(snowflake: int) -> float:
-    """Return the unix time in seconds of a message's id (discord.com/developers/docs/reference#snowflakes).
-
-    Message ids of other services have the same form (agent_signal.ids).
-    """
-    return (snowflake >> 22) / 1000 + DISCORD_EPOCH
 
 
 def merge_history(
@@ -65,7 +57,7 @@ def merge_history(
         entry_id = record.message_id or previous + 1
         previous = entry_id
         speaker = Speaker(0, _name(record.agent, names), "agent", record.agent)
-        lacking.append(Entry(entry_id, speaker, record.text, snowflake_time(entry_id)))
+        lacking.append(Entry(entry_id, speaker, record.text, sent_at(entry_id)))
     if not lacking:
         return tuple(shown.values())
     return tuple(sorted([*shown.values(), *lacking], key=lambda entry: entry.id))

@@ -36,12 +36,12 @@ from agent_coordinator.idle.standing import Standing
 from agent_coordinator.leadership import Leadership
 from agent_coordinator.ports import Clock, IdleStore, Ledger, Sleep, Stops, until_back
 from agent_coordinator.schedule.days import active_window, local_date
+from agent_ids import id_at
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.idle import UNASKED, Sent
 from agent_protocol.coordination.idle_state import Asking
 from agent_protocol.record.entries import UnaskedNote
 from agent_protocol.record.writer import Notes
-from agent_protocol.turns.records import DISCORD_EPOCH_MS
 from agent_protocol.wire.messages import Result
 
 TICK_SECONDS = 10.0
@@ -245,7 +245,7 @@ class BackgroundScheduler:
         schedule.mark_complete(now, failed=in_vain)
         if asking.task in UNASKED and not schedule.state.failures:
             posted = result.message_id if result is not None and result.message_id else 0
-            schedule.note(seen=max(posted, _id_at(now)))
+            schedule.note(seen=max(posted, id_at(now)))
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -266,8 +266,3 @@ class BackgroundScheduler:
         except RedisAway:
             self._standing.unsaved = True
             raise
-
-
-def _id_at(now: float) -> int:
-    """The id that a message of this moment would have."""
-    return max(0, round(now * 1000) - DISCORD_EPOCH_MS) << 22

@@ -17,9 +17,9 @@ from agent_coordinator.conversations.running import Change
 from agent_coordinator.ports import Presence, Stops
 from agent_coordinator.rooms.keeping import RoomKeeper
 from agent_coordinator.schedule.holds import ChannelBusy
+from agent_ids import is_snowflake
 from agent_protocol.coordination.endings import EndReason
 from agent_protocol.coordination.rooms import DEFAULT_TURNS, FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, Room, RoomMember
-from agent_protocol.wire.ids import is_snowflake
 from agent_protocol.wire.messages import Command
 
 PAUSE_REASONS: Mapping[str, EndReason] = {

@@ -9,7 +9,7 @@ from cachetools import LRUCache
 
 from agent_chat.names import clean_name
 from agent_chat.transcript import Transcripts
-from agent_context.selecting.merge_history import snowflake_time
+from agent_ids import sent_at
 
 GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
 Channel = GuildChannel | discord.DMChannel
@@ -71,7 +71,7 @@ def threads_to_read(channels: Iterable[Channel], transcripts: Transcripts, since
             last = thread.last_message_id
             if thread.archived or last is None:
                 continue
-            if transcripts.known(thread.id) is not None or snowflake_time(last) >= since:
+            if transcripts.known(thread.id) is not None or sent_at(last) >= since:
                 yield thread
 
 

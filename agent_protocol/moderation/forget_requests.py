@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agent_ids import LARGEST_ID
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import MAX_ID, ForgetNotice
+from agent_protocol.wire.messages import ForgetNotice
 from agent_protocol.wire.subscriptions import Subscriber
 
 KEEP_DAYS = 30
@@ -78,7 +79,7 @@ class ForgetRequests:
             lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, f"({last}", "+inf", byscore=True, withscores=True)
         )
         orders = [(int(at), int(member)) for member, at in found if member.isascii() and member.isdecimal()]
-        return [(at, user_id) for at, user_id in orders if 0 < user_id <= MAX_ID]
+        return [(at, user_id) for at, user_id in orders if 0 < user_id <= LARGEST_ID]
 
     async def answer(self, user_id: int, removed: RemovedWords) -> None:
         """Report what the recorder removed. Raises RedisAway."""

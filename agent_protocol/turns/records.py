@@ -21,6 +21,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 from redis.asyncio import Redis
 
+from agent_ids import sent_at
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.record.appending import APPEND
 from agent_protocol.record.entries import CallRecord, Phases, ToolCallRecord
@@ -30,7 +31,6 @@ KEEP_SECONDS = 7 * 86400
 MOST = 20_000  # of an agent
 MAX_ID_CHARACTERS = 200  # an instruction's id comes over the wire
 PAGE = 500
-DISCORD_EPOCH_MS = 1_420_070_400_000
 BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
 AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
 
@@ -93,11 +93,6 @@ class TurnRecord(BaseModel):
         """Without what has its default, but with `v`."""
         shown = {"v": self.v, **self.model_dump(mode="json", exclude_defaults=True)}
         return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-
-
-def sent_at(message_id: int) -> float:
-    """When a message was made, in unix seconds: its id, a snowflake, says it."""
-    return ((min(max(message_id, 0), 2**63 - 1) >> 22) + DISCORD_EPOCH_MS) / 1000
 
 
 class Records:

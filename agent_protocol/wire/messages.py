@@ -10,10 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from agent_ids import LARGEST_ID
+
 PROTOCOL_VERSION = 1
 DEFAULT_DEADLINE_SECONDS = 90.0
 MAX_WIRE_BYTES = 1_000_000
-MAX_ID = 2**63 - 1  # of Discord's ids
 MAX_TOPIC = 200  # characters
 MAX_INSTRUCTION_ID = 200  # characters: it is part of a Redis key
 
@@ -45,7 +46,7 @@ def _encodable(value: Any) -> Any:
 
 
 _Id = Annotated[str, Field(min_length=1, max_length=MAX_INSTRUCTION_ID)]
-_Snowflake = Annotated[int, Field(ge=0, le=MAX_ID)]
+_Snowflake = Annotated[int, Field(ge=0, le=LARGEST_ID)]
 _Topic = Annotated[str, AfterValidator(lambda topic: " ".join(topic.split())[:MAX_TOPIC].rstrip())]  # for a prompt
 _Round = Annotated[int, Field(ge=0, le=10**6)]
 _Amount = Annotated[int, Field(ge=0, le=10**12)]

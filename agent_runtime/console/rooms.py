@@ -9,9 +9,9 @@ import discord
 from agent_cogs.rooms.draft import RoomDraft
 from agent_cogs.services import AgentServices
 from agent_console.rooms import NO_BOT, NewRoom, OpenedRoom, Seat
+from agent_ids import id_at
 from agent_runtime.bot import BotSupervisor
 
-DISCORD_EPOCH_MS = 1_420_070_400_000  # ids count milliseconds from then, in their upper 42 bits
 OWNER = 0  # a draft of nobody in Discord
 
 
@@ -57,7 +57,7 @@ class ConsoleRooms:
 
     def _new_id(self) -> int:
         """An id of the present, as an interaction's would be."""
-        return int(self._services.clock() * 1000) - DISCORD_EPOCH_MS << 22
+        return id_at(self._services.clock())
 
 
 class AgentColours(Mapping[str, int]):

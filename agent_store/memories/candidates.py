@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Sequence
 
+from agent_ids import id_at
 from agent_protocol.coordination.idle import Candidate
 from agent_protocol.record.entries import LoggedMessage
 from agent_store.memories.messages import (
@@ -20,7 +21,6 @@ from agent_store.memories.messages import (
     shown_name,
 )
 from agent_store.memories.people import is_open, is_shared, topics_for
-from agent_store.rows import id_at
 
 MOST_REPLIES = 60  # of a channel, when a chain is looked for
 MOST_PEOPLE = 50  # when somebody with new messages is

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from agent_ids import id_at
 from agent_protocol.coordination.idle import Candidate
 from agent_protocol.record.entries import LoggedMessage
 from agent_store.memories.messages import (
@@ -23,7 +24,6 @@ from agent_store.memories.messages import (
 )
 from agent_store.memories.people import origins_of, profile, topics_for
 from agent_store.memories.rows import PERSON
-from agent_store.rows import id_at
 
 MOST_POSTS = 15  # of the agent in a channel
 MOST_EXCHANGES = 200  # the newest

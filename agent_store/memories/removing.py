@@ -10,8 +10,8 @@ import json
 
 import aiosqlite
 
+from agent_ids import id_at
 from agent_protocol.record.entries import DeletionNote
-from agent_store.rows import id_at
 
 
 async def delete_of_memory(db: aiosqlite.Connection, note: DeletionNote) -> None:

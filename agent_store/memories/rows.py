@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 
+from agent_ids import id_at
 from agent_protocol.record.entries import ConsentNote, LoggedMessage, ProfileNote, SummaryNote, UnaskedNote
-from agent_store.rows import Statement, id_at, insert
+from agent_store.rows import Statement, insert
 
 MODEL, PERSON = "model", "person"  # who made a profile
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
+from agent_ids import id_at
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.connection.locate import locate_redis
 from agent_protocol.coordination.leases import Lease
@@ -44,7 +45,6 @@ from agent_protocol.wire.bus import Bus
 from agent_store.database import connect
 from agent_store.recorder import Recorder
 from agent_store.retention import Ages
-from agent_store.rows import id_at
 from benchmarks.texts import Chat
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")

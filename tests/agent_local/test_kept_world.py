@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_local.discord.world.snowflakes import created_at
+from agent_ids import sent_at
 from agent_local.discord.world.world import World
 from agent_local.discord.world.worlds import small_world
 from agent_local.kept_world import FILE, kept_world
@@ -30,7 +30,7 @@ def test_people_and_channels_are_the_same_at_the_next_start(tmp_path: Path) -> N
     assert people_and_places(second) == first
     assert len(second.guild.roles) == 4, "@everyone, the role of all bots, and one of each bot"
     while (later := second.snowflakes.next()) <= max(first.values()):
-        assert created_at(later) == created_at(max(first.values())), "only both starts in one millisecond share ids"
+        assert sent_at(later) == sent_at(max(first.values())), "only both starts in one millisecond share ids"
     assert later > max(first.values())
 
 

@@ -1,12 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_protocol.wire.ids import FIRST_ELSEWHERE, is_snowflake
+from agent_ids import EPOCH_MS, is_snowflake
 from agent_signal import ids
 
 NOW = 1_795_000_000_000  # a time of 2026, in milliseconds
 PEOPLE = st.integers(0, 2**63 - 1)
-TIMES = st.integers(ids.EPOCH_MS, ids.EPOCH_MS + 2**41 - 1)
+TIMES = st.integers(EPOCH_MS, EPOCH_MS + 2**41 - 1)
 
 
 @given(PEOPLE, TIMES)
@@ -36,14 +36,7 @@ def test_people_and_chats_have_numbers_that_no_snowflake_has(address, person):
         ids.group_chat_id(address),
     ):
         assert 2**62 <= number < 2**63
-        assert ids.is_signal(number)
         assert not is_snowflake(number)
-
-
-def test_a_snowflake_of_today_is_none_of_signal():
-    assert not ids.is_signal(1_430_000_000_000_000_000)
-    assert is_snowflake(1_430_000_000_000_000_000)
-    assert ids.FIRST == FIRST_ELSEWHERE
 
 
 def test_a_person_is_not_their_chat_and_two_accounts_have_two_chats_with_them():

@@ -9,7 +9,8 @@ from support.signal_scene import signal_scene
 from support.signal_server import ACCOUNT, ANNA, BEN, SignalServer, connection_broke, group_id, quoting, refused
 
 from agent_chat.outlet import CannotPost, Post, Posted
-from agent_signal.ids import is_signal, timestamp_of
+from agent_ids import is_snowflake
+from agent_signal.ids import timestamp_of
 from agent_signal.sink import SignalSink
 
 GROUP = "UIXSwit7KF/RqKfH9jqySnLTgqVCimGcEK25Dbf+yDw="
@@ -22,7 +23,7 @@ async def test_a_message_is_heard_and_answered_with_a_quote():
         assert heard.entry.speaker.name == "Anna"
         assert heard.facts.by_person
         assert not heard.facts.group
-        assert is_signal(heard.chat.channel_id)
+        assert not is_snowflake(heard.chat.channel_id)
         posted = await scene.sink(heard.chat).post(Post(text="**Hi**, Anna", reply_to=heard.entry.id), "m1")
         (sent,) = server.sent
         assert (sent.number, sent.recipient, sent.text) == (ACCOUNT, ANNA, "**Hi**, Anna")

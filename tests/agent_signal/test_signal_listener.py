@@ -24,7 +24,8 @@ from support.signal_server import (
 
 from agent_chat.outlet import Post
 from agent_context.steering.stop_words import Order
-from agent_signal.ids import is_signal, timestamp_of
+from agent_ids import is_snowflake
+from agent_signal.ids import timestamp_of
 
 GROUP = "R3JvdXA="
 OTHER = "+4915100000002"
@@ -128,7 +129,7 @@ async def test_a_linked_person_speaks_as_their_discord_account():
     async with SignalServer() as server, signal_scene(server, linked={ANNA: 222}) as scene:
         heard = await scene.hear("hello")
         assert heard.facts.author_id == heard.entry.speaker.id == 222
-        assert is_signal(heard.chat.channel_id)
+        assert not is_snowflake(heard.chat.channel_id)
         posted = await scene.sink(heard.chat).post(Post(text="hi", reply_to=heard.entry.id), "m1")
         assert server.sent[0].quotes == (ANNA, timestamp_of(heard.entry.id))
         assert scene.entries(heard.chat)[-1].id == posted.message_id

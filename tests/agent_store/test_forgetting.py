@@ -4,10 +4,10 @@ import base64
 import os
 from contextlib import closing
 
+from agent_ids import id_at
 from agent_protocol.record.entries import ActionNote, DeletionNote, PostWords, ReactionNote
 from agent_store.database import connect_blocking
 from agent_store.packing import pack
-from agent_store.rows import id_at
 from tests.support.recording import AT, at_work, quotes, turn, words
 from tests.support.redis_server import until
 

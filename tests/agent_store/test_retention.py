@@ -2,10 +2,10 @@
 
 import os
 
+from agent_ids import id_at
 from agent_protocol.record.entries import ActionNote, ConversationNote, DeletionNote, PostWords, ReactionNote
 from agent_store import recorder, retention
 from agent_store.retention import DAY, EVERY, Ages
-from agent_store.rows import id_at
 from tests.support.recording import AT, at_work, quotes, turn, words
 from tests.support.redis_server import until
 

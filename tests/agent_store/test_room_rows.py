@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from agent_ids import id_at
 from agent_protocol.record.entries import (
     Contender,
     ContestNote,
@@ -16,7 +17,6 @@ from agent_protocol.record.entries import (
 )
 from agent_store import room_rows
 from agent_store.retention import DAY, Ages
-from agent_store.rows import id_at
 from tests.support.recording import AT, at_work, turn
 
 ALICE, BOB = 77, 78

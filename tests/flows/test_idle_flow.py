@@ -5,8 +5,8 @@ import sqlite3
 from contextlib import closing
 
 from agent_coordinator.idle import scheduler
+from agent_ids import sent_at
 from agent_protocol.record.entries import LoggedMessage
-from agent_protocol.turns.records import sent_at
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import ModelRequest
 from tests.support.redis_server import RedisServer, until

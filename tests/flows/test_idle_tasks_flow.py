@@ -8,6 +8,7 @@ import time
 from contextlib import asynccontextmanager, closing
 
 from agent_cogs.slash.why import why
+from agent_ids import sent_at
 from agent_protocol.record.entries import LoggedMessage
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until
@@ -101,7 +102,7 @@ async def talk(f, runtime):
                 name="Gemini" if bot else "Alice",
                 text=message["content"],
                 reply_to=reply_to,
-                at=(int(message["id"]) >> 22) / 1000 + 1_420_070_400,
+                at=sent_at(int(message["id"])),
                 read_at=time.time(),
             ),
         )

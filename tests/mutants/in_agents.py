@@ -314,7 +314,7 @@ IN_AGENTS = (
     *of(
         "agent_cogs/answer/decision.py",
         DECISION,
-        ("0 < value <= MAX_ID", "0 <= value <= MAX_ID", "no message has the id 0"),
+        ("0 < value <= LARGEST_ID", "0 <= value <= LARGEST_ID", "no message has the id 0"),
         ("if ends and ends[-1] * 2 >= len(text)", "if ends", "most of a text that was cut stays"),
         (
             "if decision.skip and not (forced or decision.leave)",

@@ -241,6 +241,12 @@ IN_PROTOCOL = (
         ("if ours and ARGV[8] ~= '' then record", "if ARGV[8] ~= '' then record", "a turn has one record", RECORDS),
     ),
     *of(
+        "agent_ids.py",
+        "test_agent_ids.py",
+        (" + EPOCH_MS) / 1000", ") / 1000", "an id tells when a message was made"),
+        (" - EPOCH_MS) <<", ") <<", "an id is made of a time"),
+    ),
+    *of(
         "agent_protocol/turns/records.py",
         f"{RECORDS} agent_cogs/slash/test_why.py",
         (
@@ -253,7 +259,6 @@ IN_PROTOCOL = (
             "min=made, max=made + AFTER_MS",
             "the clocks of Discord and Redis may differ",
         ),
-        (">> 22) + DISCORD_EPOCH_MS", ">> 22)", "an id tells when a message was made"),
     ),
     *of(
         "agent_protocol/record/appending.py",

@@ -16,6 +16,7 @@ from typing import Any
 
 import discord
 
+from agent_ids import id_at
 from agent_net.addresses import FetchRefused
 from agent_net.picture_fetcher import FetchedPicture
 from agent_protocol.connection.link import RedisAway
@@ -33,7 +34,6 @@ from agent_protocol.wire.reading import read_result
 GUILD = 7
 ALICE, BOB = 11, 12
 NOON = 1_780_000_000.0  # unix seconds
-DISCORD_EPOCH = 1_420_070_400.0
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(8)
 NAMES = {ALICE: "Alice", BOB: "Bob"}
 
@@ -91,7 +91,7 @@ class Snowflakes:
         self._clock, self._count = clock, itertools.count(1)
 
     def __call__(self) -> int:
-        return (int((self._clock() - DISCORD_EPOCH) * 1000) << 22) + next(self._count)
+        return id_at(self._clock()) + next(self._count)
 
 
 class State:

@@ -9,9 +9,9 @@ from typing import Any
 
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.idle.tasks import IdleAgent, IdleConfig
+from agent_ids import id_at
 from agent_protocol.coordination.idle import TASKS, Candidate, Sent
 from agent_protocol.record.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
-from agent_protocol.turns.records import DISCORD_EPOCH_MS
 from agent_protocol.wire.messages import CancelNotice, Instruction, Result
 from tests.support.coordinator_doubles import BERLIN, CHANNEL, NOON, MemoryBus, config
 
@@ -24,10 +24,6 @@ def idle_config(*tasks: str, agents: tuple[str, ...] = ("claude",), unasked: str
     """Round the clock, without conversations of the bots' own."""
     idle = IdleConfig(agents={agent: IdleAgent(tasks or TASKS, unasked) for agent in agents})
     return config(idle=idle, schedule_min=0, schedule_max=0, active_start=0, active_end=0, reactive_probability=0.0)
-
-
-def id_at(at: float) -> int:
-    return (round(at * 1000) - DISCORD_EPOCH_MS) << 22
 
 
 @dataclass
@@ -158,4 +154,4 @@ class Agents(MemoryBus):
         return [each.instruction_id for _, each in self.published if isinstance(each, CancelNotice)]
 
 
-__all__ = ["ADA", "BERLIN", "CHANNEL", "HOUR", "NEWS", "NOON", "Agents", "Record", "id_at", "idle_config"]
+__all__ = ["ADA", "BERLIN", "CHANNEL", "HOUR", "NEWS", "NOON", "Agents", "Record", "idle_config"]

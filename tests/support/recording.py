@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from agent_ids import id_at
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.coordination.leases import Lease
 from agent_protocol.moderation.forget_requests import ForgetRequests
@@ -32,7 +33,6 @@ from agent_protocol.wire.bus import Bus
 from agent_store.database import connect_blocking
 from agent_store.recorder import Recorder
 from agent_store.retention import Ages
-from agent_store.rows import id_at
 from tests.support.redis_server import PATIENT, until
 
 AGENTS = ("claude", "grok")

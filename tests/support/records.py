@@ -18,6 +18,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
+from agent_ids import id_at
 from agent_protocol.record.entries import CallWords, HistoryMessage
 from agent_store.database import connect_blocking
 from agent_store.migrations import migrate
@@ -235,7 +236,7 @@ def _turn(
 ) -> None:
     outcome = outcome or rng.choice(OUTCOMES)
     call = _call(rng, at, agent, turn_id, outcome)
-    message = int(at * 1000 - 1_420_070_400_000) << 22 | len(rows.turns) % 4_000_000
+    message = id_at(at) | len(rows.turns) % 4_000_000
     name, number = conversation or (None, None)
     turn = {
         "agent": agent,

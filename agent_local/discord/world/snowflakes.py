@@ -1,4 +1,4 @@
-"""Discord's ids: 42 bits of milliseconds since 2015, then 22 bits that distinguish ids of one millisecond.
+"""New ids, as Discord gives them.
 
 A later id is always larger, even if the clock stops or steps back: histories are ordered by id.
 """
@@ -6,8 +6,7 @@ A later id is always larger, even if the clock stops or steps back: histories ar
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-DISCORD_EPOCH_MS = 1_420_070_400_000
-_SHIFT = 22
+from agent_ids import id_at
 
 
 class Snowflakes:
@@ -18,14 +17,9 @@ class Snowflakes:
         self._last = after
 
     def next(self) -> int:
-        fresh = (int(self._clock() * 1000) - DISCORD_EPOCH_MS) << _SHIFT
+        fresh = id_at(self._clock())
         self._last = fresh if fresh > self._last else self._last + 1
         return self._last
-
-
-def created_at(snowflake: int) -> float:
-    """The id's time in unix seconds."""
-    return ((snowflake >> _SHIFT) + DISCORD_EPOCH_MS) / 1000
 
 
 def iso(unix_seconds: float) -> str:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import aiosqlite
 
+from agent_ids import LARGEST_ID, id_at
 from agent_protocol.record.entries import DeletionNote, Entry, LoggedMessage
 from agent_protocol.record.reader import Position, Received
 from agent_store.database import connect_blocking, opened
@@ -30,7 +31,7 @@ from agent_store.memories import candidates, exchanges, messages
 from agent_store.memories.index import MemoryIndex
 from agent_store.memories.recall import channels, recall
 from agent_store.migrations import migrate
-from agent_store.rows import LARGEST_ID, days_in, id_at
+from agent_store.rows import days_in
 from agent_store.writing import Rules, read_positions, write
 
 AT = 1_790_000_000.0

@@ -25,12 +25,13 @@ from agent_cogs.slash.wording import ONLY_HERE, UNKNOWN
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM, SUB_COMMAND, WHY, command_list
 from agent_discord.slash.responses import CommandReply, Form
+from agent_ids import id_at
 from agent_personas.forget_person import Notes
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.idle_state import IdleState, TaskState
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.limits import TurnRequest
-from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
+from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, CommandOutcome
 from agent_protocol.wire.reading import read
@@ -53,7 +54,7 @@ from tests.support.slash_scene import (
 
 DAY = "2027-01-15"
 SAVED = f"{FORM} agent-file"
-MESSAGE = (round(NOW * 1000) - DISCORD_EPOCH_MS) << 22
+MESSAGE = id_at(NOW)
 
 
 def every_command() -> list[str]:
@@ -483,7 +484,7 @@ async def spoke(place: Place, message_id: int, guild_id: int) -> None:
 async def test_why_takes_a_link_or_an_id_of_this_server(form: str):
     async with a_place() as place:
         place.now = time.time()  # Redis stamps records with its own clock
-        just_now = (round(place.now * 1000) - DISCORD_EPOCH_MS) << 22
+        just_now = id_at(place.now)
         text = form.format(id=just_now)
         await spoke(place, just_now, GUILD)
         for command in ("why", WHY):
@@ -493,7 +494,7 @@ async def test_why_takes_a_link_or_an_id_of_this_server(form: str):
 async def test_moderators_get_a_link_to_the_turn_in_the_console():
     async with a_place(CONSOLE="true", CONSOLE_URL="https://bots.example.org/", MODERATOR_IDS="103") as place:
         place.now = time.time()
-        just_now = (round(place.now * 1000) - DISCORD_EPOCH_MS) << 22
+        just_now = id_at(place.now)
         await spoke(place, just_now, GUILD)
         link = "In the console: <https://bots.example.org/#/turn/grok/m1>"
         assert (await place.use("why", Person(103), message=str(just_now))).endswith(f"\n{link}")
@@ -503,7 +504,7 @@ async def test_moderators_get_a_link_to_the_turn_in_the_console():
 async def test_what_was_said_in_another_server_is_not_told():
     async with a_place() as place:
         place.now = time.time()
-        just_now = (round(place.now * 1000) - DISCORD_EPOCH_MS) << 22
+        just_now = id_at(place.now)
         await spoke(place, just_now, 2)
         assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
 

@@ -13,8 +13,8 @@ from agent_context.build import Identity, TurnContext, build_system
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.layout.chat import build_history
 from agent_context.layout.tail import build_tail
-from agent_context.selecting.merge_history import DISCORD_EPOCH
 from agent_context.selecting.window import Window
+from agent_ids import sent_at
 from agent_protocol.wire.messages import Instruction
 from agent_themes import theme_named
 
@@ -36,7 +36,7 @@ FILES = st.builds(
 )
 EMOJI = st.sampled_from(["🔥", "<:party:123456789012345678>"])
 REACTIONS = st.builds(lambda emoji, by: Reaction(emoji, (clean_name(by),)), EMOJI, WORDS)
-TIMES = st.floats(DISCORD_EPOCH, 4e9)
+TIMES = st.floats(sent_at(0), 4e9)
 
 
 def entries(parts: list[tuple[Speaker, str, list[Attachment], list[Reaction], float]]) -> tuple[Entry, ...]:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from agent_context.entries import Entry, Reaction, Speaker
-from agent_context.selecting.merge_history import merge_history, snowflake_time
+from agent_context.selecting.merge_history import merge_history
 from agent_protocol.wire.messages import HistoryEntry
 
 ALICE = Speaker(1, "Alice", "person")
@@ -60,8 +60,3 @@ def test_a_record_of_a_deleted_message_is_left_out():
 def test_an_agent_of_another_make_keeps_its_own_name():
     merged = merge_history((), [HistoryEntry(agent="mistral", text="hi", message_id=5)], NAMES)
     assert merged[0].speaker.name == "mistral"
-
-
-def test_a_snowflake_tells_its_time():
-    # the example of Discord's reference
-    assert int(snowflake_time(175928847299117063)) == 1462015105

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from agent_ids import LARGEST_ID
 from agent_protocol.wire.messages import (
-    MAX_ID,
     MAX_INSTRUCTION_ID,
     Command,
     HistoryEntry,
@@ -24,7 +24,7 @@ from agent_protocol.wire.messages import (
 from agent_protocol.wire.reading import UnreadableInstruction, read, read_instruction, read_result
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-IDS = st.integers(1, MAX_ID)
+IDS = st.integers(1, LARGEST_ID)
 TURN_IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=MAX_INSTRUCTION_ID)
 AMOUNTS = st.integers(0, 10**12)
 DOLLARS = st.floats(0, 10**6)

@@ -6,12 +6,12 @@ from contextlib import closing
 
 import pytest
 
+from agent_ids import id_at
 from agent_protocol.record.entries import ConsentNote, DeletionNote, LoggedMessage, ProfileNote, UnaskedNote
 from agent_store.database import connect_blocking
 from agent_store.memories import index as module
 from agent_store.memory import ThreadMemory
 from agent_store.retention import DAY, Ages
-from agent_store.rows import id_at
 from tests.support.recording import AT, at_work, said, summary
 from tests.support.redis_server import until
 

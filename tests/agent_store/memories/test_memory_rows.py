@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_ids import id_at
 from agent_protocol.record.entries import ConsentNote, DeletionNote, ProfileNote, UnaskedNote
 from agent_store.memory import ThreadMemory
 from agent_store.migrations import migrate
-from agent_store.rows import days_in, id_at
+from agent_store.rows import days_in
 from agent_store.writing import Rules, _write_entries, transaction
 from tests.support.recording import AT, said, summary
 

@@ -5,10 +5,10 @@ from contextlib import closing
 
 import pytest
 
+from agent_ids import LARGEST_ID
 from agent_store.memories import recall as module
 from agent_store.memories.recall import recall
 from agent_store.memories.terms import alike, beginning, terms
-from agent_store.rows import LARGEST_ID
 from tests.support.recording import said, summary
 
 SAID = (

@@ -2,9 +2,9 @@
 
 import pytest
 
+from agent_ids import id_at
 from agent_protocol.record.entries import ConsentNote, ProfileNote, UnaskedNote
 from agent_store.queries.idle import IdleMemory
-from agent_store.rows import id_at
 from tests.support.recording import AT, said, summary
 
 LATER = AT + 9
