@@ -65,11 +65,14 @@ class MessageReader:
         return tuple(as_attachment(file, self._account.client.file_url(file.id)) for file in data.files)
 
     def _replied(self, chat: Chat, quote: Quote) -> Replied:
+        """A quote is its sender's claim. Only signal-cli, which knows its own accounts, names this one by number and id
+        together; an id alone may be any other person's, who would count as the agent from then on."""
         contacts, me = self._account.contacts, self._account.me
+        if quote.who.number == self._account.number and me.account is None:
+            contacts.learn(quote.who)  # how people's apps name this account
         number = self.message_at(chat, quote.who, quote.id)
-        author = contacts.author_of(number)
-        if author is me and quote.who.account and me.account is None:
-            contacts.learn(Address(self._account.number, quote.who.account))  # how people's apps name this account
+        entry = self._account.transcript(chat).get(number)
+        author = contacts.find(quote.who) if entry is None else contacts.of(entry.speaker.id)
         return Replied(number, author.person if author is not None else contacts.base_of(quote.who))
 
     # -- finding messages ---------------------------------------------------------------------------------------------

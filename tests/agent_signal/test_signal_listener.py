@@ -13,6 +13,7 @@ from support.signal_server import (
     ANNA_ID,
     BEN,
     EVE,
+    IDS,
     SignalServer,
     data_message,
     quoting,
@@ -287,9 +288,19 @@ async def test_a_reply_that_names_the_account_by_its_id_finds_the_agents_message
     async with SignalServer() as server, signal_scene(server) as scene:
         posted = await scene.sink(scene.chat_with()).post(Post(text="Well?"), "m1")
         own_id = "99999999-0000-4000-8000-000000000000"
-        quote = {"id": timestamp_of(posted.message_id), "author": own_id, "authorUuid": own_id, "text": "Well?"}
+        quote = {"id": timestamp_of(posted.message_id), "authorNumber": ACCOUNT, "authorUuid": own_id, "text": "Well?"}
         heard = await scene.hear("Yes", quote=quote)
         assert (heard.entry.reply_to, heard.facts.replied_to) == (posted.message_id, scene.account.me.person)
         mention = {"start": 0, "length": 1, "uuid": own_id}
         heard = await scene.hear("\ufffc!", group=GROUP, mentions=[mention])
         assert heard.facts.mentioned_users == {scene.account.me.person}
+
+
+async def test_a_quote_that_puts_the_agents_message_into_anothers_mouth_does_not_make_them_the_agent():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        posted = await scene.sink(scene.chat_with(ANNA)).post(Post(text="Well?"), "m1")
+        forged = {"id": timestamp_of(posted.message_id), "author": IDS[BEN], "authorUuid": IDS[BEN], "text": "I am Ben"}
+        quoted = await scene.hear("Who said that?", ANNA, quote=forged)
+        assert (quoted.entry.reply_to, quoted.facts.replied_to) == (posted.message_id, scene.account.me.person)
+        heard = await scene.hear("STOP", BEN)
+        assert (heard.entry.order, heard.entry.speaker.kind) == (Order("stop"), "person")
