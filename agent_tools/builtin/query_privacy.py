@@ -1,8 +1,8 @@
 """Take private details out of what a search engine is asked. Pure.
 
 A query leaves the machine and is kept by strangers. Removed are e-mail addresses, phone and card numbers, IBANs, ids
-and mentions of Discord, `@names`, IP addresses, street addresses with a number, and secrets. It is a net for what a
-model or a person let slip; a name without one of these shapes stays.
+and mentions of Discord, account ids of Signal, `@names`, IP and hardware addresses, street addresses with a number, and
+secrets. It is a net for what a model or a person let slip; a name without one of these shapes stays.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ _SHAPES = re.compile(
     | (?<![\d.])(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?![\d.])                                      # IPv4
     | (?<!\d)\d{{3}}-\d{{2}}-\d{{4}}(?!\d)                                                  # US social security
     | (?<![\w-])\d{{15,22}}(?![\w-])                                                        # ids
+    | (?<![\w-])[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?![\w-])                   # account ids
+    | (?<![\w:])(?=[0-9a-f:]*::|(?:[0-9a-f]+:){{7}})(?:[0-9a-f]{{1,4}})?                      # IPv6
+      (?::{{1,2}}[0-9a-f]{{1,4}}){{2,7}}(?![\w:])
+    | (?<![\w:])(?:[0-9a-f]{{2}}[:-]){{5}}[0-9a-f]{{2}}(?![\w:-])                              # MAC
     | (?<!\w)(?:\+|00)[1-9]{_SEPARATOR}{{0,2}}\d(?:{_SEPARATOR}{{0,3}}\d){{5,13}}(?!\w)     # international phone
     | (?<!\w)\(?\d{{3}}\)?[ .-]\d{{3}}[ .-]\d{{4}}(?!\w)                                    # North American phone
     | (?<!\w)(?:{_STREET_FIRST})[ ]+(?:\w+[ ]+){{1,4}}\d{{1,4}}[a-z]?(?!\w)                 # rue de Rivoli 5
@@ -56,7 +60,7 @@ def unchanged(text: str) -> str:
 def without_private(query: str, redact: Redact = unchanged) -> str:
     """The query on one line without private details; "" where no word is left. `redact` removes known secrets, and
     writes [redacted] for each."""
-    plain = "".join(char for char in unicodedata.normalize("NFKC", query) if _is_seen(char))
+    plain = "".join(_digit_or(char) for char in unicodedata.normalize("NFKC", query) if _is_seen(char))
     text = _REDACTED.sub(_GONE, redact(" ".join(plain.split())))
     text = _SHAPES.sub(_GONE, text)
     text = _DIGITS.sub(lambda match: match[0] if _is_plain_number(match[0]) else _GONE, text)
@@ -66,6 +70,12 @@ def without_private(query: str, redact: Redact = unchanged) -> str:
 
 def _is_seen(char: str) -> bool:
     return char in "\n\t" or unicodedata.category(char) not in _NOT_SEEN
+
+
+def _digit_or(char: str) -> str:
+    """Digits of other scripts as ours: people dial them alike."""
+    value = unicodedata.decimal(char, None)
+    return char if value is None else str(value)
 
 
 def _is_plain_number(text: str) -> bool:
