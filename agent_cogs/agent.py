@@ -86,13 +86,14 @@ class PersonaPrompts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """A channel that the agent sees and may speak in; `parent_id` is set for a thread."""
+    """A channel that the agent sees and may speak in; `parent_id` is set for a thread, `group` for a group."""
 
     channel_id: int
     name: str
     theme: str
     guild_id: int | None = None
     parent_id: int | None = None
+    group: bool = False
 
 
 class Rooms(Protocol):

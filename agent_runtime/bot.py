@@ -94,6 +94,7 @@ class BotSupervisor:
         model: Model,
         guild_models: Mapping[int, Model],
         *,
+        on_signal: bool = False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -105,6 +106,7 @@ class BotSupervisor:
         self.was_online = False
         self.settled = asyncio.Event()  # online, failed, or Discord unreachable: startup waits no longer
         self._services, self._guild_models, self._clock, self._sleep = services, guild_models, clock, sleep
+        self._on_signal = on_signal
         self._failure: str | None = None
         self._sessions = SessionLimit(clock)
         self._run = self._new_run()
@@ -132,28 +134,49 @@ class BotSupervisor:
     @property
     def failure(self) -> str | None:
         """The reason why it is offline; None before a failure, and once it is online again."""
-        return self._failure if self._run.closed or not self.cog.host.ready.is_set() else None
+        run = self._run
+        return self._failure if run.closed or run.without_discord or not run.cog.host.ready.is_set() else None
 
     async def run(self) -> None:
         """Log in and stay online until cancelled. Returns after a rejected token or intent; after any other error it
-        starts again, with growing pauses."""
+        starts again, with growing pauses. An agent that is on Signal too goes on there meanwhile, or for good."""
         pauses = backoff(self._services.rng)
         while True:
             began = self._clock()
             end = await self._run_once()
-            if end.final:
-                log.error("%s is offline: %s", self.agent.spec.name, end.reason)
+            name, offline = self.agent.spec.name, "offline in Discord" if self._on_signal else "offline"
+            if end.final and not self._on_signal:
+                log.error("%s is offline: %s", name, end.reason)
                 await self._release()
                 return
+            if end.final:
+                log.error("%s is %s: %s. On Signal it goes on", name, offline, end.reason)
+                await self._go_on_on_signal(None)
             if self._clock() - began >= STEADY_SECONDS:
                 pauses = backoff(self._services.rng)
             pause = next(pauses)
             fault = end.error if end.unexpected else None
-            log.error(
-                "%s is offline: %s; it starts again in %.0f s", self.agent.spec.name, end.reason, pause, exc_info=fault
-            )
-            await self._sleep(pause)
+            log.error("%s is %s: %s; it starts again in %.0f s", name, offline, end.reason, pause, exc_info=fault)
+            await (self._go_on_on_signal(pause) if self._on_signal else self._sleep(pause))
             self._run = self._new_run()
+
+    async def _go_on_on_signal(self, seconds: float | None) -> None:
+        """Run on Signal alone for so long, None for ever. Running turns end before it returns."""
+        pauses = backoff(self._services.rng)
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    self._run = self._new_run()
+                    try:
+                        await self._run.run_on_signal()
+                    except SideTaskFailed as failed:
+                        log.exception("%s: its %s failed on Signal, it starts again", self.agent.spec.name, failed.name)
+                    await self._run.aclose()
+                    await self._sleep(next(pauses))
+        except TimeoutError:
+            await self._run.cog.host.drain()
+        finally:
+            await self._run.aclose()
 
     async def _run_once(self) -> RunEnd:
         """Run until an error ends it, then close what it held."""

@@ -122,6 +122,7 @@ class BotRun:
         count_refusals(self.client, services.outbound.refused, self._unauthorized.set)
         self.delayed = asyncio.Event()  # Discord was unreachable at login: startup waits no longer
         self.closed = False
+        self.without_discord = False
 
     def _add_rooms(self, rights: FileRights, audience: Audience) -> SlashHandlers:
         """Open rooms by this bot, follow their threads, and return the handlers of its commands."""
@@ -162,7 +163,17 @@ class BotRun:
     async def run(self) -> None:
         """Run until cancelled. Raises the error that ended it: SideTaskFailed, discord.LoginFailure (also when a later
         request is answered 401), and other errors of py-cord and aiohttp."""
-        tasks = [asyncio.create_task(work, name=name) for name, work in self._work().items()]
+        await self._until_one_fails(self._work())
+
+    async def run_on_signal(self) -> None:
+        """Run on Signal alone, while Discord does not take the bot, until cancelled. Raises SideTaskFailed."""
+        self.without_discord = True
+        self.cog.host.catch_up.missed_message()  # while the run before this one ended
+        self.cog.host.start()
+        await self._until_one_fails({LEASE: self._hold_lease(), **self._hosting()})
+
+    async def _until_one_fails(self, work: Mapping[str, Coroutine[Any, Any, None]]) -> None:
+        tasks = [asyncio.create_task(each, name=name) for name, each in work.items()]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in tasks:
@@ -180,14 +191,19 @@ class BotRun:
             "connection": self._stay_online(),
             LEASE: self._hold_lease(),
             "presence": self._stay_present(),
-            "catch-up": self.cog.host.run_catch_up(),
-            "automation": self.cog.host.run_automation(),
-            "provider back-off": share_backoff(
-                self.agent.spec.name, self.cog.host.agent.model.backoff, self._services.ledger.backoffs
-            ),
             "status": self._show_backoff(),
             "commands": self._keep_commands(),
             "rooms": self._open_rooms(),
+            **self._hosting(),
+        }
+
+    def _hosting(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """The tasks that the agent has on every service."""
+        host, ledger = self.cog.host, self._services.ledger
+        return {
+            "catch-up": host.run_catch_up(),
+            "automation": host.run_automation(),
+            "provider back-off": share_backoff(self.agent.spec.name, host.agent.model.backoff, ledger.backoffs),
         }
 
     async def _until_refused(self) -> None:

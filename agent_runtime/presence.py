@@ -15,6 +15,7 @@ from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 
 RENEW_EVERY = 5.0  # seconds; the key lives for fifteen
+RENEW_FIRST = 3600.0  # this one lives for a month
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,17 @@ async def keep_present(
     finally:
         if announced:  # otherwise the key may be another process's
             await _leave(agent, store)
+
+
+async def stay_known(agent: str, store: Presence) -> None:
+    """Keep since when an agent exists that needs no bot, until cancelled: what it missed since then is answered."""
+    while True:
+        pause = RENEW_FIRST
+        try:
+            await store.note_first(agent)
+        except RedisAway:
+            pause = RENEW_EVERY
+        await asyncio.sleep(pause)
 
 
 def learn_webhook_posts(bus: Bus, directory: Directory) -> None:

@@ -95,9 +95,10 @@ class Runtime:
         if not await self._may_start(agent.spec.name, lease):
             return
         await self.prepare(agent.spec.name)
-        bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make))
-        self.bots[agent.spec.name] = bot
-        self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
+        name, signal = agent.spec.name, agent.name in self.setup.on_signal
+        bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make), on_signal=signal)
+        self.bots[name] = bot
+        self.start(bot.run(), name, essential=False).add_done_callback(self._stop_without_bots)
 
     def lease(self, key: str) -> Lease:
         """A lease for this process."""

@@ -21,6 +21,7 @@ from agent_cogs.signal_agents.ears import SignalEars
 from agent_config import Settings
 from agent_process.tasks import BackgroundTasks
 from agent_protocol.state.address_book import AddressBook
+from agent_runtime.presence import stay_known
 from agent_runtime.process import Runtime
 from agent_signal.account import SignalAccount
 from agent_signal.chats import Chat, Chats
@@ -131,6 +132,9 @@ class SignalLines:
 
     def start(self) -> None:
         """Listen, until `stop`."""
+        presence = self._runtime.services.ledger.presence
+        for agent in self._listeners:
+            self._runtime.start(stay_known(agent, presence), f"{agent}: since when", essential=False)
         self._tasks = [
             self._runtime.start(self._listen(agent, one), f"{agent}: Signal", essential=False)
             for agent, one in self._listeners.items()

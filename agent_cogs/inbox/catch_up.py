@@ -60,7 +60,7 @@ class CatchUp:
         self._back.set()
 
     def missed_message(self) -> None:
-        """A message came while it was not certain that this process acts for the agent."""
+        """A message may have come while it was not certain that this process acts for the agent, or nobody took it."""
         self._missed_some = True
 
     async def run(self) -> None:
@@ -111,7 +111,8 @@ class CatchUp:
         entries = visible(self._services.transcripts.of(channel.channel_id).entries())
 
         def call_of(entry: Entry) -> Call | None:
-            heard = heard_of(entry, channel.channel_id, channel.guild_id, channel.parent_id)
+            where = (channel.channel_id, channel.guild_id, channel.parent_id)
+            heard = heard_of(entry, *where, group=channel.group)
             return self._pending_call(heard, entry)
 
         for entry, call in missed(entries, call_of, self._since, self._people):

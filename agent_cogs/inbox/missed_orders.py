@@ -109,13 +109,16 @@ class MissedOrders:
             await self._stop_orders.on_reaction(sign, said_at=said_at)
 
 
-def heard_of(entry: Entry, channel_id: int, guild_id: int | None, parent_id: int | None) -> IncomingMessage:
+def heard_of(
+    entry: Entry, channel_id: int, guild_id: int | None, parent_id: int | None, *, group: bool = False
+) -> IncomingMessage:
     """The facts of an old message; ids of users and roles are never the same."""
     return IncomingMessage(
         message_id=entry.id,
         author_id=entry.speaker.id,
         by_person=entry.speaker.kind == "person",
         guild_id=guild_id,
+        group=group,
         channel_id=channel_id,
         parent_id=parent_id,
         mentioned_users=entry.mentions,

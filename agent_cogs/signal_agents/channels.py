@@ -35,7 +35,7 @@ class SignalChannels:
 
     def known(self) -> Sequence[ChannelInfo]:
         theme = self._services.settings.signal_theme
-        return [ChannelInfo(chat.channel_id, chat.name, theme) for chat in self._chats()]
+        return [ChannelInfo(chat.channel_id, chat.name, theme, group=chat.is_group) for chat in self._chats()]
 
     def parent(self, channel_id: int) -> int | None:
         """None: a chat has no threads."""

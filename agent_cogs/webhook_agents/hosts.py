@@ -121,6 +121,7 @@ class PersonaHost:
         }
         if self._is_heard:
             work["automation"] = host.run_automation()
+            host.catch_up.missed_message()  # before there was this host, or while the one before it ended
         host.start()
         self._tasks = [asyncio.create_task(each, name=f"{name}: {what}") for what, each in work.items()]
 

@@ -35,8 +35,20 @@ class Presence:
 
         await self._link.call(write)
 
+    async def note_first(self, agent: str) -> None:
+        """Note since when the agent exists, without marking it as online: a service may have no bots."""
+        now = self._clock()
+
+        async def write(redis: Redis) -> None:
+            pipe = redis.pipeline(transaction=False)
+            pipe.hsetnx(keys.seen(agent), "first", str(now))
+            pipe.expire(keys.seen(agent), SEEN_SECONDS)
+            await pipe.execute()
+
+        await self._link.call(write)
+
     async def first_seen(self, agent: str) -> float | None:
-        """When the agent was first online, in unix seconds; None for never."""
+        """When the agent was first there, in unix seconds; None for never."""
         first = await self._link.call(lambda redis: redis.hget(keys.seen(agent), "first"))
         return None if first is None else float(first)
 

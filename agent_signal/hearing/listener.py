@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 
 from cachetools import LRUCache
@@ -60,10 +61,8 @@ class SignalListener:
 
     async def run(self) -> None:
         """Listen until cancelled."""
-        try:
+        with suppress(Unreachable):  # the receiver reports it
             await self._account.client.ready()
-        except Unreachable as error:
-            log.warning("Signal: the server at SIGNAL_API_URL cannot be reached (%s): does the container run?", error)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.receiver.run(), name="Signal: receive")

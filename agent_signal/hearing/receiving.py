@@ -18,6 +18,7 @@ from agent_signal.rest_api.errors import Unreachable, broken
 
 FIRST_PAUSE = 5.0  # seconds before a lost connection is made again; doubled each time
 LONGEST_PAUSE = 60.0
+NEVER_THERE = "the server at SIGNAL_API_URL cannot be reached for the account %s, does its container run?"
 STABLE = 60.0  # seconds for which a connection must have stood, for the pauses to begin at the first
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Receiver:
     ) -> None:
         self._client, self._number, self._hear, self._connected, self._sleep = client, number, hear, connected, sleep
         self._lost_at: float | None = None
-        self.is_connected = False
+        self._was_connected = self.is_connected = False
 
     async def run(self) -> None:
         """Receives until cancelled."""
@@ -77,8 +78,9 @@ class Receiver:
     def _report_lost(self, why: str) -> None:
         if self._lost_at is None:
             self._lost_at = asyncio.get_running_loop().time()
+            what = "the connection of the account %s is lost" if self._was_connected else NEVER_THERE
             log.warning(
-                "Signal: the connection of the account %s is lost (%s), it is made again every %.0f to %.0f s",
+                f"Signal: {what} (%s), it is tried again every %.0f to %.0f s",
                 masked(self._number),
                 why,
                 FIRST_PAUSE,
@@ -86,7 +88,7 @@ class Receiver:
             )
 
     def _report_back(self) -> None:
-        self.is_connected = True
+        self._was_connected = self.is_connected = True
         if self._lost_at is not None:
             away = asyncio.get_running_loop().time() - self._lost_at
             log.info("Signal: the connection of the account %s is back after %.0f s", masked(self._number), away)

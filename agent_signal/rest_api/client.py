@@ -93,7 +93,10 @@ class SignalClient:
         """Waits until the server answers. Raises Unreachable after that time."""
         try:
             async with asyncio.timeout(seconds):
+                tries = 0
                 while not await self.about():
+                    if (tries := tries + 1) == 1:
+                        log.info("Signal: the server at SIGNAL_API_URL does not answer yet, it has %.0f s", seconds)
                     await self._sleep(ABOUT_PAUSE)
         except TimeoutError:
             raise Unreachable(f"it did not answer within {seconds:.0f} s") from None

@@ -44,8 +44,13 @@ class RestApi:
         self._challenges: tuple[str, ...] = ()
 
     async def __aenter__(self) -> Self:
+        no_redirects = aiohttp.TraceConfig()
+        no_redirects.on_request_redirect.append(_refuse_redirect)
         self._session = aiohttp.ClientSession(
-            cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, timeout=aiohttp.ClientTimeout(total=None)
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+            trace_configs=[no_redirects],
         )
         return self
 
@@ -108,6 +113,11 @@ class RestApi:
             self._challenges = challenges
             _report_limit(number, challenges)
         return RateLimited(words, challenges)
+
+
+async def _refuse_redirect(*_: object) -> None:
+    """aiohttp follows those of a WebSocket, and has no option for it: the account's number is in the address."""
+    raise Unreachable("it redirects to another address: SIGNAL_API_URL must be the server's own")
 
 
 def _report_limit(number: str, challenges: tuple[str, ...]) -> None:

@@ -74,7 +74,7 @@ class Run:
 
     def __init__(self, process, error, seconds):
         self.cog = SimpleNamespace(host=SimpleNamespace(ready=asyncio.Event()))
-        self.delayed, self.closed = asyncio.Event(), False
+        self.delayed, self.closed, self.without_discord = asyncio.Event(), False, False
         self._process, self._error, self._seconds = process, error, seconds
 
     async def run(self):

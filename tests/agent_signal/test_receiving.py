@@ -3,10 +3,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import pytest
+from aiohttp import web
 from support.signal_server import ACCOUNT, ANNA, SignalServer, refused, said
 
 from agent_signal.hearing.receiving import Receiver
 from agent_signal.rest_api.client import SignalClient
+from agent_signal.rest_api.errors import Unreachable
 
 
 class Frames(list[str]):
@@ -56,7 +59,7 @@ async def test_a_lost_connection_is_made_again_and_reported_once(caplog):
     assert ACCOUNT not in caplog.text
 
 
-async def test_a_server_that_is_not_there_is_tried_on():
+async def test_a_server_that_is_not_there_is_tried_on_and_reported_once(caplog):
     tries = asyncio.Semaphore(0)
 
     async def sleep(seconds: float) -> None:
@@ -70,6 +73,8 @@ async def test_a_server_that_is_not_there_is_tried_on():
                 await tries.acquire()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+    (line,) = [text for text in caplog.messages if text.startswith("Signal")]
+    assert "the server at SIGNAL_API_URL cannot be reached for the account …01, does its container run?" in line
 
 
 async def test_a_connection_that_died_without_a_word_is_noticed(caplog):
@@ -87,3 +92,14 @@ async def test_a_connection_that_died_without_a_word_is_noticed(caplog):
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert "is lost" in caplog.text
+
+
+async def test_a_redirect_leads_the_connection_to_no_other_server():
+    async with SignalServer() as elsewhere, SignalServer() as server, SignalClient(server.url) as client:
+        for url in (f"{elsewhere.url}/v1/receive/{ACCOUNT}", f"{server.url}/v1/receive/other"):
+            server.fail("receive", lambda url=url: web.Response(status=302, headers={"Location": url}))
+            with pytest.raises(Unreachable, match="SIGNAL_API_URL must be the server's own"):
+                await client.receive(ACCOUNT)
+        assert elsewhere.requests == []
+        assert len(server.requests) == 2
+        await (await client.receive(ACCOUNT)).close()

@@ -56,9 +56,10 @@ class Sent:
 
 
 class SignalServer:
-    """`async with SignalServer() as server`; `server.url` is its address."""
+    """`async with SignalServer() as server`; `server.url` is its address. `port` 0 is any that is free."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
         self.sent: list[Sent] = []
         self.typing: list[tuple[str, bool]] = []  # recipient, shown
         self.reactions: list[dict[str, Any]] = []  # with "method": POST or DELETE
@@ -96,7 +97,7 @@ class SignalServer:
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
         await site.start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
