@@ -120,8 +120,11 @@ class UnaskedMarks(Protocol):
 
 
 class ReactionView(ChannelView, Protocol):
-    """A view of a channel in which reactions can be looked up."""
+    """A view of a channel in which reactions can be looked up. `readers_id` is of the server or group whose members
+    read it; None for a chat with one person."""
 
+    @property
+    def readers_id(self) -> int | None: ...
     async def newest_with(self, emoji: str, count: int) -> Sequence[tuple[int, int, float]]: ...
     async def givers(self, message_id: int, emoji: str) -> Sequence[Person]: ...
 

@@ -180,7 +180,7 @@ class AgentHost:
         if view.guild_id is not None and self._services.scope.theme(channel_id, parent, view.guild_id) is None:
             return None
         options = self.agent.options.options(self.name, view)
-        return Hearing(agent=self.name, options=options, guild_id=view.guild_id, service=view.service.key)
+        return Hearing(agent=self.name, options=options, guild_id=view.readers_id, service=view.service.key)
 
     # -- what a message means -----------------------------------------------------------------------------------------
 

@@ -64,6 +64,11 @@ class DiscordView:
         return guild_id_of(self.channel)
 
     @property
+    def readers_id(self) -> int | None:
+        """The server, of which some or all members read the channel."""
+        return self.guild_id
+
+    @property
     def name(self) -> str:
         return name_in(self.channel)
 

@@ -31,6 +31,11 @@ class SignalView:
         return self.chat.channel_id
 
     @property
+    def readers_id(self) -> int | None:
+        """The group: its members read the chat, also those whom nobody hears."""
+        return self.channel_id if self.chat.is_group else None
+
+    @property
     def name(self) -> str:
         return self.chat.name
 

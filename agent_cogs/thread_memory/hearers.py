@@ -10,7 +10,8 @@ from agent_context.steering.options import Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hearing:
-    """An agent that hears a channel. `service` is the channel's, as the record names it."""
+    """An agent that hears a channel. `guild_id` is of the server or group whose members read it, None in a chat with
+    one person; `service` is the channel's, as the record names it."""
 
     agent: str
     options: Options

@@ -99,7 +99,8 @@ def is_open(db: sqlite3.Connection, user_id: int) -> bool:
 
 
 def is_shared(db: sqlite3.Connection, channel_id: int, user_id: int) -> bool:
-    """Whether others read there too, as far as the log says it: a channel of a guild, or others wrote there lately."""
+    """Whether others read there too, as far as the log says it: a channel of a guild, a group, or others wrote there
+    lately."""
     newest = "FROM message_log WHERE channel_id = ? ORDER BY message_id DESC LIMIT"
     row = db.execute(f"SELECT guild_id {newest} 1", (channel_id,)).fetchone()
     if row is None or row["guild_id"] is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,9 @@ import pytest
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_runtime.process import Runtime
+from agent_signal.ids import group_chat_id
+from agent_store.memories.people import is_shared
+from tests.support.asking import config
 from tests.support.flow import decision
 from tests.support.redis_server import RedisServer, until
 from tests.support.signal_flow import GROUP, SignalFlow, signal_flow
@@ -61,6 +64,32 @@ async def test_what_is_kept_of_a_person_is_not_shown_in_a_group(tmp_path: Path) 
             assert await told(f, private, group_id(GROUP), group=GROUP) == (
                 "Others read here. Write that to me in a chat of our own."
             )
+
+
+async def test_a_group_counts_as_read_by_others_though_only_one_person_in_it_is_heard(tmp_path: Path) -> None:
+    """Else the topics of that person's private chat would be used in the group, where strangers read."""
+    settings = {"SIGNAL_ALLOWED": ANNA, **config(tmp_path, shared="message_log: true\n")}
+    async with signal_flow(tmp_path, **settings) as f, f.running() as runtime:
+        f.models.answer = lambda _: decision("I see.")
+        await f.say("hello from a stranger", BEN, group=GROUP)
+        await f.say("@Claude, my tomatoes are ripe", group=GROUP)
+        await f.answered(1, group_id(GROUP))
+        await f.say("I am looking for another job")
+        await f.answered(1)
+        record, group = runtime.setup.settings.record_file, group_chat_id(GROUP)
+        await until(lambda: len(_logged(record)) == 4)
+        anna, private = next((author, channel) for author, channel in _logged(record) if author and channel != group)
+        with closing(sqlite3.connect(record)) as db:
+            db.row_factory = sqlite3.Row
+            assert is_shared(db, group, anna)
+            assert not is_shared(db, private, anna)
+
+
+def _logged(record: Path) -> list[tuple[int | None, int]]:
+    """Author and channel of each logged message; nothing as long as the record has no tables yet."""
+    with closing(sqlite3.connect(record)) as db, suppress(sqlite3.OperationalError):
+        return db.execute("SELECT author_id, channel_id FROM message_log").fetchall()
+    return []
 
 
 def _consents(record: Path) -> list[int]:
