@@ -50,6 +50,7 @@ async def open_accounts(
     await book.restore()
     stack.push_async_callback(book.aclose)
     services.forgetting.also.append(book.forget)
+    services.forgetting.other_ids.append(contacts.other_ids)
     for agent, number in settings.numbers.items():
         services.directory.learn_also(agent, contacts.ours(number).person)
     return {

@@ -160,6 +160,11 @@ class Contacts:
         self._by_id[who.base] = who
         self._by_id[who.person] = who
 
+    def other_ids(self, person: int) -> Collection[int]:
+        """The numbers by which the program knew this person before they were linked, or where they are not."""
+        named = {person_id(name) for name, account in self._linked.items() if account == person}
+        return (named | {who.base for who in self._by_id.values() if who.person == person}) - {person}
+
     def forget(self, person: int) -> Collection[int]:
         """The numbers by which this person is kept. They are still answered; who writes again is noted as new."""
         found = {who.base for who in self._by_id.values() if who.agent is None and person in (who.base, who.person)}

@@ -97,6 +97,17 @@ class ForgetOutcome:
     words: RemovedWords | None = None
     words_follow: bool = False
 
+    def __add__(self, other: ForgetOutcome) -> ForgetOutcome:
+        return ForgetOutcome(
+            self.records + other.records,
+            self.open_turns + other.open_turns,
+            self.tool_calls + other.tool_calls,
+            self.notes + other.notes,
+            self.whole and other.whole,
+            _sum(self.words, other.words),
+            self.words_follow or other.words_follow,
+        )
+
     @property
     def text(self) -> str:
         return self.text_with(IN_DISCORD)
@@ -132,6 +143,18 @@ class ForgetOutcome:
             return ""
         notes = counted(self.notes.kept, "note")
         return f"Kept without your id: {notes} on other people's words too. You can ask a bot to forget a note."
+
+
+def _sum(one: RemovedWords | None, other: RemovedWords | None) -> RemovedWords | None:
+    if one is None or other is None:
+        return one or other
+    return RemovedWords(
+        at=max(one.at, other.at),
+        prompts=one.prompts + other.prompts,
+        turns=one.turns + other.turns,
+        reactions=one.reactions + other.reactions,
+        messages=one.messages + other.messages,
+    )
 
 
 _ELSEWHERE = (
@@ -174,6 +197,7 @@ class Forgetting:
         self._last, self._whole = done.last, True
         self._one_at_a_time = asyncio.Lock()
         self.also: list[Callable[[int], Awaitable[None]]] = []  # called with the person; may raise RedisAway
+        self.other_ids: list[Callable[[int], Collection[int]]] = []  # the ids that a person had before, or elsewhere
 
     def start(self) -> None:
         """Subscribe to requests of other processes."""
@@ -193,10 +217,17 @@ class Forgetting:
                 await asyncio.sleep(RETRY_EVERY)
 
     async def forget(self, user_id: int) -> ForgetOutcome:
-        """Remove what is kept of the person in all processes; in this one before it returns.
+        """Remove what is kept of the person in all processes, by each id of theirs; in this one before it returns.
 
         Raises RedisAway, possibly after a part was removed.
         """
+        others = {each for ids in self.other_ids for each in ids(user_id)} - {user_id}
+        outcome = await self._forget(user_id)
+        for other in sorted(others):
+            outcome += await self._forget(other)
+        return outcome
+
+    async def _forget(self, user_id: int) -> ForgetOutcome:
         async with self._one_at_a_time:
             ordered = await self._forgets.order(user_id)
             try:

@@ -170,3 +170,18 @@ def words_of(runtime: Runtime) -> str:
     return "\n".join(
         entry.text for chat in chats for entry in runtime.services.transcripts.of(chat.channel_id).entries()
     )
+
+
+async def test_who_is_linked_later_is_forgotten_with_what_was_kept_before(tmp_path: Path) -> None:
+    logged = config(tmp_path, shared="message_log: true\n")
+    with RedisServer() as redis:
+        async with signal_flow(tmp_path, redis_url=redis.url, **logged) as f, f.running() as runtime:
+            f.models.answer = lambda _: decision("I see.")
+            await f.say("my tomatoes are ripe")
+            await f.answered()
+            record = runtime.setup.settings.record_file
+            await until(lambda: [author for author, _ in _logged(record) if author])
+        linked = {**logged, "LINKED_PEOPLE": f"{ANNA}:222222222222222222"}
+        async with signal_flow(tmp_path, redis_url=redis.url, **linked) as f, f.running():
+            assert "1 logged message of yours" in await told(f, "/forget me yes")
+            assert [author for author, _ in _logged(record) if author] == []
