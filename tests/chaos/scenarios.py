@@ -17,6 +17,7 @@ from tests.chaos import (
     recorder_kills,
     redis_days,
     room_kills,
+    signal_kills,
 )
 from tests.chaos.process_days import Outside, outside
 from tests.chaos.stage import Inside, behind_sentinels, inside
@@ -43,6 +44,10 @@ async def _killed(point: str, folder: Path, seed: int) -> Tally:
 
 async def _room_killed(point: str, folder: Path, seed: int) -> Tally:
     return await room_kills.run_trial(folder, point, seed)
+
+
+async def _killed_on_signal(point: str, folder: Path, seed: int) -> Tally:
+    return await signal_kills.run_trial(folder, point, seed)
 
 
 async def _inside(play: Callable[[Inside], Awaitable[None]], slow: bool, folder: Path, seed: int) -> Tally:
@@ -80,6 +85,10 @@ SCENARIOS = (
     *(
         Scenario("rooms", f"in a room: {p}", 8, functools.partial(_room_killed, p), at_once=2)
         for p in room_kills.POINTS
+    ),
+    *(
+        Scenario("signal", f"on Signal: {p}", 6, functools.partial(_killed_on_signal, p), at_once=2)
+        for p in signal_kills.POINTS
     ),
     Scenario("kills", "killed: the recorder, 20 times a run", 5, _recorder_killed),
     _here("redis", "redis killed and restarted", 5, redis_days.killed),

@@ -4,7 +4,7 @@ model server, a real Redis. Nothing of it is patched."""
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ class SignalFlow:
     signal: SignalServer
     models: ModelServer
     settings: Settings
+    environ: Mapping[str, str]
 
     async def say(self, text: str | None, who: str = ANNA, **more: Any) -> int:
         """A person writes; the time by which Signal knows the message."""
@@ -83,4 +84,4 @@ async def signal_flow(data_dir: Path, *, redis_url: str | None = None, **setting
             **QUICK,
             **settings,
         }
-        yield SignalFlow(signal, models, load_settings(environ, None))
+        yield SignalFlow(signal, models, load_settings(environ, None), environ)

@@ -75,6 +75,8 @@ class SignalServer:
         self._clock = NOW + 1_000_000
         self._changed = asyncio.Event()
         self._runner: web.AppRunner | None = None
+        self._hold: tuple[int, bool, asyncio.Event] | None = None
+        self.holds = False  # a send waits as `hold_send` wants it
         self.hanging = asyncio.Event()  # a request that hangs ends when this is set
         self.url = ""
 
@@ -157,6 +159,13 @@ class SignalServer:
         """The next requests of a kind get these answers: send, react, typing, delete, file, contacts, groups, about."""
         self._failures[kind] += answers
 
+    def hold_send(self, number: int, *, taken: bool, until: asyncio.Event) -> None:
+        """The send with this number, from 0, has no answer until then; `taken`: its message is sent all the same."""
+        self._hold = number, taken, until
+
+    def connections(self, number: str = ACCOUNT) -> int:
+        return len(self._sockets[number])
+
     def begin_at(self, timestamp: int) -> None:
         """Times from now on are later than this one, in milliseconds."""
         self._clock = timestamp
@@ -221,9 +230,23 @@ class SignalServer:
             return refused(f"cannot process request: {missing}")
         if not body["message"] and not body.get("base64_attachments"):
             return refused("no message and no attachment")
+        number, taken, until = self._hold or (-1, True, self.hanging)
+        held = number == len(self.sent)
+        if held:
+            self._hold = None
+        if held and not taken:
+            await self._held(until)
+            return refused("too late", 500)
         timestamp = self.tick()
         self.sent.append(Sent(body["number"], body["recipients"][0], body["message"], timestamp, body))
+        if held:
+            await self._held(until)
         return web.json_response({"timestamp": str(timestamp)}, status=201)
+
+    async def _held(self, until: asyncio.Event) -> None:
+        self.holds = True
+        self._changed.set()
+        await until.wait()
 
     async def _typing(self, request: web.Request) -> web.Response:
         if (failure := await self._failure("typing")) is not None:
