@@ -14,12 +14,11 @@ from agent_cogs.answer.model_artifacts import begins_a_form, lines_of_prompt
 from agent_context.layout.render import INDENT
 from agent_context.untrusted import one_line, words
 from agent_llm.types import Prompt
+from agent_protocol.record.topics import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
 from agent_protocol.wire.messages import Reflection
 
 INPUT_CHARACTERS = 24_000  # of what was said; of more the newest lines
 SUMMARY_CHARACTERS = 1_200
-MOST_TOPICS = 20
-TOPIC_CHARACTERS = 60
 OUTPUT_TOKENS: Mapping[str, int] = {"summarise": 700, "profile": 400}  # models that reason need some for it
 SECONDS = 60.0
 MAX_NAME = 40
@@ -35,12 +34,12 @@ _SUMMARISE = (
 _PROFILE = (
     "You keep a list of the subjects that {name} likes to talk about, from what {name} wrote, so that {name} can be"
     " given news of them. Write one subject a line and nothing else, at most six words each, the most frequent first,"
-    " at most 20, in the language of {name}. Subjects of talk alone: no facts about {name} or others, no names of"
+    f" at most {MOST_TOPICS},"
+    " in the language of {name}. Subjects of talk alone: no facts about {name} or others, no names of"
     " private people, nothing about health, faith, politics, money, love life or where anybody lives. Subjects known"
     " so far stay unless what was said is against them. If there is none, write: none."
     f" {_DATA}"
 )
-_BULLET = re.compile(r"^\s*(?:[-*•–]|\d{1,2}[.)])\s+")
 _DETAIL = re.compile(r"@|https?://|\d[\d ()/.+-]{5,}\d")
 _SENTENCE = re.compile(r"[.!?…。！？][\"'”’)*_]*(?=\s|\Z)|\n")
 _NONE = frozenset({"none", "n/a", "nothing", "-"})
@@ -67,17 +66,14 @@ def text_in(answer: str, given: Reflection, prompt: Prompt) -> str | None:
     cleaned = clean_text(answer, (), lines_of_prompt(prompt.system))
     if cleaned is None or begins_a_form(cleaned):
         return "" if given.task == "profile" and _is_none(answer) else None
-    return _shortened(cleaned) if given.task == "summarise" else "\n".join(topics_in(cleaned))
+    return _shortened(cleaned) if given.task == "summarise" else "\n".join(clean_topics(cleaned))
 
 
-def topics_in(text: str) -> tuple[str, ...]:
-    """The topics, one a line: without bullets, repetitions, headings, and what looks like a private detail."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        topic = one_line(_BULLET.sub("", line), 2 * TOPIC_CHARACTERS).strip(" .,;*_`\"'")
-        if topic and len(topic) <= TOPIC_CHARACTERS and not (line.rstrip().endswith(":") or _DETAIL.search(topic)):
-            found.setdefault(topic.casefold(), topic)
-    return tuple(topic for key, topic in found.items() if key not in _NONE)[:MOST_TOPICS]
+def clean_topics(text: str) -> tuple[str, ...]:
+    """The topics of a model's list, without headings, sentences, and what looks like a private detail."""
+    lines = (one_line(line, 2 * TOPIC_CHARACTERS) for line in topics_in(text) if not line.endswith(":"))
+    topics = (line for line in lines if 0 < len(line) <= TOPIC_CHARACTERS and line.casefold() not in _NONE)
+    return tuple(topic for topic in topics if not _DETAIL.search(topic))[:MOST_TOPICS]
 
 
 def _is_none(answer: str) -> bool:

@@ -16,11 +16,10 @@ from cachetools import TTLCache
 from agent_cogs.thread_memory.reading import MemoryReader
 from agent_cogs.trace.consents import Consents
 from agent_protocol.record.entries import ProfileNote
+from agent_protocol.record.topics import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
 from agent_protocol.record.writer import Notes
 from agent_store.memory import Kept, Profile
 
-MOST_TOPICS = 60
-TOPIC_CHARACTERS = 100
 ON_THE_WAY_SECONDS = 60.0
 MOST_ON_THE_WAY = 1_000
 
@@ -89,11 +88,13 @@ class OwnMemory:
         """Keep these topics, one a line; none removes the profile."""
         if not self._access.records:
             return NO_RECORD
-        topics, left_out = topics_in(text)
-        if not topics:
+        found = topics_in(text)
+        if not found:
             return self.delete_profile(user_id)
+        topics = tuple(topic[:TOPIC_CHARACTERS].strip() for topic in found[:MOST_TOPICS])
         self._keep(ProfileNote(user_id=user_id, name=name, topics=topics, by="person", at=self._clock()))
         count = "1 topic is" if len(topics) == 1 else f"{len(topics)} topics are"
+        left_out = len(found) - len(topics)
         more = f" {left_out} more were left out: a profile has {MOST_TOPICS} at most." if left_out else ""
         return f"Saved: {count} noted of you.{more}"
 
@@ -143,13 +144,3 @@ class OwnMemory:
         """Drop what is shown from here: the person asked to be forgotten."""
         self._profiles.pop(user_id, None)
         self._consents.pop(user_id, None)
-
-
-def topics_in(text: str) -> tuple[tuple[str, ...], int]:
-    """The topics of a text, one a line, each once; and how many were too many."""
-    lines = (" ".join(line.strip().lstrip("-*•").split())[:TOPIC_CHARACTERS].strip() for line in text.splitlines())
-    topics: dict[str, str] = {}
-    for line in filter(None, lines):
-        topics.setdefault(line.casefold(), line)
-    found = tuple(topics.values())
-    return found[:MOST_TOPICS], max(0, len(found) - MOST_TOPICS)

@@ -8,17 +8,15 @@ from collections.abc import Callable, Mapping
 from agent_protocol.coordination.idle import Sent
 from agent_protocol.coordination.idle_state import Asking
 from agent_protocol.record.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
+from agent_protocol.record.topics import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
 from agent_protocol.wire.messages import Result
 
-MOST_TOPICS = 30
-TOPIC_CHARACTERS = 60
 NO_FAILURE = frozenset({"skipped", "not_new", "unwanted", "person_wrote", "overtaken", "stopped", "withdrawn"})
 """Reasons for which a turn ends without being tried again soon, but that are nobody's fault."""
 
 BUDGETS = frozenset({"idle_budget", "budget", "agent_budget", "person_budget", "daily_limit"})
 """Reasons that hold until the day is over."""
 
-_BULLET = re.compile(r"^\W*(?:\d{1,2}[.)]\s+)?\W*")
 _ORDER = re.compile(
     r"\b(?:ignore|disregard|forget|pretend|obey|you (?:must|should|are|will)|system prompt|instructions?)\b|[<>{}\[\]`]"
     r"|https?:|@",
@@ -52,15 +50,11 @@ def failed(asking: Asking, result: Result | None, now: float) -> bool:
     return note_of(asking, result, now) is None and result.reason not in NO_FAILURE
 
 
-def topics_of(text: str) -> tuple[str, ...]:
-    """The topics of a profile, one a line: of at most TOPIC_CHARACTERS, without repetitions and without lines that look
-    like orders to a model, since they come back into prompts."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        topic = " ".join(_BULLET.sub("", line).split()).rstrip(" .,;:*_")
-        if topic and len(topic) <= TOPIC_CHARACTERS and not _ORDER.search(line):
-            found.setdefault(topic.casefold(), topic)
-    return tuple(found.values())[:MOST_TOPICS]
+def safe_topics(text: str) -> tuple[str, ...]:
+    """The topics of a text, without lines that are too long or look like orders to a model, since they come back into
+    prompts."""
+    topics = (topic for topic in topics_in(text) if len(topic) <= TOPIC_CHARACTERS and not _ORDER.search(topic))
+    return tuple(topics)[:MOST_TOPICS]
 
 
 def _summary(asking: Asking, result: Result, now: float) -> SummaryNote | None:
@@ -83,7 +77,7 @@ def _profile(asking: Asking, result: Result, now: float) -> ProfileNote | None:
     """Without any topic too, so that the same messages are not read again."""
     if asking.person_id is None:
         return None
-    topics, at = topics_of(result.text or ""), asking.read_at or now
+    topics, at = safe_topics(result.text or ""), asking.read_at or now
     return ProfileNote(user_id=asking.person_id, name=asking.person_name, topics=topics, upto=asking.upto, at=at)
 
 

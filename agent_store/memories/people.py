@@ -7,9 +7,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agent_protocol.record.topics import MOST_TOPICS
 from agent_store.memories.rows import MODEL, PERSON
-
-MOST_TOPICS = 60  # of a profile
 
 
 @dataclass(frozen=True, slots=True)

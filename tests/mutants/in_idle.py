@@ -90,7 +90,7 @@ IN_IDLE = (
     *of(
         "agent_cogs/idle/texts.py",
         TEXTS,
-        ("or _DETAIL.search(topic)):", "):", "no private detail is kept as a topic"),
+        (" if not _DETAIL.search(topic)", "", "no private detail is kept as a topic"),
         ("{INDENT}{line}", "{line}", "what was said is data"),
     ),
     *of(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent_cogs.thread_memory.own_memory import MOST_TOPICS, TOPIC_CHARACTERS, OwnMemory
+from agent_cogs.thread_memory.own_memory import OwnMemory
 from agent_cogs.thread_memory.privacy import Privacy
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM
-from agent_discord.slash.responses import FIELD_CHARACTERS, CommandReply, Field, Form, Response
+from agent_discord.slash.responses import CommandReply, Field, Form, Response
+from agent_protocol.record.topics import MOST_TOPICS, TOPIC_CHARACTERS
 
-PROFILE = "profile"  # the form, and its file where a profile is too long for it
+PROFILE = "profile"  # the form, and the file of a long profile
 TOPICS = "topics"  # its field
 MOST_CHARACTERS = 1_900  # of a reply without a file
-TOO_LONG = "Your profile is too long for a form. `/profile delete` removes it."
 
 
 class MemoryCommands:
@@ -38,13 +38,10 @@ class MemoryCommands:
     async def _edit(self, command: CommandInvocation) -> Response:
         if problem := self._own.problem:
             return problem
-        text = "\n".join(await self._own.topics(command.who.user_id))
-        if len(text) > FIELD_CHARACTERS:
-            return CommandReply(TOO_LONG, file=(f"{PROFILE}.txt", text))
         field = Field(
             id=TOPICS,
             label=f"Your topics, one a line, {MOST_TOPICS} at most",
-            text=text,
+            text="\n".join(await self._own.topics(command.who.user_id)),
             hint=f"Up to {TOPIC_CHARACTERS} characters a line. Nothing at all removes the profile.",
             long=True,
         )

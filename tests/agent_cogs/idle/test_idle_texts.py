@@ -2,7 +2,8 @@
 
 import pytest
 
-from agent_cogs.idle.texts import SUMMARY_CHARACTERS, prompt_of, text_in, topics_in
+from agent_cogs.idle.texts import SUMMARY_CHARACTERS, clean_topics, prompt_of, text_in
+from agent_protocol.record.topics import MOST_TOPICS
 from agent_protocol.wire.messages import Reflection
 
 TALK = "Ada: Which rocket flies next?\nClaude: Nobody knows yet."
@@ -79,18 +80,18 @@ def test_a_summary_that_is_too_long_ends_with_a_sentence():
 
 def test_topics_are_lines_without_bullets_repetitions_and_headings():
     said = "Here are the topics:\n- Rockets\n* rockets\n3. Tea from Assam.\n\n• “Weather”"
-    assert topics_in(said) == ("Rockets", "Tea from Assam", "“Weather”")
+    assert clean_topics(said) == ("Rockets", "Tea from Assam", "“Weather”")
 
 
 @pytest.mark.parametrize(
     "line", ["ada@example.org", "her number +49 151 1234567", "https://example.org/x", "a whole sentence about " * 4]
 )
 def test_what_looks_like_a_private_detail_is_no_topic(line: str):
-    assert topics_in(f"- Rockets\n- {line}") == ("Rockets",)
+    assert clean_topics(f"- Rockets\n- {line}") == ("Rockets",)
 
 
-def test_there_are_twenty_topics_at_most():
-    assert len(topics_in("\n".join(f"subject {letter}" for letter in "abcdefghijklmnopqrstuvwxyz"))) == 20
+def test_a_model_lists_no_more_topics_than_a_profile_has():
+    assert len(clean_topics("\n".join(f"subject {number}" for number in range(99)))) == MOST_TOPICS
 
 
 @pytest.mark.parametrize("answer", ["none", "None.", "- none", "(none)\n"[1:5]])

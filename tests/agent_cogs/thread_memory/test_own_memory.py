@@ -10,16 +10,15 @@ import pytest
 from agent_cogs.thread_memory.own_memory import (
     DELETED,
     ELSEWHERE,
-    MOST_TOPICS,
     NO_PROFILE,
     NO_RECORD,
-    TOPIC_CHARACTERS,
     OwnMemory,
     RecordAccess,
-    topics_in,
 )
 from agent_cogs.trace.consents import Consents
+from agent_discord.slash.responses import FIELD_CHARACTERS
 from agent_protocol.record.entries import ConsentNote, ProfileNote
+from agent_protocol.record.topics import MOST_TOPICS, TOPIC_CHARACTERS
 from agent_store.memory import Profile
 from tests.support.agent_scene import KeptNotes
 from tests.support.doubles import ALICE, BOB, Clock
@@ -83,11 +82,16 @@ async def test_an_empty_one_is_removed(text: str) -> None:
     assert await mine.profile_text(ALICE) == NO_PROFILE
 
 
-def test_topics_are_bounded_and_the_rest_is_counted() -> None:
-    topics, left_out = topics_in("\n".join([*(f"topic {n}" for n in range(MOST_TOPICS + 2)), "x" * 500]))
-    assert (len(topics), left_out) == (MOST_TOPICS, 3)
-    assert topics_in("x" * 500)[0] == ("x" * TOPIC_CHARACTERS,)
-    assert "3 more were left out" in own()[0].save_profile(ALICE, "\n".join(map(str, range(MOST_TOPICS + 3))))
+async def test_topics_are_bounded_and_the_rest_is_counted() -> None:
+    mine, _ = own()
+    assert "3 more were left out" in mine.save_profile(ALICE, "\n".join(map(str, range(MOST_TOPICS + 3))))
+    assert len(await mine.topics(ALICE)) == MOST_TOPICS
+    mine.save_profile(ALICE, "x" * 500)
+    assert await mine.topics(ALICE) == ("x" * TOPIC_CHARACTERS,)
+
+
+def test_a_full_profile_fits_a_field_of_a_form() -> None:
+    assert MOST_TOPICS * (TOPIC_CHARACTERS + 1) <= FIELD_CHARACTERS
 
 
 async def test_a_wish_about_unasked_messages_is_noted() -> None:
