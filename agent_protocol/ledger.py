@@ -35,6 +35,7 @@ from agent_protocol.state.posts import InstructedPosts
 from agent_protocol.state.sessions import Sessions
 from agent_protocol.state.summaries import Summaries
 from agent_protocol.state.unasked import UnaskedMessages
+from agent_protocol.state.vanishing import VanishingMessages
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.budgets import Budgets
 from agent_protocol.turns.costs import Costs, Fields
@@ -98,6 +99,7 @@ class Ledger:
         self.replays = ReplayGuard(link, clock)
         self.post_claims = PostClaims(link)
         self.addresses = AddressBook(link)
+        self.vanishing = VanishingMessages(link)
         self.memory_writes = MemoryQuota(link)
         self.settlements = Settlements(link, clock, self.turns, self.budgets, self.instructed_posts)
         link.when_back(self.pay)

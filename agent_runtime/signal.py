@@ -129,7 +129,7 @@ class SignalLines:
         for agent in self._runtime.setup.on_signal:
             account = services.signal[agent]
             ears = SignalEars(agent, account, services, partial(self._runtime.host_of, agent))
-            yield agent, SignalListener(account, ears)
+            yield agent, SignalListener(account, ears, vanishing=services.ledger.vanishing)
 
     def start(self) -> None:
         """Listen, until `stop`."""

@@ -35,6 +35,7 @@ RECORDER_OWNER = "coordinator:recorder"
 RECORDED_AGENTS = "coordinator:recorded_agents"  # set: personas whose turns the record has
 SIGNAL_PEOPLE = "coordinator:signal_people"  # hash: who is who on Signal
 SIGNAL_CHATS = "coordinator:signal_chats"  # hash: where a chat of Signal is
+SIGNAL_VANISHING = "coordinator:signal_vanishing"  # sorted set: messages of Signal by the time at which they vanish
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 

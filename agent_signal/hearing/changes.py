@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from cachetools import LRUCache
@@ -34,11 +35,27 @@ class ChangeHandler(Protocol):
         """A person gave a reaction, or took one back."""
 
 
-class Changes:
-    """Keeps the transcripts of one account true."""
+class VanishingStore(Protocol):
+    """When messages vanish, for a later run; agent_protocol.state.vanishing has it in Redis. No method raises."""
 
-    def __init__(self, account: SignalAccount, reader: MessageReader, handler: ChangeHandler) -> None:
+    async def note(self, channel_id: int, message_id: int, at: float) -> None: ...
+    async def gone(self, channel_id: int, message_id: int) -> None: ...
+    async def all(self) -> list[tuple[int, int, float]]: ...
+
+
+class Changes:
+    """Keeps the transcripts of one account true. `clock` gives unix seconds."""
+
+    def __init__(
+        self,
+        account: SignalAccount,
+        reader: MessageReader,
+        handler: ChangeHandler,
+        store: VanishingStore | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._account, self._reader, self._handler = account, reader, handler
+        self._store, self._clock = store, clock
         self._reactions: LRUCache[tuple[int, int], str] = LRUCache(MOST_REACTIONS)  # message, person → emoji
         self._vanishing: dict[int, asyncio.TimerHandle] = {}
         self._timers: dict[int, tuple[float, int]] = {}  # chat → seconds until messages vanish, the first that does
@@ -49,6 +66,7 @@ class Changes:
         self._unwatch()
         for timer in self._vanishing.values():
             timer.cancel()
+        self._vanishing.clear()
         await self._background.cancel()
 
     # -- edits and deletions ------------------------------------------------------------------------------------------
@@ -89,18 +107,34 @@ class Changes:
             return
         if message not in self._account.transcript(chat):
             return
+        self._vanishes(chat, message, seconds)
+        if self._store is not None:
+            noted = self._store.note(channel_id, message, self._clock() + seconds)
+            self._background.start(noted, "Signal: when a message vanishes")
 
+    def _vanishes(self, chat: Chat, message: int, seconds: float) -> None:
         def gone() -> None:
             self._background.start(self._deleted(chat, message), "Signal: a message vanishes")
 
         self._vanishing[message] = asyncio.get_running_loop().call_later(seconds, gone)
 
+    async def restore(self) -> None:
+        """Let vanish what an earlier run heard, which the record may have; at once what should be gone by now."""
+        now = self._clock()
+        for channel_id, message, at in await self._store.all() if self._store is not None else ():
+            chat = self._account.chats.get(channel_id)
+            if chat is not None and self._account.number in chat.accounts and message not in self._vanishing:
+                self._vanishes(chat, message, max(0.0, at - now))
+
     async def _deleted(self, chat: Chat, message: int) -> None:
-        if (timer := self._vanishing.pop(message, None)) is not None:
+        timer = self._vanishing.pop(message, None)
+        if timer is not None:
             timer.cancel()
         self._account.transcripts.changed(chat.channel_id, (message,))
         self._account.transcript(chat).delete(message)
         await self._handler.on_delete(chat, (message,))
+        if timer is not None and self._store is not None:
+            await self._store.gone(chat.channel_id, message)
 
     # -- reactions ----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from cachetools import LRUCache
 from agent_signal.account import SignalAccount
 from agent_signal.chats import Chat
 from agent_signal.contacts import Contact
-from agent_signal.hearing.changes import ChangeHandler, Changes
+from agent_signal.hearing.changes import ChangeHandler, Changes, VanishingStore
 from agent_signal.hearing.messages import MessageReader
 from agent_signal.hearing.reading import Heard
 from agent_signal.hearing.receiving import Receiver
@@ -49,12 +49,13 @@ class SignalListener:
         account: SignalAccount,
         handler: SignalHandler,
         *,
+        vanishing: VanishingStore | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._account, self._handler = account, handler
         self.receiver = Receiver(account.client, account.number, self.take, connected=self._look_up, sleep=sleep)
         self._reader = MessageReader(account)
-        self._changes = Changes(account, self._reader, handler)
+        self._changes = Changes(account, self._reader, handler, vanishing)
         self._waiting: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
         self._seen: LRUCache[int, None] = LRUCache(MOST_SEEN)
         self._unheard = 0
@@ -62,6 +63,7 @@ class SignalListener:
     async def run(self) -> None:
         """Listen until cancelled."""
         with suppress(Unreachable):  # the receiver reports it
+            await self._changes.restore()
             await self._account.client.ready()
         try:
             async with asyncio.TaskGroup() as tasks:

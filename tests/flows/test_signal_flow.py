@@ -185,3 +185,23 @@ async def test_who_is_linked_later_is_forgotten_with_what_was_kept_before(tmp_pa
         async with signal_flow(tmp_path, redis_url=redis.url, **linked) as f, f.running():
             assert "1 logged message of yours" in await told(f, "/forget me yes")
             assert [author for author, _ in _logged(record) if author] == []
+
+
+async def test_a_message_that_vanishes_while_the_program_is_off_is_gone_from_the_record_after_its_start(
+    tmp_path: Path,
+) -> None:
+    logged = config(tmp_path, shared="message_log: true\n")
+    with RedisServer() as redis:
+        async with signal_flow(tmp_path, redis_url=redis.url, **logged) as f, f.running() as runtime:
+            f.models.answer = lambda _: decision("I see.")
+            record = runtime.setup.settings.record_file
+            await f.say("this may stay")
+            await f.answered(1)
+            await f.say("this goes in a minute", expiresInSeconds=60)
+            await f.answered(2)
+            await until(lambda: len(_logged(record)) == 4)
+        async with RedisLink(redis.url) as link:  # the minute is over
+            for one, _ in await link.call(lambda redis: redis.zrange(keys.SIGNAL_VANISHING, 0, -1, withscores=True)):
+                await link.call(lambda redis, one=one: redis.zadd(keys.SIGNAL_VANISHING, {one: 1.0}))
+        async with signal_flow(tmp_path, redis_url=redis.url, **logged) as f, f.running():
+            await until(lambda: len(_logged(record)) == 2)
