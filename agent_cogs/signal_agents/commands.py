@@ -16,7 +16,7 @@ from functools import partial
 from agent_chat.outlet import CannotPost, Post
 from agent_cogs.services import AgentServices
 from agent_cogs.signal_agents.channels import SignalChannels
-from agent_cogs.slash.why import why
+from agent_cogs.slash.why import NO_RECORD, why
 from agent_cogs.slash.wording import counted, dollars
 from agent_protocol.connection.link import RedisAway
 from agent_signal.account import SignalAccount
@@ -140,6 +140,9 @@ class TextCommands:
         message_id = entry.reply_to or self._newest_post(heard)
         if message_id is None:
             return NOTHING_POSTED
+        record = await services.ledger.records.of_message(message_id, services.roster.names)
+        if record is not None and record.channel_id != heard.facts.channel_id:
+            return NO_RECORD  # a quote may name any message, also one of another person's chat
         return await why(services.ledger, services.roster.names, message_id, services.clock())
 
     def _newest_post(self, heard: Heard) -> int | None:

@@ -34,6 +34,7 @@ from agent_discord.slash.definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MO
 from agent_discord.slash.responses import Response, text_in
 from agent_personas.memory import MaySee
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.turns.records import TurnRecord
 
 MUTE_MINUTES = 60
 NOT_HERE = "The bots only work in their configured channels, and this is not one of them."
@@ -189,8 +190,8 @@ class SlashHandlers:
             return "That is not a message link or id. Right-click the message and choose Copy Message Link."
         services, message_id = self._services, int(found[1])
         record = await services.ledger.records.of_message(message_id, services.roster.names)
-        if record is not None and record.guild_id not in (None, command.guild_id):
-            return NO_RECORD  # another server's message
+        if record is not None and _is_elsewhere(record, command):
+            return NO_RECORD
         text = await why(services.ledger, services.roster.names, message_id, services.clock())
         base = services.settings.console_link
         if record is None or text == NO_RECORD or base is None or not self._may_stop(command):
@@ -268,6 +269,13 @@ class SlashHandlers:
 
     async def _save_file(self, command: CommandInvocation) -> Response:
         return await self._files.save(str(command.values.get("id", "")), text_in(command.values))
+
+
+def _is_elsewhere(record: TurnRecord, command: CommandInvocation) -> bool:
+    """Whether the turn was in another server, or in a chat with one person that is not this one."""
+    if record.guild_id is None:
+        return record.channel_id != command.channel_id
+    return record.guild_id != command.guild_id
 
 
 def _number(command: CommandInvocation, option: str, default: int, most: int) -> int:

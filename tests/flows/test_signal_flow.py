@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.support.asking import config
 from tests.support.flow import decision
 from tests.support.redis_server import RedisServer, until
 from tests.support.signal_flow import GROUP, SignalFlow, signal_flow
-from tests.support.signal_server import ANNA, BEN, EVE, IDS, group_id
+from tests.support.signal_server import ACCOUNT, ANNA, BEN, EVE, IDS, group_id, quoting
 
 
 async def test_a_message_is_read_and_answered_without_any_token_of_discord(tmp_path: Path) -> None:
@@ -85,6 +86,16 @@ async def test_a_group_counts_as_read_by_others_though_only_one_person_in_it_is_
             assert not is_shared(db, private, anna)
 
 
+async def test_a_quote_of_a_post_in_anothers_chat_tells_nothing_of_it(tmp_path: Path) -> None:
+    async with signal_flow(tmp_path) as f, f.running():
+        f.models.answer = lambda _: decision("I see.")
+        await f.say("hello", ANNA)
+        await f.answered(1, ANNA)
+        post = f.signal.sent[0].timestamp
+        assert "was called by Anna" in await told(f, "/why", ANNA, quote=quoting(ACCOUNT, post))
+        assert "There is no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
+
+
 def _logged(record: Path) -> list[tuple[int | None, int]]:
     """Author and channel of each logged message; nothing as long as the record has no tables yet."""
     with closing(sqlite3.connect(record)) as db, suppress(sqlite3.OperationalError):
@@ -99,7 +110,7 @@ def _consents(record: Path) -> list[int]:
         return [row[0] for row in opened.execute("SELECT unasked FROM consents")] if "consents" in tables else []
 
 
-async def told(f: SignalFlow, text: str, recipient: str = ANNA, **more: str) -> str:
+async def told(f: SignalFlow, text: str, recipient: str = ANNA, **more: Any) -> str:
     """What is answered to a command."""
     before = len(f.said(recipient))
     await f.say(text, **more)

@@ -474,8 +474,8 @@ async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
 # why
 
 
-async def spoke(place: Place, message_id: int, guild_id: int) -> None:
-    record = TurnRecord(id="m1", agent="grok", at=NOW, kind="mention", trigger="mention", channel_id=LOUNGE)
+async def spoke(place: Place, message_id: int, guild_id: int | None, channel_id: int = LOUNGE) -> None:
+    record = TurnRecord(id="m1", agent="grok", at=NOW, kind="mention", trigger="mention", channel_id=channel_id)
     where = {"asked_by": BOB, "posted": (message_id,), "guild_id": guild_id}
     await place.ledger.settle("grok", record.id, "{}", NOW + 90, record=record.model_copy(update=where))
 
@@ -506,6 +506,14 @@ async def test_what_was_said_in_another_server_is_not_told():
         place.now = time.time()
         just_now = id_at(place.now)
         await spoke(place, just_now, 2)
+        assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
+
+
+async def test_what_was_said_to_one_person_alone_is_not_told_to_others():
+    async with a_place() as place:
+        place.now = time.time()
+        just_now = id_at(place.now)
+        await spoke(place, just_now, None, channel_id=4711)
         assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
 
 
