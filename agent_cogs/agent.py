@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol
 from agent_chat.incoming import Person
 from agent_chat.outlet import ChannelView, Outlet
 from agent_chat.window_store import KeptWindows
-from agent_cogs.events import TurnEvent, searches_first
+from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.kinds import searches_first
 from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.limits.cost_estimate import Frame, Tariff
 from agent_cogs.limits.limits import AgentLimits

@@ -11,7 +11,7 @@ from typing import Any
 from agent_chat.attachments import PictureReader
 from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
-from agent_cogs.events import MentionEvent
+from agent_cogs.events.calls import MentionEvent
 from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.persona import Personas

@@ -21,7 +21,7 @@ import pytest
 from agent_check.forecast import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
 from agent_check.permissions import NEEDED, ROOMS, WELCOME
 from agent_cogs.answer.schema import DECISION_SCHEMA
-from agent_cogs.events import REASONS
+from agent_cogs.events.reasons import REASONS
 from agent_cogs.inbox.bot_mentions import CHAIN_END
 from agent_cogs.inbox.stop_orders import SEEN, STOP_SIGN
 from agent_cogs.limits.cost_estimate import Tariff

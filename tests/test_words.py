@@ -51,7 +51,8 @@ def docstrings(path: Path) -> Iterator[str]:
 
 CLASS_NAMES = {
     "agent_cogs/base.py": "errors for a programmer",
-    "agent_cogs/events.py": "errors for a programmer",
+    "agent_cogs/events/automation.py": "errors for a programmer",
+    "agent_cogs/events/kinds.py": "errors for a programmer",
     "agent_discord/objects/partial_payloads.py": "for the log",
     "agent_discord/reading/gateway_connection.py": "for the log",
     "agent_discord/reading/unreadable_events.py": "for the log",

@@ -19,7 +19,8 @@ from datetime import tzinfo
 from typing import Protocol
 
 from agent_cogs.automation.target_channel import Target, TargetResolver
-from agent_cogs.events import CronEvent, HeartbeatEvent, TurnEvent
+from agent_cogs.events.automation import CronEvent, HeartbeatEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.turn.event_codec import save_event
 from agent_personas.schedules.cron import PUNCTUAL_SECONDS, Job, due, next_time
 from agent_personas.schedules.heartbeat import Check, beats, next_beat

@@ -17,7 +17,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from agent_cogs.automation.target_channel import Target, TargetResolver
-from agent_cogs.events import HookEvent, TurnEvent
+from agent_cogs.events.automation import HookEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.turn.cancellation import Cancellation
 from agent_personas.schedules.hooks import Hook, HookName, Hooks
 

@@ -16,7 +16,7 @@ from agent_cogs.automation.clock import AutomationClock
 from agent_cogs.automation.hooks import LifecycleHooks
 from agent_cogs.automation.target_channel import TargetResolver
 from agent_cogs.automation.webhook_server import Outcome, WebhookPayload
-from agent_cogs.events import HookEvent, WebhookEvent
+from agent_cogs.events.automation import HookEvent, WebhookEvent
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.persona.persona import Persona

@@ -11,7 +11,8 @@ from itertools import chain
 
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.answer.decision import Decision
-from agent_cogs.events import ReflectionEvent, TurnOver
+from agent_cogs.events.reasons import TurnOver
+from agent_cogs.events.reflection import ReflectionEvent
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.similarity import says_again
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.answer.decision import UnreadableDecision
-from agent_cogs.events import ReflectionEvent, TurnOver
+from agent_cogs.events.reasons import TurnOver
+from agent_cogs.events.reflection import ReflectionEvent
 from agent_cogs.idle.texts import SECONDS, prompt_of, text_in
 from agent_cogs.idle.unasked import is_about_ignored
 from agent_cogs.limits.cost_estimate import AFTER_DEADLINE, Frame, under_way

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent_chat.directory import Directory
-from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.events.calls import MentionEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.inbox.lanes import Inbox
 from agent_context.entries import Entry
 

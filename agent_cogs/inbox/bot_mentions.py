@@ -16,7 +16,7 @@ from cachetools import LRUCache
 
 from agent_chat.outlet import Outlet, unfinished
 from agent_cogs.agent import Agent, Channels
-from agent_cogs.events import InstructionEvent
+from agent_cogs.events.calls import InstructionEvent
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import read_begun

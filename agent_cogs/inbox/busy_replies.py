@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 
 from agent_chat.outlet import ChannelSink
-from agent_cogs.events import MentionEvent
+from agent_cogs.events.calls import MentionEvent
 from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.turn.failure_replies import HOURGLASS, post_failure_reply
 from agent_process.tasks import BackgroundTasks

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from agent_chat.incoming import IncomingMessage
 from agent_cogs.agent import ChannelInfo, Channels
-from agent_cogs.events import TurnEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.inbox.missed_orders import MissedOrders, heard_of
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.triggers import Call

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from agent_chat.outlet import CommandReplies, Outlet
 from agent_cogs.agent import Agent, Channels, Turn
-from agent_cogs.events import MentionEvent
+from agent_cogs.events.calls import MentionEvent
 from agent_cogs.inbox.busy_replies import BusyReplies
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.triggers import Call

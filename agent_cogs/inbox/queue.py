@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from agent_cogs.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.reflection import ReflectionEvent
 from agent_cogs.inbox.batching import gather, pause
 from agent_cogs.inbox.lanes import Inbox
 from agent_cogs.inbox.runner import TurnRunner

@@ -19,7 +19,10 @@ from agent_chat.outlet import NO_CHANNEL, CannotPost, Outlet, Post
 from agent_chat.service import DISCORD, SIGNAL
 from agent_chat.silent_outlet import silent_outlet
 from agent_cogs.agent import Agent, Channels
-from agent_cogs.events import AutomationEvent, HookEvent, ReflectionEvent, TurnEvent, is_unasked
+from agent_cogs.events.automation import AutomationEvent, HookEvent
+from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.kinds import is_unasked
+from agent_cogs.events.reflection import ReflectionEvent
 from agent_cogs.idle.writing import writer_of
 from agent_cogs.services import AgentServices
 from agent_cogs.trace.trace import TurnTrace

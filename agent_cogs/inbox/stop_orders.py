@@ -14,7 +14,9 @@ from collections.abc import Callable, Collection, Iterable
 from agent_chat.incoming import IncomingMessage, Person, PersonReaction
 from agent_chat.transcript import Transcripts
 from agent_cogs.agent import Channels
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_unasked
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.kinds import asked_id, is_unasked
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.limits.reply_throttle import ReplyThrottle

@@ -14,14 +14,9 @@ from dataclasses import dataclass, replace
 from pydantic import TypeAdapter, ValidationError
 
 from agent_chat.transcript import Transcript
-from agent_cogs.events import (
-    InstructionEvent,
-    MentionEvent,
-    TurnEvent,
-    is_unasked,
-    looks_things_up,
-    searches_first,
-)
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.kinds import is_unasked, looks_things_up, searches_first
 from agent_cogs.limits.model_access import is_free, rates
 from agent_config import AgentSettings
 from agent_context.build import Trigger

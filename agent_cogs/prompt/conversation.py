@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_llm.providers.agent_sdk_query import AgentSession

@@ -14,7 +14,8 @@ from typing import Any
 
 from agent_cogs.agent import Turn
 from agent_cogs.answer.loose_json import objects
-from agent_cogs.events import InstructionEvent, TurnOver
+from agent_cogs.events.calls import InstructionEvent
+from agent_cogs.events.reasons import TurnOver
 from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.prompt.model_call import call_cheap, seconds_left
 from agent_cogs.prompt.view import TurnView

@@ -15,7 +15,7 @@ from functools import partial
 from agent_chat.names import clean_name
 from agent_chat.outlet import ChannelView
 from agent_cogs.agent import Agent, Turn
-from agent_cogs.events import InstructionEvent
+from agent_cogs.events.calls import InstructionEvent
 from agent_cogs.prompt.conversation import after
 from agent_cogs.prompt.rooms import in_room, room_entries
 from agent_context.build import labelled, seen

@@ -11,7 +11,8 @@ from typing import Literal
 
 from agent_cogs.agent import Turn
 from agent_cogs.answer.decision import UnreadableDecision
-from agent_cogs.events import POST_SECONDS, TurnOver
+from agent_cogs.events.event import POST_SECONDS
+from agent_cogs.events.reasons import TurnOver
 from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.prompt.conversation import conversation_of
 from agent_cogs.trace.trace import CallKind

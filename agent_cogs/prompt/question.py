@@ -10,7 +10,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from agent_chat.transcript import Transcript
-from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.events.calls import MentionEvent
+from agent_cogs.events.event import TurnEvent
 from agent_context.entries import Entry
 from agent_context.selecting.visibility import is_visible
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from agent_chat.transcript import Transcript
 from agent_cogs.agent import Turn
 from agent_cogs.answer.schema import FORM, DecisionForm, room_form
-from agent_cogs.events import InstructionEvent, TurnEvent
+from agent_cogs.events.calls import InstructionEvent
+from agent_cogs.events.event import TurnEvent
 from agent_context.build import Identity
 from agent_context.entries import Entry
 from agent_context.layout.room import RoomTurn

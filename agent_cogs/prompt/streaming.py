@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from agent_cogs.agent import Turn
 from agent_cogs.answer.cleaning import clean_text
 from agent_cogs.answer.tables import settled
-from agent_cogs.events import MentionEvent
+from agent_cogs.events.calls import MentionEvent
 from agent_context.steering.options import Options
 
 STEP = 16  # characters that must have come before the words are cleaned again

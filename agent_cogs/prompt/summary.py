@@ -18,7 +18,8 @@ from dataclasses import replace
 
 from agent_cogs.agent import Turn
 from agent_cogs.answer.cleaning import clean_prose
-from agent_cogs.events import InstructionEvent, TurnOver
+from agent_cogs.events.calls import InstructionEvent
+from agent_cogs.events.reasons import TurnOver
 from agent_cogs.limits.cheap_model import CheapModel
 from agent_cogs.prompt.conversation import after
 from agent_cogs.prompt.model_call import call_cheap

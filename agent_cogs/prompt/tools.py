@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from agent_cogs.agent import Agent, Turn
-from agent_cogs.events import POST_SECONDS
+from agent_cogs.events.event import POST_SECONDS
 from agent_cogs.prompt.view import TurnView
 from agent_llm.profiles import PROVIDERS, Profile, profile_of
 from agent_llm.types import Picture, Prompt, Reply, ToolCall, ToolResult

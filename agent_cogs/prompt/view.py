@@ -12,14 +12,9 @@ from agent_chat.outlet import Outlet
 from agent_chat.text_files import TextFile
 from agent_chat.transcript import Transcript
 from agent_cogs.agent import Agent, Turn
-from agent_cogs.events import (
-    AutomationEvent,
-    InstructionEvent,
-    MentionEvent,
-    asked_id,
-    looks_things_up,
-    trigger_of,
-)
+from agent_cogs.events.automation import AutomationEvent
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.kinds import asked_id, looks_things_up, trigger_of
 from agent_cogs.persona.options import reach_of
 from agent_cogs.prompt.history import history_ids, under_inner_names, window_of
 from agent_cogs.prompt.question import question, wording

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Protocol
 from urllib.parse import quote
 
-from agent_cogs.events import REASONS
+from agent_cogs.events.reasons import REASONS
 from agent_config import Settings
 from agent_ids import sent_at
 from agent_protocol.coordination.conversations import Running

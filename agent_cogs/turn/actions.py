@@ -9,7 +9,9 @@ from dataclasses import replace
 from agent_chat.outlet import ChannelSink, Post, Posted, TurnCost
 from agent_cogs.agent import Turn
 from agent_cogs.answer.decision import Decision
-from agent_cogs.events import POST_SECONDS, MentionEvent, asked_id
+from agent_cogs.events.calls import MentionEvent
+from agent_cogs.events.event import POST_SECONDS
+from agent_cogs.events.kinds import asked_id
 from agent_cogs.limits.usage import day_total
 from agent_cogs.prompt.view import TurnView
 from agent_cogs.turn.progress import Done, Progress

@@ -11,15 +11,11 @@ from dataclasses import replace
 from agent_chat.outlet import Outlet
 from agent_chat.transcript import Transcript
 from agent_cogs.agent import Agent, Turn
-from agent_cogs.events import (
-    InstructionEvent,
-    MentionEvent,
-    ReflectionEvent,
-    TurnEvent,
-    TurnOver,
-    asked_id,
-    trigger_of,
-)
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.kinds import asked_id, trigger_of
+from agent_cogs.events.reasons import TurnOver
+from agent_cogs.events.reflection import ReflectionEvent
 from agent_cogs.idle.writing import writing_request
 from agent_cogs.limits.cost_estimate import budget_request
 from agent_cogs.prompt.question import called_off, gone, taken_back

@@ -9,15 +9,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent_cogs.events import (
-    CronEvent,
-    HeartbeatEvent,
-    InstructionEvent,
-    MentionEvent,
-    ReflectionEvent,
-    TurnEvent,
-    WebhookEvent,
-)
+from agent_cogs.events.automation import CronEvent, HeartbeatEvent, WebhookEvent
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.reflection import ReflectionEvent
 
 log = logging.getLogger(__name__)
 

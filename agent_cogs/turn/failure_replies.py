@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from agent_chat.outlet import CannotPost, ChannelSink, Post, Posted
 from agent_cogs.agent import Agent
-from agent_cogs.events import MentionEvent
+from agent_cogs.events.calls import MentionEvent
 from agent_cogs.limits.reply_throttle import EVERYBODY
 from agent_llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
 

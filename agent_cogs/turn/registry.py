@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from typing import Literal
 
-from agent_cogs.events import TurnEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.turn.event_codec import save_event
 from agent_cogs.turn.progress import Progress
 from agent_cogs.turn.result import refused

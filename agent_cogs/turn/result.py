@@ -6,7 +6,10 @@ import logging
 from collections.abc import Mapping
 
 from agent_cogs.agent import Agent
-from agent_cogs.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, asked_id, trigger_of
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.kinds import asked_id, trigger_of
+from agent_cogs.events.reflection import ReflectionEvent
 from agent_cogs.limits.usage import cost_fields, on_the_wire
 from agent_cogs.trace.trace import TurnTrace
 from agent_cogs.turn.progress import Done, Facts, Progress

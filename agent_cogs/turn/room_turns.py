@@ -13,7 +13,9 @@ import logging
 
 from agent_chat.outlet import Outlet
 from agent_cogs.agent import Agent, Turn
-from agent_cogs.events import InstructionEvent, TurnEvent, TurnOver
+from agent_cogs.events.calls import InstructionEvent
+from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.reasons import TurnOver
 from agent_context.untrusted import skeleton
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.rooms import Room

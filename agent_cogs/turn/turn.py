@@ -17,7 +17,11 @@ from dataclasses import replace
 from agent_chat.outlet import CannotPost, Outlet
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.answer.decision import UnreadableDecision
-from agent_cogs.events import LONGEST_TURN, MentionEvent, ReflectionEvent, TurnEvent, TurnOver, is_unasked
+from agent_cogs.events.calls import MentionEvent
+from agent_cogs.events.event import LONGEST_TURN, TurnEvent
+from agent_cogs.events.kinds import is_unasked
+from agent_cogs.events.reasons import TurnOver
+from agent_cogs.events.reflection import ReflectionEvent
 from agent_cogs.idle.unasked import check_quiet, check_wanted, words_alone
 from agent_cogs.idle.writing import check_able, write
 from agent_cogs.prompt.decide import decide, kept_decision

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
-from agent_cogs.events import REASONS
+from agent_cogs.events.reasons import REASONS
 from agent_console.app import console_app
 from agent_console.parts import BotState, ConsoleParts, ModelPrice
 from agent_console.record_file import RecordFile

@@ -9,15 +9,9 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cogs.events import (
-    CronEvent,
-    HeartbeatEvent,
-    HookEvent,
-    InstructionEvent,
-    MentionEvent,
-    TurnEvent,
-    WebhookEvent,
-)
+from agent_cogs.events.automation import CronEvent, HeartbeatEvent, HookEvent, WebhookEvent
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.inbox.lanes import Inbox
 from agent_context.entries import Entry, Speaker
 from agent_protocol.wire.messages import Instruction

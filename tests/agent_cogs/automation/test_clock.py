@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_cogs.events import LONGEST_TURN
+from agent_cogs.events.event import LONGEST_TURN
 from agent_cogs.turn.failure_replies import LINES
 from tests.support.agent_scene import MEMES, Scene
 from tests.support.doubles import LoopTime, settle

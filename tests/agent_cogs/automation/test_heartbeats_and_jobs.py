@@ -14,7 +14,8 @@ from agent_chat.outlet import NO_CHANNEL
 from agent_cogs.agent import ChannelInfo
 from agent_cogs.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, Tick
 from agent_cogs.automation.target_channel import TargetResolver
-from agent_cogs.events import CronEvent, HeartbeatEvent, TurnEvent
+from agent_cogs.events.automation import CronEvent, HeartbeatEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.turn.event_codec import read_begun
 from agent_personas.schedules.cron import Job
 from agent_personas.schedules.fields import ActiveHours

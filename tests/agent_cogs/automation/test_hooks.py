@@ -12,7 +12,8 @@ from agent_cogs.automation.hooks import LifecycleHooks
 from agent_cogs.automation.runner import STARTUP_AGAIN
 from agent_cogs.automation.target_channel import TargetResolver
 from agent_cogs.automation.webhook_server import WebhookPayload
-from agent_cogs.events import HeartbeatEvent, HookEvent, TurnEvent
+from agent_cogs.events.automation import HeartbeatEvent, HookEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.event_codec import read_begun, save_event
 from agent_personas.schedules.hooks import Hook, Hooks

@@ -1,6 +1,6 @@
 import asyncio
 
-from agent_cogs.events import MentionEvent
+from agent_cogs.events.calls import MentionEvent
 from agent_cogs.inbox.busy_replies import MAX_LINES, MAX_WAITING, BusyReplies
 from agent_cogs.limits.reply_throttle import REPLY_SECONDS, ReplyThrottle
 from agent_cogs.turn.failure_replies import HOURGLASS, LINES

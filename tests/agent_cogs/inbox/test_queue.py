@@ -9,7 +9,7 @@ import pytest
 
 from agent_chat.outlet import NO_CHANNEL
 from agent_cogs.automation.webhook_server import WebhookPayload
-from agent_cogs.events import CronEvent, HookEvent
+from agent_cogs.events.automation import CronEvent, HookEvent
 from tests.support.agent_scene import LOUNGE, MEMES, Scene
 from tests.support.doubles import ALICE, BOB, GUILD, settle
 

@@ -12,7 +12,7 @@ import pytest
 
 from agent_chat.incoming import Person
 from agent_chat.outlet import CannotPost, Post
-from agent_cogs.events import InstructionEvent
+from agent_cogs.events.calls import InstructionEvent
 from agent_cogs.inbox.stop_orders import answers, may_stop
 from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.failure_replies import post_failure_reply

@@ -6,7 +6,7 @@ import pytest
 
 from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
-from agent_cogs.events import InstructionEvent, MentionEvent
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
 from agent_cogs.limits.cost_estimate import (
     AFTER_DEADLINE,
     FRAME_TOKENS,

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent_cogs.answer.decision import Decision
-from agent_cogs.events import HeartbeatEvent, WebhookEvent
+from agent_cogs.events.automation import HeartbeatEvent, WebhookEvent
 from agent_cogs.prompt.chat_mode import ChatMode
 from agent_cogs.prompt.prefill_mode import Actions
 from agent_cogs.turn.failure_replies import LINES

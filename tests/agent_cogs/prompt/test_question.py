@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from agent_chat.transcript import Transcript
-from agent_cogs.events import MENTION_SECONDS, MentionEvent
+from agent_cogs.events.calls import MentionEvent
+from agent_cogs.events.event import MENTION_SECONDS
 from agent_cogs.inbox.batching import pause
 from agent_cogs.prompt.question import question, taken_back
 from agent_context.entries import Attachment, Entry, Speaker

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fakeredis import FakeServer
 
-from agent_cogs.events import MentionEvent
+from agent_cogs.events.calls import MentionEvent
 from agent_cogs.slash import forget
 from agent_cogs.slash.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
 from agent_cogs.turn.event_codec import save_event

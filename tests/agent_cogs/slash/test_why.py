@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_cogs.events import REASONS
+from agent_cogs.events.reasons import REASONS
 from agent_cogs.slash.why import BUDGETS, MAX_CHARACTERS, NO_RECORD, AgentState, why, why_not, why_not_text, why_text
 from agent_config import load_settings
 from agent_coordinator.conversations.state import ConversationState

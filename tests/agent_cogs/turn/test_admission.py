@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cogs.events import MentionEvent
+from agent_cogs.events.calls import MentionEvent
 from agent_cogs.turn.admission import request_at_claim
 from agent_context.entries import Entry, Speaker
 from agent_llm.errors import BadKey

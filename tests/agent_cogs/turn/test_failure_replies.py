@@ -3,7 +3,8 @@ import asyncio
 import pytest
 
 from agent_chat.outlet import CannotPost
-from agent_cogs.events import REASONS, MentionEvent
+from agent_cogs.events.calls import MentionEvent
+from agent_cogs.events.reasons import REASONS
 from agent_cogs.turn.failure_replies import LINES, MEANINGS, REPLY_SECONDS, SIGNS, post_failure_reply
 from agent_context.entries import Entry, Speaker
 from tests.support.doubles import LoopTime

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events.calls import InstructionEvent, MentionEvent
+from agent_cogs.events.event import TurnEvent
 from agent_cogs.limits.cost_estimate import read_under_way
 from agent_cogs.turn.event_codec import read_begun, save_event
 from agent_cogs.turn.registry import TurnRegistry

@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from agent_cogs.events import InstructionEvent
+from agent_cogs.events.calls import InstructionEvent
 from agent_cogs.turn.progress import Progress
 from agent_cogs.turn.registry import REMEMBERED, TurnRegistry
 from agent_cogs.turn.result import settle

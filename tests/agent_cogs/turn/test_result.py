@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cogs.events import REASONS
+from agent_cogs.events.reasons import REASONS
 from agent_cogs.turn.failure_replies import LINES, error_line
 from agent_cogs.turn.result import OUTCOMES
 from agent_llm.errors import BadKey, ConnectionFailed, Refused, SessionLost

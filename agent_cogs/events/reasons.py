@@ -1,0 +1,51 @@
+"""The reasons for which a turn posts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class TurnOver(Exception):
+    """The turn ends here, for one of REASONS."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+REASONS: Mapping[str, str] = {
+    "skipped": "the model chose to stay silent",
+    "cooldown": "the agent has just spoken in the channel",
+    "daily_limit": "the agent's turns of the day are used up, or those that are not for people",
+    "budget": "the day's money for all agents or for the channel is used up, or nearly so",
+    "agent_budget": "the agent's money of the day is used up",
+    "person_budget": "what the person may bring about in a day is used up",
+    "idle_budget": "the share of the day's money for what agents do while nobody writes is used up",
+    "too_often": "the person has called too often in the last minute",
+    "benched": "the provider refused the agent three times in a row, it rests",
+    "muted": "a person with the right to do so muted the agent",
+    "withdrawn": "the message to answer was deleted or hidden",
+    "busy": "too many events wait already",
+    "deadline": "the time was up",
+    "invalid": "the instruction could not be read",
+    "unknown_action": "an action that this agent does not know",
+    "unknown_channel": "a channel that the bot does not see",
+    "not_permitted": "the bot may not write there",
+    "not_ours": "another process has taken the agent over",
+    "discord_failed": "Discord did not take the post",
+    "signal_failed": "Signal did not take the post",
+    "model_failed": "the model or its provider failed",
+    "session_lost": "a coding agent's session could not be continued",
+    "refused": "the model declined to answer",
+    "unreadable": "the model's answer held no decision",
+    "picture_failed": "only a picture was wanted, and it could not be drawn",
+    "reaction_failed": "only a reaction was wanted, and Discord did not take it",
+    "stopped": "a person stopped the bots in the channel, or everywhere",
+    "overtaken": "a person spoke while the agent was thinking",
+    "not_new": "what it would have said unasked was said before",
+    "unwanted": "the person that it is for wants no messages that nobody asked for",
+    "person_wrote": "a person wrote, so what the agent does while nobody writes ended",
+    "out_of_turn": "in a room: its turn was not the next one, or no longer, or the room is not active",
+    "interrupted": "an earlier run of the program ended in the middle of this turn",
+    "internal_error": "a fault of the program, see its log",
+}
