@@ -81,8 +81,9 @@ class Barred:
             asked_at = self.people.get(quoted.author_id or 0)
             if asked_at is None:
                 continue
-            # Words that are in no message, such as an agent's note, are as old as the prompt that has them.
-            if words.at <= asked_at if quoted.message_id < 0 else quoted.message_id < id_at(asked_at):
+            # Words that are in no message, such as an agent's note, are as old as the prompt that has them; and on
+            # Signal a message's id has the time of its sender's clock, which may be ahead.
+            if words.at <= asked_at or 0 <= quoted.message_id < id_at(asked_at):
                 return FORGOTTEN
         return DELETED if (words.agent, words.turn_id) in self.turns else None
 
@@ -134,7 +135,8 @@ class Barred:
     def _bars_message(self, said: LoggedMessage) -> bool:
         if said.message_id in self.messages or said.message_id < id_at(self.channels.get(said.channel_id, 0.0)):
             return True
-        return said.message_id < id_at(self.people.get(said.author_id or 0, 0.0))
+        asked_at = self.people.get(said.author_id or 0, 0.0)
+        return said.message_id < id_at(asked_at) or said.at <= asked_at
 
     def _bars_summary(self, note: SummaryNote) -> bool:
         """A source that the log has is of nobody who was forgotten; any other may be, where it is old enough."""
@@ -258,7 +260,8 @@ async def forget_person(db: aiosqlite.Connection, user_id: int, at: float) -> Fo
     before = id_at(at)
     calls = await db.execute_fetchall(
         "SELECT id FROM words WHERE asked_by = ?1 AND at <= ?2"
-        " UNION SELECT words_id FROM quotes WHERE author_id = ?1 AND message_id < ?3",
+        " UNION SELECT words_id FROM quotes JOIN words ON words.id = words_id"
+        " WHERE author_id = ?1 AND (message_id < ?3 OR words.at <= ?2)",
         (user_id, at, before),
     )
     prompts = await _remove_words(db, [row[0] for row in calls], FORGOTTEN)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Protocol
@@ -26,6 +27,7 @@ from agent_signal.models import DataMessage, Envelope, read_envelope
 from agent_signal.rest_api.errors import SignalError, Unreachable
 
 MOST_WAITING = 10_000  # envelopes that wait to be handled
+MOST_AHEAD = 86400.0  # seconds that a sender's clock may be ahead
 MOST_SEEN = 10_000  # messages remembered, to know one that comes twice
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class SignalListener:
         self._changes = Changes(account, self._reader, handler, vanishing)
         self._waiting: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
         self._seen: LRUCache[int, None] = LRUCache(MOST_SEEN)
-        self._unheard = 0
+        self._unheard = self._skipped = 0
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -77,7 +79,11 @@ class SignalListener:
         try:
             self._waiting.put_nowait(frame)
         except asyncio.QueueFull:
-            log.warning("Signal: %d envelopes wait already, the newest is skipped", MOST_WAITING)
+            self._skipped += 1
+            if self._skipped & (self._skipped - 1) == 0:  # the first, the second, the fourth ...
+                log.warning(
+                    "Signal: %d envelopes wait already, %d came since and are skipped", MOST_WAITING, self._skipped
+                )
 
     async def _work(self) -> None:
         while True:
@@ -137,6 +143,9 @@ class SignalListener:
 
     async def _on_message(self, who: Contact, chat: Chat, data: DataMessage, timestamp: int | None) -> None:
         if timestamp is None or data.view_once:
+            return
+        if timestamp / 1000 > time.time() + MOST_AHEAD:
+            log.info("Signal: a message of a clock that is over a day ahead is skipped: it would stay the newest one")
             return
         heard = await self._reader.read(who, chat, data, timestamp)
         if heard is None or heard.entry.id in self._seen:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 
 from cachetools import LRUCache
 
@@ -24,8 +26,8 @@ log = logging.getLogger(__name__)
 class MessageReader:
     """Reads what one account receives. A message that was edited is found by the time of each of its versions."""
 
-    def __init__(self, account: SignalAccount) -> None:
-        self._account = account
+    def __init__(self, account: SignalAccount, clock: Callable[[], float] = time.time) -> None:
+        self._account, self._clock = account, clock
         self._versions: LRUCache[tuple[int, int], int] = LRUCache(MOST_VERSIONS)  # chat, time → message
 
     async def read(
@@ -46,6 +48,7 @@ class MessageReader:
             replied=self._replied(chat, data.quote) if data.quote is not None else None,
             name=name_of(account, who),
             files=files,
+            now=self._clock(),
         )
 
     async def _text(self, data: DataMessage) -> str:

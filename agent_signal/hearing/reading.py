@@ -95,8 +95,10 @@ def heard_message(
     replied: Replied | None,
     name: str,
     files: Collection[Attachment],
+    now: float,
 ) -> Heard:
-    """The message as plain values. `name` is the author's, as transcripts show it."""
+    """The message as plain values. `name` is the author's, as transcripts show it; `now` in unix seconds, since nothing
+    was written later than that, whatever the sender's clock says."""
     number = message_id(who.base, timestamp)
     facts = IncomingMessage(
         message_id=number,
@@ -112,7 +114,7 @@ def heard_message(
         id=number,
         speaker=Speaker(who.person, name, "person" if who.agent is None else "agent", who.agent),
         text=words.shown,
-        created_at=timestamp_of(number) / 1000,  # a clock that is far off gives no time that nothing can show
+        created_at=min(timestamp_of(number) / 1000, now),
         reply_to=replied.message_id if replied is not None else None,
         attachments=tuple(files),
         mentions=words.mentions,

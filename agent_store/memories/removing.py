@@ -49,10 +49,12 @@ async def forget_in_memory(db: aiosqlite.Connection, user_id: int, at: float) ->
     )
     await db.execute(
         "DELETE FROM summaries WHERE message_id IN (SELECT summary_id FROM summary_sources JOIN message_log"
-        " USING (message_id) WHERE author_id = ? AND message_log.message_id < ?)",
-        (user_id, before),
+        " USING (message_id) WHERE author_id = ? AND (message_log.message_id < ? OR message_log.at <= ?))",
+        (user_id, before, at),
     )
-    messages = await db.execute("DELETE FROM message_log WHERE author_id = ? AND message_id < ?", (user_id, before))
+    messages = await db.execute(  # a message of Signal may have an id of later, by its sender's clock
+        "DELETE FROM message_log WHERE author_id = ? AND (message_id < ? OR at <= ?)", (user_id, before, at)
+    )
     await db.execute(
         "DELETE FROM profiles WHERE user_id = ? AND (at <= ? OR by = 'model' AND upto < ?)", (user_id, at, before)
     )

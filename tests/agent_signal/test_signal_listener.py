@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -260,13 +261,24 @@ async def test_a_timer_beyond_all_measure_disturbs_no_later_message():
         assert [entry.text for entry in scene.entries(heard.chat)] == ["odd", "answer", "next"]
 
 
-@pytest.mark.parametrize("timestamp", [1, 4_102_444_800_000, 2**53 - 1])
-async def test_a_message_of_a_clock_that_is_far_off_has_a_number_and_a_time_that_can_be_kept(timestamp):
+@pytest.mark.parametrize("timestamp", [1, 1_420_070_400_001])
+async def test_a_message_of_a_clock_that_is_far_behind_has_a_number_and_a_time_that_can_be_kept(timestamp):
     async with SignalServer() as server, signal_scene(server) as scene:
         heard = await scene.hear("my clock is broken", timestamp=timestamp)
         assert 0 < heard.entry.id < 2**63
         assert heard.entry.created_at == timestamp_of(heard.entry.id) / 1000
         assert 2015 <= datetime.fromtimestamp(heard.entry.created_at, UTC).year <= 2084
+
+
+async def test_a_clock_that_is_an_hour_ahead_is_heard_as_of_now_and_one_that_is_a_day_ahead_is_not():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        now = int(time.time() * 1000)
+        for timestamp in (4_102_444_800_000, 2**53 - 1, now + 25 * 3_600_000):
+            await server.say("I stay the newest", timestamp=timestamp)
+        heard = await scene.hear("my clock is wrong", timestamp=now + 3_600_000)
+        assert timestamp_of(heard.entry.id) == now + 3_600_000
+        assert heard.entry.created_at <= time.time()
+        assert len(scene.handler.messages) == 1
 
 
 async def test_a_person_has_one_reaction_a_message():

@@ -82,6 +82,17 @@ async def test_a_forgotten_person_is_gone_from_the_memories_and_their_words_from
     assert not in_files(scene, word)
 
 
+async def test_a_message_whose_senders_clock_was_ahead_goes_too_and_does_not_come_back(scene):
+    """On Signal an id has the time of the sender's clock; `at` is when the message was heard."""
+    ahead = said(1).model_copy(update={"message_id": id_at(4_000_000_000)})
+    await scene.put(ahead, summary(ahead))
+    await scene.record()
+    assert (await forget(scene, ANN, scene.recorder())).messages == 1
+    await scene.put(ahead)
+    await scene.record()
+    assert counts(scene) | {"message_log": 0, "summaries": 0} == counts(scene)
+
+
 async def test_a_person_who_writes_after_that_is_remembered_again(scene):
     await forget(scene, ANN, scene.recorder())
     later = 4_000_000_000
