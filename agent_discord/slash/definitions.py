@@ -61,60 +61,60 @@ RESET = "Start fresh here: earlier messages are no longer context"
 def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequence[str] = ()) -> list[Json]:
     """All commands for these agents (key → shown name), themes and persona files."""
     bot = _option(TEXT, "bot", "Which bot", required=True, choices=_choices(agents))
-    theme = _option(TEXT, "theme", "Which theme", choices=_choices({name: name for name in themes}))
     channel = _option(CHANNEL, "channel", "Which channel; this one by default", channel_types=[TEXT_CHANNEL, NEWS])
     agent = _option(TEXT, "agent", "Which bot", required=True, choices=_choices(agents))
     any_agent = _option(TEXT, "agent", "Which bot; all by default", choices=_choices(agents))
     prompt = _option(TEXT, "prompt", "Your question", required=True, max_length=LONGEST_QUESTION)
     file = _option(TEXT, "file", "Which file", required=True, choices=_choices({name: name for name in files}))
-    person = _option(USER, "user", "Which person", required=True)
-    starter = _option(TEXT, "starter", "Which bot begins; by default the next one", choices=_choices(agents))
-    topic = _option(TEXT, "topic", "About what; by default the bot that begins chooses", max_length=LONGEST_TOPIC)
+    message = _option(TEXT, "message", "Link or id of the message", required=True)
+    arena = "Let two hidden agents answer, and vote on who is better"
     return [
-        _slash(
-            "bots",
-            "The bots of this server",
-            _part("status", "Show which bots are online, today's cost, and what is running here"),
-            _part("start", "Start a conversation (server managers)", channel, theme, starter, topic),
-            _part("next", "Let a bot speak next (server managers)", bot, channel),
-            _part("end", "End the running conversation (server managers)", channel),
-            _part("pause", "Silence all bots in every channel (server managers)"),
-            _part("go-on", "Let the bots go on after a pause (server managers)"),
-            _part("mute", "Silence a bot for a while (server managers)", bot, _minutes(LONGEST_MUTE, "60")),
-            _part("unmute", "Let a muted bot speak again (server managers)", bot),
-            _part("ignore", "Make the bots ignore a person (server managers)", person),
-            _part("unignore", "Let the bots listen to a person again (server managers)", person),
-        ),
+        _slash("bots", "The bots of this server", *_bots_parts(agents, themes, bot, channel)),
         _slash("stop", "Silence the bots here, or cancel their answers to you", _minutes(LONGEST_STOP, "a day")),
         _slash("resume", "Let the bots speak here again"),
         _slash("ask", "Ask a bot a question; everyone here sees it", agent, prompt),
-        _slash(
-            "arena", "Let two hidden agents answer, and vote on who is better", prompt, _minutes(LONGEST_ARENA, "5")
-        ),
+        _slash("arena", arena, prompt, _minutes(LONGEST_ARENA, "5")),
         _slash("reset", RESET, any_agent),
         _slash("room", "Debates of bots and personas, in threads", *_room_parts(channel)),
         *_of_files(agent, file, files),
         _slash("config", "Options of the bots (server managers)", *_config_parts()),
-        _slash(
-            "profile",
-            "Topics that the bots noted of you; nobody else sees them here",
-            _part("show", "Show your topics, and where they come from"),
-            _part("edit", "Change your topics, in a form"),
-            _part("delete", "Remove your topics"),
-        ),
-        _slash(
-            "privacy",
-            "What is kept here and about you, and who reads it",
-            _option(TEXT, "unasked", "Whether bots may write to you unasked", choices=_choices(ON_OFF)),
-        ),
-        _slash("forget", "Your data", _part("me", "Remove what the bots keep about you")),
-        _slash(
-            "why",
-            "Explain why a bot posted a message",
-            _option(TEXT, "message", "Link or id of the message", required=True),
-        ),
+        *_of_privacy(),
+        _slash("why", "Explain why a bot posted a message", message),
         _slash("why-not", "Explain why a bot is silent here", bot),
         {"type": MESSAGE, "name": WHY},
+    ]
+
+
+def _bots_parts(agents: Mapping[str, str], themes: Sequence[str], bot: Json, channel: Json) -> tuple[Json, ...]:
+    theme = _option(TEXT, "theme", "Which theme", choices=_choices({name: name for name in themes}))
+    starter = _option(TEXT, "starter", "Which bot begins; by default the next one", choices=_choices(agents))
+    topic = _option(TEXT, "topic", "About what; by default the bot that begins chooses", max_length=LONGEST_TOPIC)
+    person = _option(USER, "user", "Which person", required=True)
+    return (
+        _part("status", "Show which bots are online, today's cost, and what is running here"),
+        _part("start", "Start a conversation (server managers)", channel, theme, starter, topic),
+        _part("next", "Let a bot speak next (server managers)", bot, channel),
+        _part("end", "End the running conversation (server managers)", channel),
+        _part("pause", "Silence all bots in every channel (server managers)"),
+        _part("go-on", "Let the bots go on after a pause (server managers)"),
+        _part("mute", "Silence a bot for a while (server managers)", bot, _minutes(LONGEST_MUTE, "60")),
+        _part("unmute", "Let a muted bot speak again (server managers)", bot),
+        _part("ignore", "Make the bots ignore a person (server managers)", person),
+        _part("unignore", "Let the bots listen to a person again (server managers)", person),
+    )
+
+
+def _of_privacy() -> list[Json]:
+    profile = (
+        _part("show", "Show your topics, and where they come from"),
+        _part("edit", "Change your topics, in a form"),
+        _part("delete", "Remove your topics"),
+    )
+    unasked = _option(TEXT, "unasked", "Whether bots may write to you unasked", choices=_choices(ON_OFF))
+    return [
+        _slash("profile", "Topics that the bots noted of you; nobody else sees them here", *profile),
+        _slash("privacy", "What is kept here and about you, and who reads it", unasked),
+        _slash("forget", "Your data", _part("me", "Remove what the bots keep about you")),
     ]
 
 

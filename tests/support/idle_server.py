@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_coordinator.config import CoordinatorConfig
+from agent_coordinator.idle.results import sent_of
 from agent_coordinator.idle.tasks import IdleAgent, IdleConfig
 from agent_ids import id_at
 from agent_protocol.coordination.idle import TASKS, Candidate, Sent
@@ -85,19 +86,7 @@ class Record:
 
     async def sent(self, since: float) -> tuple[Sent, ...]:
         self.asked += 1
-        return tuple(
-            Sent(
-                message_id=note.message_id,
-                agent=note.agent,
-                task=note.task,
-                channel_id=note.channel_id,
-                person_id=note.person_id,
-                text=note.text,
-                at=note.at,
-                answered=self.talk_at > note.at,
-            )
-            for note in self.unasked
-        )
+        return tuple(replace(sent_of(note), answered=self.talk_at > note.at) for note in self.unasked)
 
     async def consents(self) -> Mapping[int, bool]:
         self.asked += 1
