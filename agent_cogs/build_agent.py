@@ -49,11 +49,8 @@ def build_agent(
 ) -> Agent:
     """The agent as its turns know it. `call_ai` and `generate_image` ask `called_model()`; `redact` takes secrets out
     of an answer; `channel_of` gives its bot's channels."""
-
-    def bind(of: AgentSettings, asked: Model) -> ModelBinding:
-        return bind_model(of, asked, call_ai, generate_image, redact, services.clock)
-
-    spec, shared = settings.spec, services.settings
+    spec, shared, tools = settings.spec, services.settings, services.tools
+    bind = partial(bind_model, call_ai=call_ai, generate_image=generate_image, redact=redact, clock=services.clock)
     persona = persona_memory_of(spec.name, services, channel_of)
     others = tuple(name for key, name in services.names.items() if key != spec.name)
     personality = shared.personality_of(spec.name) if spec.name in shared.agents else spec.personality
@@ -93,12 +90,12 @@ def build_agent(
         memory=services.memory,
         pin_reporter=PinProblemReporter(services.notices),
         prefill=services.prefill,
-        toolbox=partial(services.tools.toolbox, spec.name, own=own_tools(spec.name, services, persona, channel_of))
-        if services.tools
+        toolbox=partial(tools.toolbox, spec.name, own=own_tools(spec.name, services, persona, channel_of))
+        if tools
         else no_tools,
-        may_use=partial(services.tools.allows, spec.name) if services.tools else may_use_none,
-        find_picture=services.tools.pictures.find if services.tools and services.tools.pictures else None,
-        tool_records=services.tools.records if services.tools else None,
+        may_use=partial(tools.allows, spec.name) if tools else may_use_none,
+        find_picture=tools.pictures.find if tools and tools.pictures else None,
+        tool_records=tools.records if tools else None,
         fitted=services.pictures.fitted,
         show_tools=show_tools,
         persona=persona,
