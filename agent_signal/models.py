@@ -31,6 +31,8 @@ MOST_PARTS = 64  # attachments, or mentions, of a message that are read
 _NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
 _ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+_HALF = re.compile("[\ud800-\udfff]")
+
 T = TypeVar("T")
 
 
@@ -70,7 +72,8 @@ def _readable_ones(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 
 def _cut(value: Any) -> Any:
-    return value[:MAX_TEXT] if isinstance(value, str) else value
+    """A text that can be written down: half a character, which JSON can name, has no bytes."""
+    return _HALF.sub("\ufffd", value[:MAX_TEXT]) if isinstance(value, str) else value
 
 
 _Maybe = Annotated[T | None, WrapValidator(_or_nothing)]
@@ -113,7 +116,7 @@ class Quote(_Part):
 class Reaction(_Part):
     """A reaction to a message of `who` at `target_sent_timestamp`, given or taken back."""
 
-    emoji: Annotated[str, Field(min_length=1, max_length=40)]
+    emoji: Annotated[str, Field(min_length=1, max_length=40), BeforeValidator(_cut)]
     target_author: _Text = None
     target_author_number: _Text = None
     target_author_uuid: _Text = None

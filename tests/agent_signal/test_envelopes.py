@@ -47,6 +47,14 @@ def test_a_frame_of_json_rpcs_own_shape_is_read_too():
     assert found.who == Address(ANNA, ANNA_ID)
 
 
+def test_half_a_character_becomes_a_sign_that_can_be_written_down():
+    file = {"id": "a.png", "filename": "cat\ud800.png"}
+    data = {**said(ANNA, NOW, "hi \udc00")["dataMessage"], "attachments": [file]}
+    found = read(dataMessage=data, sourceName="A\ud800")
+    assert (found.source_name, found.data_message.message) == ("A\ufffd", "hi \ufffd")
+    assert found.data_message.attachments[0].filename == "cat\ufffd.png"
+
+
 @pytest.mark.parametrize("odd", FIELDS)
 @settings(max_examples=30)
 @given(value=JSON)
