@@ -25,6 +25,11 @@ class SignalChannels:
     ) -> None:
         self._agent, self._account, self._services, self._may_act = agent, account, services, may_act
 
+    @property
+    def acts(self) -> bool:
+        """Whether this process acts for the agent."""
+        return self._may_act()
+
     def own_id(self, channel_id: int) -> int | None:
         del channel_id
         return self._account.me.person

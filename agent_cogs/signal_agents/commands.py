@@ -7,9 +7,11 @@ transcript when the answer is sent.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
@@ -18,6 +20,7 @@ from agent_cogs.services import AgentServices
 from agent_cogs.signal_agents.channels import SignalChannels
 from agent_cogs.slash.why import NO_RECORD, why
 from agent_cogs.slash.wording import counted, dollars
+from agent_process.tasks import BackgroundTasks
 from agent_protocol.connection.link import RedisAway
 from agent_signal.account import SignalAccount
 from agent_signal.hearing.reading import Heard
@@ -44,6 +47,9 @@ A 🛑 at a message of mine stops me too."""
 HOW_TO_EDIT = "Write /profile edit and all topics that may be noted of you, with commas between them."
 IN_OUR_CHAT = "Others read here. Write that to me in a chat of our own."
 
+TAKE_OVER_SECONDS = 15.0  # within which another process takes an agent over
+LOOK_SECONDS = 0.1
+
 _COMMAND = re.compile(r"/([a-z]{2,10})((?: [a-z:]{2,12}){0,3})", re.IGNORECASE)
 _EDIT = re.compile(r"/profile edit (.+)", re.IGNORECASE | re.DOTALL)
 _MENTION = re.compile(r"<@!?(\d{1,20})>")
@@ -59,6 +65,7 @@ class TextCommands:
 
     def __init__(self, agent: str, account: SignalAccount, services: AgentServices, channels: SignalChannels) -> None:
         self._agent, self._account, self._services, self._channels = agent, account, services, channels
+        self._waiting = BackgroundTasks()
         self._answers: Mapping[str, Answer] = {
             "help": self._help,
             "why": self._why,
@@ -77,17 +84,35 @@ class TextCommands:
     async def answered(self, heard: Heard) -> bool:
         """Whether the message was a command; this agent answers it, unless it is another's."""
         words = self._words(heard)
-        edit, found = _EDIT.fullmatch(words), _COMMAND.fullmatch(words)
-        if edit is None and found is None:
+        if _EDIT.fullmatch(words) is None and _COMMAND.fullmatch(words) is None:
             return False
         if not self._is_mine(heard):
             return True
+        self._account.transcript(heard.chat).delete(heard.facts.message_id)
+        if self._channels.acts:
+            await self._carry_out(heard, words)
+        else:
+            self._waiting.start(self._take_over(heard, words), "Signal: a command")
+        return True
+
+    async def _take_over(self, heard: Heard, words: str) -> None:
+        """Carry it out where this process acts for the agent soon, and the one before it has not done so."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TAKE_OVER_SECONDS):
+                while not self._channels.acts:  # noqa: ASYNC110 - a lease has no event for it
+                    await asyncio.sleep(LOOK_SECONDS)
+        if self._channels.acts:
+            await self._carry_out(heard, words)
+
+    async def _carry_out(self, heard: Heard, words: str) -> None:
+        if not await self._services.ledger.post_claims.first(self._agent, f"command {heard.facts.message_id}"):
+            return
+        edit, found = _EDIT.fullmatch(words), _COMMAND.fullmatch(words)
         if edit is not None:
             await self._reply(heard, self._save_profile(heard, edit[1]))
         elif found is not None:
             wanted = " ".join(f"{found[1]}{found[2]}".lower().replace(":", " ").split())  # Discord has unasked:off
             await self._reply(heard, await self._answer(wanted, heard))
-        return True
 
     def _words(self, heard: Heard) -> str:
         """The message without the mention of an agent."""
@@ -117,11 +142,9 @@ class TextCommands:
         outlet = self._channels.answering(heard.facts.channel_id)
         if outlet is None:
             return
-        message_id = heard.facts.message_id
         transcript = outlet.view.transcript
-        transcript.delete(message_id)
         try:
-            posted = await outlet.sink.post(Post(text=text), f"c{message_id}")
+            posted = await outlet.sink.post(Post(text=text), f"c{heard.facts.message_id}")
         except CannotPost as error:
             log.warning("%s: a command in chat %d was not answered: %s", self._agent, heard.facts.channel_id, error)
         else:

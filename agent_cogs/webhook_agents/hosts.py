@@ -239,7 +239,7 @@ class PersonaHosts:
             if self._refused.get(key) != why:
                 if key in self._services.settings.numbers:  # somebody writes to it, and gets no answer
                     log.error("%s answers nobody on Signal, and takes no part in rooms: %s", key, why)
-                else:
+                elif self._services.settings.on_discord:  # there are no rooms elsewhere
                     log.warning("%s takes no part in rooms: %s", key, why)
         self._refused = refused
 

@@ -216,3 +216,18 @@ async def test_a_message_that_vanishes_while_the_program_is_off_is_gone_from_the
                 await link.call(lambda redis, one=one: redis.zadd(keys.SIGNAL_VANISHING, {one: 1.0}))
         async with signal_flow(tmp_path, redis_url=redis.url, **logged) as f, f.running():
             await until(lambda: len(_logged(record)) == 2)
+
+
+async def test_a_command_is_carried_out_by_the_process_that_acts_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with RedisServer() as redis:
+        async with signal_flow(tmp_path, redis_url=redis.url) as f, f.running(), f.running(coordinator=False) as second:
+            await f.signal.until(lambda: f.signal.connections() == 2)
+            assert (await told(f, "/help")).startswith("What you can write to me")
+            await f.say("hello")
+            await f.answered(2)
+            assert len(f.said()) == 2
+            await until(lambda: "hello" in words_of(second))
+            assert "/help" not in words_of(second)
+    assert not any("was not answered" in text for text in caplog.messages)

@@ -141,6 +141,13 @@ async def test_why_a_persona_takes_no_part_is_logged_once(tmp_path, caplog):
         )
 
 
+async def test_on_signal_alone_nobody_is_missing_from_rooms(tmp_path, caplog):
+    async with stage(tmp_path, poet="---\nprovider: xai\n---\n") as s:
+        s.hosts._services = replace(s.hosts._services, settings=s.hosts._services.settings.with_(channel="signal"))
+        await s.look()
+        assert not any("rooms" in text for text in caplog.messages)
+
+
 async def test_a_persona_has_neither_cooldown_nor_daily_limit_nor_companions_outside_of_its_room(tmp_path):
     async with stage(tmp_path, poet="---\ndisplay_name: Orpheus\n---\n") as s:
         await s.look()
