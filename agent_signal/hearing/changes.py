@@ -60,10 +60,15 @@ class Changes:
         self._vanishing: dict[int, asyncio.TimerHandle] = {}
         self._timers: dict[int, tuple[float, int]] = {}  # chat → seconds until messages vanish, the first that does
         self._background = BackgroundTasks()
-        self._unwatch = account.transcripts.watch(self._on_entry)
+        self._unwatch: Callable[[], None] | None = None
+
+    def open(self) -> None:
+        """Notice messages that vanish, until `aclose`."""
+        self._unwatch = self._account.transcripts.watch(self._on_entry)
 
     async def aclose(self) -> None:
-        self._unwatch()
+        if self._unwatch is not None:
+            self._unwatch()
         for timer in self._vanishing.values():
             timer.cancel()
         self._vanishing.clear()

@@ -59,7 +59,7 @@ class SignalListener:
         self._reader = MessageReader(account)
         self._changes = Changes(account, self._reader, handler, vanishing)
         self._waiting: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
-        self._seen: LRUCache[int, None] = LRUCache(MOST_SEEN)
+        self._seen: LRUCache[tuple[int, int], None] = LRUCache(MOST_SEEN)
         self._unheard = self._skipped = 0
 
     async def run(self) -> None:
@@ -67,6 +67,7 @@ class SignalListener:
         with suppress(Unreachable):  # the receiver reports it
             await self._changes.restore()
             await self._account.client.ready()
+        self._changes.open()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.receiver.run(), name="Signal: receive")
@@ -148,9 +149,11 @@ class SignalListener:
             log.info("Signal: a message of a clock that is over a day ahead is skipped: it would stay the newest one")
             return
         heard = await self._reader.read(who, chat, data, timestamp)
-        if heard is None or heard.entry.id in self._seen:
+        if heard is None or (chat.channel_id, heard.entry.id) in self._seen:
             return
-        self._seen[heard.entry.id] = None
+        self._seen[chat.channel_id, heard.entry.id] = None
+        if heard.entry.id in self._account.transcript(chat).deleted:  # its deletion came before it
+            return
         self._changes.note_timer(chat, heard.vanishes_after, heard.entry.id)
         self._account.transcript(chat).add(heard.entry)
         if who.agent is None:

@@ -19,6 +19,7 @@ from agent_signal.models import MAX_TEXT, Address, DataMessage, Quote
 
 MOST_VERSIONS = 10_000  # edits remembered
 STICKER = "(a sticker)"
+LONG_TEXT_SECONDS = 2.0  # of the owner's own server; a STOP behind the message waits for it
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class MessageReader:
         if whole is not None and len(text.encode("utf-8", "replace")) < (whole.size or 0):
             client = self._account.client
             try:
-                found = await client.file(client.file_url(whole.id), 4 * MAX_TEXT)
+                found = await client.file(client.file_url(whole.id), 4 * MAX_TEXT, seconds=LONG_TEXT_SECONDS)
             except FetchRefused as error:
                 log.warning("Signal: the rest of a long message could not be read, it ends early: %s", error)
             else:

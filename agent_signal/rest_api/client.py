@@ -194,7 +194,7 @@ class SignalClient:
         """The address of an attachment. Only `file` reads it: it leads to the owner's own machine."""
         return str(self._api.url("v1", "attachments", attachment))
 
-    async def file(self, url: str, max_bytes: int) -> bytes:
+    async def file(self, url: str, max_bytes: int, *, seconds: float | None = None) -> bytes:
         """The attachment at an address of `file_url`. Raises FetchRefused: for every other address, for a file that is
         gone or larger than `max_bytes`, and where the server does not answer."""
         name = url.rpartition("/")[2]
@@ -202,7 +202,7 @@ class SignalClient:
             raise FetchRefused("not an attachment of Signal's")
         try:
             async with (
-                asyncio.timeout(self._sign_timeout),
+                asyncio.timeout(seconds or self._sign_timeout),
                 self._api.session.get(URL(url), allow_redirects=False) as answer,
             ):
                 if answer.status != 200:

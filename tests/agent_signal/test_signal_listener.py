@@ -17,6 +17,7 @@ from support.signal_server import (
     IDS,
     SignalServer,
     data_message,
+    hang,
     quoting,
     reacting,
     refused,
@@ -180,6 +181,15 @@ async def test_the_rest_of_a_long_message_is_read_from_its_file():
         assert (await scene.hear(whole[:2000], attachments=[file])).entry.text == whole[:2000]
 
 
+async def test_a_stop_does_not_wait_for_a_long_message_whose_file_hangs():
+    async with SignalServer() as server, signal_scene(server, sign_timeout=3600) as scene:
+        server.fail("file", hang)
+        file = {"id": "long.txt", "contentType": "text/x-signal-plain", "size": 5000}
+        await server.say("its beginning", attachments=[file])
+        assert (await scene.hear("STOP")).entry.order is not None
+        assert [one.entry.text for one in scene.handler.messages] == ["its beginning", "STOP"]
+
+
 async def test_a_sticker_and_a_file_alone_are_messages():
     async with SignalServer() as server, signal_scene(server) as scene:
         assert (await scene.hear(None, sticker={"packId": "x", "stickerId": 1})).entry.text == "(a sticker)"
@@ -250,6 +260,33 @@ async def test_a_message_of_a_chat_whose_messages_vanish_is_deleted_when_it_does
         await scene.handler.until(lambda: len(scene.handler.deletions) == 2)
         assert [entry.id for entry in scene.entries(heard.chat)] == [stays.entry.id]
         assert {ids for _, ids in scene.handler.deletions} == {(heard.entry.id,), (posted.message_id,)}
+
+
+async def test_messages_vanish_when_a_listener_has_begun_again_too():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        await scene.listener._changes.aclose()
+        scene.listener._changes.open()
+        heard = await scene.hear("for a second", expiresInSeconds=1)
+        await scene.handler.until(lambda: scene.handler.deletions)
+        assert scene.entries(heard.chat) == []
+
+
+async def test_a_message_whose_deletion_came_before_it_is_not_heard():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        moment = server.tick()
+        await server.say(None, remoteDelete={"timestamp": moment})
+        await server.say("never mind", timestamp=moment)
+        heard = await scene.hear("hello")
+        assert [one.entry.text for one in scene.handler.messages] == ["hello"]
+        assert [entry.text for entry in scene.entries(heard.chat)] == ["hello"]
+
+
+async def test_messages_of_one_person_and_moment_in_two_chats_are_both_heard():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        moment = server.tick()
+        await scene.hear("to you", timestamp=moment)
+        await scene.hear("to all", group=GROUP, timestamp=moment)
+        assert [one.entry.text for one in scene.handler.messages] == ["to you", "to all"]
 
 
 async def test_a_timer_beyond_all_measure_disturbs_no_later_message():

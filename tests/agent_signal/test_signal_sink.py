@@ -180,7 +180,7 @@ async def test_where_nothing_may_be_posted_nothing_is_claimed_and_nothing_sent()
         scene.may_post = False
         with pytest.raises(CannotPost, match="not_ours"):
             await scene.sink(scene.chat_with()).post(Post(text="hello"), "m1")
-        assert (server.sent, scene.claims.keys) == ([], [])
+        assert (server.sent, scene.claims.asked) == ([], [])
 
 
 async def test_a_stop_that_comes_while_a_part_is_claimed_holds_it_back():

@@ -73,8 +73,10 @@ class Claims:
 
     def __init__(self) -> None:
         self.keys: list[str] = []
+        self.asked: list[str] = []
 
     async def __call__(self, key: str) -> bool:
+        self.asked.append(key)
         if key in self.keys:
             return False
         self.keys.append(key)
