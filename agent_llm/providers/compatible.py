@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_llm.base import Access, ProviderModel, StreamListener
@@ -22,7 +22,6 @@ from agent_llm.transport import sdk_http, sse
 from agent_llm.types import Message, Prompt, Reply
 from agent_llm.wire import chat_completions
 from agent_llm.wire.lenient_json import json_object
-from agent_llm.wire.turns import without_pictures
 
 if TYPE_CHECKING:
     import httpx2
@@ -74,20 +73,8 @@ class CompatibleModel(ProviderModel):
         await self._client.close()
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
-        if prompt.prefill is not None and self.endpoint.prefill == "completions":
-            plain = replace(self.profile, alternate=False)
-            body = chat_completions.completion_of(*without_pictures(prompt, history), self.access.model, plain)
-            path = "/completions"
-        else:
-            body = chat_completions.request_of(
-                prompt,
-                history,
-                self.access.model,
-                self.profile,
-                prefill=self.endpoint.prefill,
-                asked_by=self.provider,
-            )
-            path = "/chat/completions"
+        body, plain = chat_completions.body_for(self.endpoint, prompt, history, self.access.model, self.profile)
+        path = "/completions" if plain else "/chat/completions"
         if prompt.on_text and self.endpoint.stream_usage:
             body["stream_options"] = {"include_usage": True}
         return {"call": EndpointCall(path, body | dict(self.endpoint.fields) | dict(prompt.fields))}

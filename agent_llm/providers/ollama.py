@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -30,7 +30,6 @@ from agent_llm.types import Message, Prompt, Reply, Usage
 from agent_llm.usage_estimate import input_tokens
 from agent_llm.wire import chat_completions
 from agent_llm.wire.ollama import answer_of, context_for, pieces_of, plain_request_of, request_of, with_fields
-from agent_llm.wire.turns import without_pictures
 
 if TYPE_CHECKING:
     import httpx
@@ -126,21 +125,8 @@ class OllamaModel(ProviderModel):
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         self._context = context_for(input_tokens(prompt, history), self._context)
-        plain = prompt.prefill is not None and self.endpoint.prefill == "completions"
-        if plain:
-            one_text = replace(self.profile, alternate=False)
-            body = chat_completions.completion_of(*without_pictures(prompt, history), self.access.model, one_text)
-            request = plain_request_of(body, self._context)
-        else:
-            body = chat_completions.request_of(
-                prompt,
-                history,
-                self.access.model,
-                self.profile,
-                prefill=self.endpoint.prefill,
-                asked_by=self.provider,
-            )
-            request = request_of(body, self._context)
+        body, plain = chat_completions.body_for(self.endpoint, prompt, history, self.access.model, self.profile)
+        request = (plain_request_of if plain else request_of)(body, self._context)
         merged = with_fields(request, self.endpoint.fields, prompt.fields)
         return {"call": OllamaCall(self._taken(merged, "generate" if plain else "chat"), plain)}
 

@@ -7,10 +7,11 @@ unparsable arguments of calls are kept.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from agent_llm.endpoints import Prefill
+from agent_llm.endpoints import Endpoint, Prefill
 from agent_llm.errors import BadAnswer, ModelError, ServerFailed
 from agent_llm.profiles import Profile
 from agent_llm.transport.http_errors import error_of_status
@@ -19,7 +20,7 @@ from agent_llm.wire import stop_sequences
 from agent_llm.wire.lenient_json import number, part, parts, text
 from agent_llm.wire.schemas import schema_of, wants_schema
 from agent_llm.wire.tool_calls import arguments_of, parameters_of, written
-from agent_llm.wire.turns import Part, Turn, cache_marks, data_url, system_parts, turns_of
+from agent_llm.wire.turns import Part, Turn, cache_marks, data_url, system_parts, turns_of, without_pictures
 
 _STOPS: Mapping[str, StopReason] = {
     "stop": "stop",
@@ -60,6 +61,16 @@ def request_of(
         wanted = {"name": prompt.schema_name, "schema": schema_of(prompt.schema, profile), "strict": True}
         request["response_format"] = {"type": "json_schema", "json_schema": wanted}
     return request
+
+
+def body_for(
+    endpoint: Endpoint, prompt: Prompt, history: Sequence[Message], model: str, profile: Profile
+) -> tuple[dict[str, Any], bool]:
+    """The request for an endpoint, and whether it is for plain text, as a base model continues it."""
+    if prompt.prefill is not None and endpoint.prefill == "completions":
+        one_text = replace(profile, alternate=False)
+        return completion_of(*without_pictures(prompt, history), model, one_text), True
+    return request_of(prompt, history, model, profile, prefill=endpoint.prefill, asked_by=endpoint.name), False
 
 
 def _tool(tool: Tool, profile: Profile) -> dict[str, Any]:
