@@ -22,6 +22,8 @@ from agent_cogs.agent import Turn
 from agent_cogs.prompt.model_call import may_ask_again
 from agent_cogs.prompt.tools import ToolUse, calls_before, profile
 from agent_cogs.prompt.view import TurnView
+from agent_context.layout.render import INDENT
+from agent_context.untrusted import words as harmless
 from agent_llm.profiles import limits_searches
 from agent_llm.types import Prompt, Reply, Source, Tool, ToolCall
 from agent_tools.builtin.query_privacy import without_private
@@ -101,12 +103,12 @@ class SearchFirst:
             return None
         self.made = True
         if self.before is not None:
-            return FOUND.format(found=self.before)
+            return FOUND.format(found=_as_data(self.before))
         if self._tool is None:
             return self._failed.format(reason=NO_ENGINE)
         self.look_for_picture(query)
         result = await tools.call(self._tool, ToolCall("search_first", WEB_SEARCH, {"query": query}))
-        return self._failed.format(reason=result.text) if result.is_error else FOUND.format(found=result.text)
+        return self._failed.format(reason=result.text) if result.is_error else FOUND.format(found=_as_data(result.text))
 
     async def made_up_for(self, tools: ToolUse, words: str | None = None) -> str | None:
         """Search where the model has answered without, as `by_program` does; None where it has searched, or an answer
@@ -149,6 +151,11 @@ class OneSearch:
             return ToolOutput(self.first.before)
         self.first.look_for_picture(query)
         return await self.tool.execute(arguments, context)
+
+
+def _as_data(found: str) -> str:
+    """Results off the margin, without what could pass for a message or is seen by nobody: they are strangers' words."""
+    return "\n".join(f"{INDENT}{line}" for line in harmless(found).splitlines())
 
 
 def question_of(view: TurnView) -> str:
