@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.mutants.mutant import of
 
-LISTENER = "agent_signal/test_signal_listener.py"
+LISTENER = "agent_signal/hearing/test_signal_listener.py"
 SINK = "agent_signal/test_signal_sink.py"
-CLIENT = "agent_signal/test_signal_client.py"
-RECEIVING = "agent_signal/test_receiving.py"
+CLIENT = "agent_signal/rest_api/test_signal_client.py"
+RECEIVING = "agent_signal/hearing/test_receiving.py"
 CONTACTS = "agent_signal/test_contacts.py"
 
 IN_SIGNAL = (
