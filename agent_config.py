@@ -202,7 +202,7 @@ def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
 
 
 def missing_tokens_message(settings: Settings) -> str:
-    """Three lines for a start without any bot token: what is missing, where it goes, and how to try without."""
+    """Four lines for a start without any bot token: what is missing, where it goes, Signal alone, a try without."""
     tokens = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
     also = " (CHANNEL=both)" if settings.channel == "both" else ""
     lacking = dict.fromkeys(agent.spec.key_setting for agent in settings.agents.values() if agent.api_key is None)
@@ -210,6 +210,7 @@ def missing_tokens_message(settings: Settings) -> str:
     return (
         f"No bot token is set{also}. Set at least one of {tokens}{keys}.\n"
         "To go live: make setup asks for all of it; or copy .env.example to .env and fill it in (README, Going live).\n"
+        "To go live on Signal alone, without a Discord token: docs/signal.md has the steps.\n"
         "To try it on this machine, without tokens or keys: make local (which runs python run_all.py --local)"
     )
 

@@ -551,12 +551,13 @@ def test_settings_cannot_be_changed_but_copied_with_changes() -> None:
         settings.with_(guild_id=2)
 
 
-def test_a_start_without_tokens_is_told_in_three_lines_what_to_do() -> None:
+def test_a_start_without_tokens_is_told_in_four_lines_what_to_do() -> None:
     lines = missing_tokens_message(load()).splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert all(spec.token_setting in lines[0] for spec in AGENTS.values())
     assert ".env.example" in lines[1]
-    assert "python run_all.py --local" in lines[2]
+    assert "docs/signal.md" in lines[2]
+    assert "python run_all.py --local" in lines[3]
 
 
 def test_a_bot_without_a_key_is_named_in_one_line() -> None:
