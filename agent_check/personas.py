@@ -65,6 +65,9 @@ async def check_signal(settings: Settings, found: Findings) -> None:
             found.wrong("Signal", f"no answer of signal-cli-rest-api at {place}", advice)
             return
         found.ok("Signal", f"signal-cli-rest-api answers at {place}")
+        if (mode := await client.mode()) and not mode.startswith("json-rpc"):
+            wrong = f"signal-cli-rest-api runs with MODE={mode[:20]}, in which it hands over no messages"
+            found.wrong("Signal", wrong, "start it with MODE=json-rpc, as compose.yaml does")
         for key, number in settings.numbers.items():
             await _check_account(client, key, number, found)
 

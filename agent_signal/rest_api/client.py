@@ -21,7 +21,7 @@ from yarl import URL
 from agent_llm.types import Picture
 from agent_net.addresses import FetchRefused
 from agent_signal.models import ListedContact, ListedGroup, read_list
-from agent_signal.rest_api.errors import Refused, Unreachable, Unreadable, broken
+from agent_signal.rest_api.errors import Refused, SignalError, Unreachable, Unreadable, broken
 from agent_signal.rest_api.session import RestApi, read_body
 
 COLD_START = 60.0  # seconds that the server may take until it answers at all
@@ -88,6 +88,17 @@ class SignalClient:
     async def about(self) -> bool:
         """Whether the server answers now."""
         return await self._api.status(self._api.url("v1", "about"), self._sign_timeout) in UP
+
+    async def mode(self) -> str:
+        """The server's MODE, such as json-rpc; empty where it does not say."""
+        try:
+            found = await self._api.request(
+                "GET", self._api.url("v1", "about"), None, seconds=self._sign_timeout, number=""
+            )
+        except SignalError:
+            return ""
+        mode = found.get("mode") if isinstance(found, dict) else None
+        return mode if isinstance(mode, str) else ""
 
     async def ready(self, seconds: float = COLD_START) -> None:
         """Waits until the server answers. Raises Unreachable after that time."""

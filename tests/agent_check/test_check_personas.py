@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from agent_check.findings import Findings, Level
 from agent_check.personas import check_personas, check_signal
@@ -62,6 +64,17 @@ async def test_what_an_agent_on_signal_lacks_is_named(tmp_path: Path, more: dict
         await check_signal(on_signal(tmp_path, server.url, **more), found)
     (text,) = [one.text for one in found if one.level is Level.WRONG]
     assert text.startswith(wrong)
+
+
+@pytest.mark.parametrize("mode", ["normal", "native"])
+async def test_a_server_in_a_mode_that_hands_over_no_messages_is_named(tmp_path: Path, mode: str) -> None:
+    found = Findings()
+    async with SignalServer() as server:
+        about = partial(web.json_response, {"mode": mode})
+        server.fail("about", about, about)
+        await check_signal(on_signal(tmp_path, server.url), found)
+    (text,) = [one.text for one in found if one.level is Level.WRONG]
+    assert text.startswith(f"signal-cli-rest-api runs with MODE={mode}")
 
 
 async def test_a_number_that_the_server_does_not_know_is_named_without_being_shown(tmp_path: Path) -> None:
