@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 class MemoryReader:
     """A connection that is opened when it is first needed, and again where the file was replaced.
 
-    A file that is not there yet, or is on another machine, has nothing; so has one that cannot be read, which is logged
-    once until it can be.
+    A file that is not there yet, is on another machine, or has no tables yet has nothing; so has one that cannot be
+    read, which is logged once until it can be.
     """
 
     def __init__(self, path: Path, *, seconds: float = QUESTION_SECONDS) -> None:
@@ -53,7 +53,8 @@ class MemoryReader:
             self._until = time.monotonic() + self._seconds
             found = question(connection)
         except (sqlite3.Error, OSError, RecordError) as error:
-            self._report(str(error))
+            if "no such table" not in str(error):  # else the recorder has just created the file, and makes its tables
+                self._report(str(error))
             self._close()
             return nothing
         self._problem = ""
