@@ -110,8 +110,9 @@ class IdleStore(Protocol):
     of Redis it raises nothing: a record that cannot be read has nothing.
     """
 
-    async def newest(self, agent: str) -> int:
-        """The id of the newest logged message where the agent takes part; 0 for none."""
+    async def newest(self, agent: str, task: str) -> int:
+        """The newest thing that a task may be about, as an id: the newest logged message where the agent takes part, or
+        for `discover` a profile that changed after it. 0 without a message."""
         ...
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:

@@ -142,7 +142,7 @@ class BackgroundScheduler:
         )
         if closed is not None:
             return closed
-        newest = await store.newest(agent)
+        newest = await store.newest(agent, task)
         if (closed := gates.nothing_new(newest, schedule.state.seen)) is not None:
             return closed
         if (closed := await self._agent_gates(agent, now)) is not None:
@@ -150,7 +150,7 @@ class BackgroundScheduler:
         failing = self._failed.get((task, agent), ())
         candidates = await look(store, task, agent, now=now, before=now - config.after, failed=failing)
         if not candidates:
-            schedule.note(seen=newest)
+            schedule.note(seen=min(newest, id_at(now - config.after)) if task == "follow_up" else newest)
             return Closed(NOTHING[task])
         given = Circumstances(
             now=now,

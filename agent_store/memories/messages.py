@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agent_ids import id_at
 from agent_protocol.coordination.idle import MOST_MATERIAL
 from agent_protocol.record.entries import LoggedMessage
 
@@ -78,10 +79,11 @@ def channels_of(db: sqlite3.Connection, agent: str) -> list[int]:
     return [row["id"] for row in db.execute(_CHANNELS, (agent, MOST_CHANNELS))]
 
 
-def newest_of(db: sqlite3.Connection, agent: str) -> int:
-    """The newest message there; 0 for none."""
+def newest_of(db: sqlite3.Connection, agent: str, *, profiles: bool = False) -> int:
+    """The newest message there; 0 for none. `profiles`: or where a profile changed after it, the id of that moment."""
     row = db.execute(_CHANNELS, (agent, 1)).fetchone()
-    return int(row["newest"]) if row else 0
+    changed = db.execute("SELECT max(at) FROM profiles").fetchone()[0] if row and profiles else None
+    return max(int(row["newest"]), id_at(changed or 0.0)) if row else 0
 
 
 def chain(db: sqlite3.Connection, message_id: int, most: int, reply_to: int | None = None) -> Chain:

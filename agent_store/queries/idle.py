@@ -29,8 +29,9 @@ class IdleMemory:
     def __init__(self, path: Path) -> None:
         self._reader = MemoryReader(path)
 
-    async def newest(self, agent: str) -> int:
-        return await self._reader.ask(lambda db: newest_of(db, agent), 0)
+    async def newest(self, agent: str, task: str) -> int:
+        profiles = task == "discover"
+        return await self._reader.ask(lambda db: newest_of(db, agent, profiles=profiles), 0)
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
         return await self._reader.ask(lambda db: to_summarise(db, agent, before, skip), None)

@@ -62,9 +62,10 @@ class Record:
 
     # IdleStore
 
-    async def newest(self, agent: str) -> int:
+    async def newest(self, agent: str, task: str) -> int:
         self.asked += 1
-        return max([self._talk, *(note.message_id for note in self.unasked)])
+        changed = id_at(self.profile.at) if self.profile and task == "discover" and self._talk else 0
+        return max([self._talk, changed, *(note.message_id for note in self.unasked)])
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
         self.asked += 1

@@ -197,9 +197,9 @@ async def test_a_person_who_writes_while_the_task_is_chosen_wins() -> None:
     scene = await begun("summarise")
     newest = scene.record.newest
 
-    async def interrupted(agent: str) -> int:
+    async def interrupted(agent: str, task: str) -> int:
         scene.idle.person_wrote()
-        return await newest(agent)
+        return await newest(agent, task)
 
     scene.record.newest = interrupted  # type: ignore[method-assign]
     await scene.tick(300)
@@ -352,6 +352,25 @@ async def test_a_discovery_that_had_nothing_new_to_say_waits_for_a_person() -> N
     scene.idle.person_wrote()
     await scene.ticks(3 * HOUR)
     assert len(scene.bus.asked) == 2
+
+
+async def test_a_discovery_that_found_no_profile_is_made_once_there_is_one() -> None:
+    scene = await begun("discover")
+    await scene.ticks(12 * HOUR, every=300)
+    assert (scene.bus.asked, scene.state("discover").why) == ([], "nothing was written since it last looked")
+    scene.record.profile = ProfileNote(user_id=ADA, topics=("tall ships",), upto=1, at=scene.time.now)
+    await scene.ticks(5 * HOUR, every=300)
+    assert scene.bus.tasks() == ["discover"]
+
+
+async def test_a_talk_that_is_too_young_for_a_follow_up_is_looked_at_again() -> None:
+    scene = await begun("follow_up")
+    scene.time.now += 3 * HOUR
+    scene.record.ada_writes()  # in the record, but this coordinator did not hear it
+    await scene.tick(60)
+    assert scene.state("follow_up").why == "no conversation was left hanging"
+    await scene.ticks(3 * HOUR)
+    assert scene.bus.tasks() == ["follow_up"]
 
 
 async def test_a_restart_goes_on_and_does_not_fire_at_once() -> None:

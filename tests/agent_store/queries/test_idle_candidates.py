@@ -4,6 +4,7 @@ import pytest
 
 from agent_ids import id_at
 from agent_protocol.record.entries import ConsentNote, ProfileNote, UnaskedNote
+from agent_store.database import create
 from agent_store.queries.idle import IdleMemory
 from tests.support.recording import AT, said, summary
 
@@ -38,7 +39,23 @@ def follow_up(of, **more):
 async def test_the_newest_message_is_that_of_channels_where_the_agent_takes_part(scene, idle):
     await scene.put(said(1), said(2, agent="claude"), newest := said(3), said(4, channel_id=6))
     await scene.record()
-    assert (await idle.newest("claude"), await idle.newest("grok")) == (newest.message_id, 0)
+    assert (await idle.newest("claude", "summarise"), await idle.newest("grok", "summarise")) == (newest.message_id, 0)
+
+
+async def test_a_profile_that_changed_after_the_newest_message_is_new_for_a_discovery_alone(scene, idle):
+    await scene.put(said(1), newest := said(2, agent="claude"), profile("bread", upto=said(1), at=AT + 99))
+    await scene.record()
+    found = [await idle.newest("claude", task) for task in ("discover", "follow_up")]
+    assert found == [id_at(AT + 99), newest.message_id]
+    assert await idle.newest("grok", "discover") == 0, "it takes part nowhere"
+
+
+async def test_a_record_whose_tables_are_not_made_yet_has_nothing_and_warns_of_nothing(tmp_path, caplog):
+    create(tmp_path / "new.sqlite3")
+    idle = IdleMemory(tmp_path / "new.sqlite3")
+    assert (await idle.newest("claude", "discover"), await idle.consents()) == (0, {})
+    await idle.aclose()
+    assert caplog.text == ""
 
 
 async def test_a_chain_of_three_is_summarised_once_and_again_when_it_has_gone_on(scene, idle):
@@ -249,7 +266,7 @@ async def test_a_name_and_a_text_cannot_forge_a_line(scene, idle):
 
 async def test_without_a_record_there_is_nothing(tmp_path):
     idle = IdleMemory(tmp_path / "record.db")
-    assert await idle.newest("claude") == 0
+    assert await idle.newest("claude", "discover") == 0
     assert (await idle.to_summarise("claude", LATER), await idle.to_profile("claude")) == (None, None)
     assert (await idle.hanging("claude", LATER, 5), await idle.people("claude", 5)) == ((), ())
     assert (await idle.sent(0), await idle.consents()) == ((), {})
