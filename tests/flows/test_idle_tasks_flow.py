@@ -1,33 +1,32 @@
-"""The whole companion over sockets: people talk, nobody writes, and the tasks come in their order, each once."""
+"""The whole companion over sockets: people talk, then nobody writes for hours, and the tasks come in their order, each
+once. The hours pass on the program's clock."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 
 from agent_cogs.slash.why import why
 from agent_ids import sent_at
 from agent_protocol.record.entries import LoggedMessage
 from tests.support.flow import decision, flow
+from tests.support.moved_clock import MovedClock
+from tests.support.recorded import recorded
 from tests.support.redis_server import until
 from tests.support.tools.search_web import search_web
 
 IDLE = {
     "IDLE_TASKS": "summarise,profile,follow_up,discover",
     "UNASKED_MESSAGES": "everyone",
-    "IDLE_AFTER_SECONDS": "1",
-    "IDLE_FOLLOW_UP_MIN_SECONDS": "0.5",
-    "IDLE_FOLLOW_UP_MAX_SECONDS": "0.5",
-    "IDLE_DISCOVER_MIN_SECONDS": "2.5",  # once the profile is in the record
-    "IDLE_DISCOVER_MAX_SECONDS": "2.5",
     "UNASKED_PERSON_HOURS": "0",
     "UNASKED_CHANNEL_HOURS": "0",
     "IDLE_BUDGET_SHARE": "1",
     "COORDINATOR_ACTIVE_START": "0",
     "COORDINATOR_ACTIVE_END": "24",
 }
+IDLE_AFTER, FOLLOW_UP_AT_LAST, DISCOVER_AT_LAST = 300.0, 300.0 + 7_200, 300.0 + 14_400  # seconds without people
+UNASKED = "SELECT 1 FROM unasked"
 FOLLOW_UP = "That one was measured again this week: it has grown by four centimetres since the spring."
 DISCOVERY = "Alice, a lighthouse on the coast of Brittany opens its doors to visitors for the first time on Sunday."
 
@@ -70,17 +69,18 @@ class Companion:
 @asynccontextmanager
 async def companion(tmp_path, monkeypatch, model):
     monkeypatch.setattr("agent_coordinator.idle.scheduler.TICK_SECONDS", 0.05)
+    clock = MovedClock()
     setup = {"GEMINI_MODEL": "gemini-2.5-flash", "CHEAP_MODEL": "none", "TAVILY_API_KEY": "tavily-key-1"}
     async with (
         search_web() as web,
         flow(tmp_path, **setup, **IDLE) as f,
-        f.running(agents=("gemini",), **web.setup) as runtime,
+        f.running(agents=("gemini",), clock=clock, **web.setup) as runtime,
     ):
         f.models.answer = model
-        yield f, runtime
+        yield f, runtime, clock
 
 
-async def talk(f, runtime):
+async def talk(f, runtime, tmp_path):
     """Alice asks, is answered, and says a last word, all of which is logged."""
     channel = f.channel("debate")
     alice = await f.discord.say("Alice", "debate", f"<@{f.user_id('gemini')}> which tree is the tallest of all?")
@@ -106,25 +106,28 @@ async def talk(f, runtime):
                 read_at=time.time(),
             ),
         )
+    await until(lambda: len(recorded(tmp_path, "SELECT 1 FROM message_log")) == len(chain), 60)
     return int(last["id"]), int(alice["author"]["id"])
-
-
-def rows(tmp_path, question):
-    with closing(sqlite3.connect(tmp_path / "record.db")) as db:
-        return db.execute(question).fetchall()
 
 
 async def test_while_nobody_writes_the_tasks_come_in_their_order_each_once(tmp_path, monkeypatch):
     model = Companion()
-    async with companion(tmp_path, monkeypatch, model) as (f, runtime):
-        last, alice = await talk(f, runtime)
-        await until(lambda: len(rows(tmp_path, "SELECT 1 FROM unasked")) == 2, 20)
+    async with companion(tmp_path, monkeypatch, model) as (f, runtime, clock):
+        last, alice = await talk(f, runtime, tmp_path)
+
+        def summary_and_profile():
+            return recorded(tmp_path, "SELECT 1 FROM summaries, profiles")
+
+        await clock.nobody_writes_for(IDLE_AFTER, runtime, summary_and_profile)
+        assert model.tasks == ["summarise", "profile"]
+        await clock.nobody_writes_for(FOLLOW_UP_AT_LAST, runtime, lambda: recorded(tmp_path, UNASKED))
+        await clock.nobody_writes_for(DISCOVER_AT_LAST, runtime, lambda: len(recorded(tmp_path, UNASKED)) == 2)
         assert model.tasks == ["summarise", "profile", "follow_up", "discover"]
-        assert rows(tmp_path, "SELECT text FROM summaries") == [
+        assert recorded(tmp_path, "SELECT text FROM summaries") == [
             ("Alice asked for the tallest tree; Gemini named Hyperion.",)
         ]
-        assert rows(tmp_path, "SELECT user_id FROM profiles") == [(alice,)]
-        sent = rows(tmp_path, "SELECT message_id, task, person_id FROM unasked ORDER BY at")
+        assert recorded(tmp_path, "SELECT user_id FROM profiles") == [(alice,)]
+        sent = recorded(tmp_path, "SELECT message_id, task, person_id FROM unasked ORDER BY at")
         assert [(task, person) for _, task, person in sent] == [("follow_up", alice), ("discover", alice)]
         first, second = (next(m for m in f.discord.messages("debate") if int(m["id"]) == one[0]) for one in sent)
         assert first["content"].startswith(FOLLOW_UP)
@@ -134,34 +137,40 @@ async def test_while_nobody_writes_the_tasks_come_in_their_order_each_once(tmp_p
         said = await why(runtime.services.ledger, runtime.services.names, sent[0][0], time.time())
         assert "followed up on a talk, while nobody wrote, because: a talk of" in said
         calls = len(model.kinds)
-        await runtime.coordinator.idle.tick(runtime._idle_memory)
-        assert len(model.kinds) == calls, "nothing is done twice"
+        for _ in range(24):
+            clock.ahead += 3600
+            await runtime.coordinator.idle.tick(runtime._idle_memory)
+        assert len(model.kinds) == calls, "for a day nothing new was written, and no model is asked"
 
 
 async def test_a_person_who_writes_ends_what_runs_and_nothing_is_posted(tmp_path, monkeypatch):
     model = Companion(held="follow_up")
-    async with companion(tmp_path, monkeypatch, model) as (f, runtime):
-        await talk(f, runtime)
-        await until(lambda: "follow_up" in model.kinds, 20)
+    async with companion(tmp_path, monkeypatch, model) as (f, runtime, clock):
+        await talk(f, runtime, tmp_path)
+        await clock.nobody_writes_for(FOLLOW_UP_AT_LAST, runtime, lambda: "follow_up" in model.kinds)
         before = len(f.said("debate", "gemini"))
         await f.discord.say("Bob", "casual", "good morning")
 
         def ended():
-            return rows(tmp_path, "SELECT reason FROM turns WHERE kind = 'reflection' AND trigger = 'follow_up'")
+            return recorded(tmp_path, "SELECT reason FROM turns WHERE kind = 'reflection' AND trigger = 'follow_up'")
 
-        await until(lambda: ended() == [("person_wrote",)], 20)
+        await until(lambda: ended() == [("person_wrote",)], 60)
         assert len(f.said("debate", "gemini")) == before
-        assert rows(tmp_path, "SELECT cost_usd > 0 FROM turns WHERE trigger = 'follow_up'") == [(1,)]
-        assert rows(tmp_path, "SELECT 1 FROM unasked") == []
+        assert recorded(tmp_path, "SELECT cost_usd > 0 FROM turns WHERE trigger = 'follow_up'") == [(1,)]
+        assert recorded(tmp_path, UNASKED) == []
 
 
 async def test_who_has_not_agreed_is_not_written_to(tmp_path, monkeypatch):
     monkeypatch.setitem(IDLE, "UNASKED_MESSAGES", "opt_in")
     model = Companion()
-    async with companion(tmp_path, monkeypatch, model) as (f, runtime):
-        await talk(f, runtime)
-        await until(lambda: len(rows(tmp_path, "SELECT 1 FROM profiles")) == 1, 20)
-        await until(lambda: "agreed" in _why(runtime, "follow_up") and "agreed" in _why(runtime, "discover"), 20)
+    async with companion(tmp_path, monkeypatch, model) as (f, runtime, clock):
+        await talk(f, runtime, tmp_path)
+        await clock.nobody_writes_for(IDLE_AFTER, runtime, lambda: recorded(tmp_path, "SELECT 1 FROM profiles"))
+
+        def both_wait():
+            return all("agreed" in _why(runtime, task) for task in ("follow_up", "discover"))
+
+        await clock.nobody_writes_for(DISCOVER_AT_LAST, runtime, both_wait)
         assert model.tasks == ["summarise", "profile"]
 
 

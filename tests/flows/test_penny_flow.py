@@ -6,17 +6,18 @@ Signal, Ollama and the search engine are servers on loopback; Ollama is asked by
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-import sqlite3
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from agent_runtime.models import provider_model
 from tests.support.flow import decision
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
+from tests.support.moved_clock import MovedClock
+from tests.support.recorded import recorded
 from tests.support.redis_server import until
 from tests.support.signal_flow import SignalFlow, signal_flow
 from tests.support.signal_server import ACCOUNT, ANNA, quoting
@@ -25,16 +26,12 @@ from tests.support.tools.search_web import PHOTO, SearchWeb, search_web
 PENNY = Path(__file__).parents[2] / "personas" / "penny"
 FIRST_PAGE = "Trees of the world: https://trees.example/tall"
 IDLE = {
-    "IDLE_AFTER_SECONDS": "1",
-    "IDLE_FOLLOW_UP_MIN_SECONDS": "1",
-    "IDLE_FOLLOW_UP_MAX_SECONDS": "1",
-    "IDLE_DISCOVER_MIN_SECONDS": "4",  # once the profile is in the record
-    "IDLE_DISCOVER_MAX_SECONDS": "4",
     "UNASKED_PERSON_HOURS": "0",
     "UNASKED_CHANNEL_HOURS": "0",
     "COORDINATOR_ACTIVE_START": "0",
     "COORDINATOR_ACTIVE_END": "24",
 }
+UNASKED = "SELECT 1 FROM unasked"
 TEXTS = {
     "summarise": "Anna asked for the tallest tree; Penny named Hyperion.",
     "profile": "- trees\n- lighthouses",
@@ -94,21 +91,16 @@ def penny_at(folder: Path, server: ChatServer) -> dict[str, str]:
 
 @asynccontextmanager
 async def penny(
-    folder: Path, model: Callable[[ChatRequest], ChatAnswer], **settings: str
+    folder: Path, model: Callable[[ChatRequest], ChatAnswer], clock: Callable[[], float] = time.time, **settings: str
 ) -> AsyncIterator[tuple[SignalFlow, SearchWeb, ChatServer, Any]]:
     async with search_web() as web, ChatServer(model, models=("gpt-oss:20b",)) as ollama:
         files = penny_at(folder, ollama)
         numbers = {"SIGNAL_NUMBERS": f"penny:{ACCOUNT}", "TAVILY_API_KEY": "tavily-key-1"}
         async with (
             signal_flow(folder / "data", **{**numbers, **files, **settings}) as f,
-            f.running(make_model=provider_model, **web.setup) as runtime,
+            f.running(make_model=provider_model, clock=clock, **web.setup) as runtime,
         ):
             yield f, web, ollama, runtime
-
-
-def rows(folder: Path, question: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(folder / "data" / "record.db")) as db:
-        return db.execute(question).fetchall()
 
 
 async def test_a_message_is_searched_for_and_answered_with_a_source_and_a_picture(tmp_path: Path) -> None:
@@ -127,26 +119,25 @@ async def test_a_message_is_searched_for_and_answered_with_a_source_and_a_pictur
 
 
 async def test_while_nobody_writes_the_tasks_come_in_their_order_each_once(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("agent_coordinator.idle.scheduler.TICK_SECONDS", 3600.0)
-    model = Model()
-    async with penny(tmp_path, model, **IDLE) as (f, _, _, runtime):
+    monkeypatch.setattr("agent_coordinator.idle.scheduler.TICK_SECONDS", 0.05)
+    model, clock, data = Model(), MovedClock(), tmp_path / "data"
+    async with penny(tmp_path, model, clock, **IDLE) as (f, _, _, runtime):
         await f.say("which tree is the tallest of all?")
         (answer,) = await f.answered()
         post = f.signal.sent[0]
         await f.say("I would like to stand below it once.", quote=quoting(ACCOUNT, post.timestamp, answer))
         await f.answered(2)
-        await until(lambda: len(rows(tmp_path, "SELECT 1 FROM message_log")) == 4)
-        async with asyncio.timeout(30):
-            while len(f.said()) < 4:
-                await runtime.coordinator.idle.tick(runtime._idle_memory)
-                await asyncio.sleep(0.05)
+        await until(lambda: len(recorded(data, "SELECT 1 FROM message_log")) == 4, 60)
+        await clock.nobody_writes_for(300, runtime, lambda: recorded(data, "SELECT 1 FROM summaries, profiles"))
+        await clock.nobody_writes_for(300 + 7_200, runtime, lambda: recorded(data, UNASKED))
+        await clock.nobody_writes_for(300 + 14_400, runtime, lambda: len(recorded(data, UNASKED)) == 2)
         assert model.tasks == ["summarise", "profile", "follow_up", "discover"]
         follow_up, discovery = f.signal.sent[2:]
         assert follow_up.text.startswith("That one was measured again")
         assert follow_up.quotes is not None
         assert discovery.text.startswith("A lighthouse on the coast")
         assert discovery.quotes is None
-        assert rows(tmp_path, "SELECT text FROM summaries") == [(TEXTS["summarise"],)]
-        assert rows(tmp_path, "SELECT topics FROM profiles") == [('["trees", "lighthouses"]',)]
-        await until(lambda: len(rows(tmp_path, "SELECT 1 FROM unasked WHERE cause <> ''")) == 2)
+        assert recorded(data, "SELECT text FROM summaries") == [(TEXTS["summarise"],)]
+        assert recorded(data, "SELECT topics FROM profiles") == [('["trees", "lighthouses"]',)]
+        assert all(cause for (cause,) in recorded(data, "SELECT cause FROM unasked"))
         assert follow_up.pictures == discovery.pictures == [PHOTO]
