@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from tests.support.asking import config
 from tests.support.both_channels import Service, on
 from tests.support.flow import decision
 from tests.support.models.wire.values import SMALL_PNG, Answer
+from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer
 from tests.support.tools.search_web import search_web
 
@@ -278,8 +278,7 @@ async def test_a_reply_to_an_answer_carries_the_chain_that_the_window_lacks(tmp_
         assert shown.index("why is the sky blue?") < shown.index("It scatters.") < shown.rindex("and at night?")
 
         def logged() -> list[tuple[object, ...]]:
-            with closing(sqlite3.connect(tmp_path / "data" / "record.db")) as db:
-                return db.execute(CHAIN).fetchall()
+            return recorded(tmp_path / "data", CHAIN)
 
         await s.wait(lambda: len(logged()) == 4)
         for (text,), words in zip(logged(), ("sky blue", "It scatters", "at night", "It scatters"), strict=True):

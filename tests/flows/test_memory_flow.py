@@ -4,8 +4,6 @@ message; over real sockets, with a real Redis and a real file."""
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from agent_cogs.thread_memory import message_log
 from tests.support.asking import config
 from tests.support.flow import Flow, decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until
 
 LOGGED = "message_log: true\nrecall: true\nmax_messages: 1\nrolling_threshold: 0\ntools: [recall]\n"
@@ -25,16 +24,8 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_log, "PAUSE", 0.05)
 
 
-def rows(folder: Path, question: str) -> list[Any]:
-    try:
-        with closing(sqlite3.connect(folder / "record.db")) as db:
-            return db.execute(question).fetchall()
-    except sqlite3.Error:  # not there yet
-        return []
-
-
 def logged(folder: Path) -> list[Any]:
-    return rows(folder, "SELECT name, text FROM message_log ORDER BY message_id")
+    return recorded(folder, "SELECT name, text FROM message_log ORDER BY message_id")
 
 
 async def ask(f: Flow, text: str, **more: Any) -> None:
@@ -60,7 +51,7 @@ async def test_what_is_said_is_logged_edited_and_deleted_with_its_message(tmp_pa
                 ("ChatGPT", "Near the mill."),
             ]
             parents = "SELECT reply_to FROM message_log WHERE author = 'person' AND reply_to IS NOT NULL"
-            assert rows(tmp_path, parents) == [(int(lake["id"]),)]
+            assert recorded(tmp_path, parents) == [(int(lake["id"]),)]
             await f.discord.edit("debate", lake, "Where is the pond?")
             await f.discord.delete("debate", gone["id"])
             await until(
@@ -82,9 +73,11 @@ async def test_a_chain_that_the_program_has_forgotten_comes_from_the_log(tmp_pat
             assert f"[msg:{lake['id']}] Bob: The lake is near the mill." in tail
             assert f"[msg:{mill['id']}] Alice: Which mill?" in tail
             quoted = (int(lake["id"]), f.world.user("Bob").id)
-            await until(lambda: quoted in rows(tmp_path, "SELECT message_id, author_id FROM quotes"))
+            await until(lambda: quoted in recorded(tmp_path, "SELECT message_id, author_id FROM quotes"))
             await f.discord.delete("debate", lake["id"])
-            await until(lambda: rows(tmp_path, "SELECT removed FROM words WHERE removed IS NOT NULL") == [("deleted",)])
+            await until(
+                lambda: recorded(tmp_path, "SELECT removed FROM words WHERE removed IS NOT NULL") == [("deleted",)]
+            )
 
 
 async def test_recall_finds_what_was_said_in_an_open_channel_and_leaves_it_in_no_log_of_tools(tmp_path: Path) -> None:
@@ -104,6 +97,6 @@ async def test_recall_finds_what_was_said_in_an_open_channel_and_leaves_it_in_no
             ((_, found),) = f.models.requests[-1].results
             assert "in #casual, Bob: My bees in the garden swarm in May." in found
             person = f.world.user("Bob").id
-            await until(lambda: (person,) in rows(tmp_path, "SELECT author_id FROM quotes"))
+            await until(lambda: (person,) in recorded(tmp_path, "SELECT author_id FROM quotes"))
             assert runtime.services.tools is not None
             assert runtime.services.tools.records.for_channel("chatgpt", f.channel("debate")) == ()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sqlite3
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from aiohttp import web
@@ -14,6 +13,7 @@ from aiohttp import web
 from agent_protocol.coordination.rooms import Room
 from agent_protocol.wire.messages import Command, Instruction, RoomOrder
 from tests.support.flow import decision, flow
+from tests.support.recorded import recorded
 from tests.support.redis_server import until
 
 HISTORIAN = "---\ndisplay_name: Clio\nmodel: google/{}\n---\nYou are Clio.\n"
@@ -82,16 +82,16 @@ async def test_an_instruction_ends_as_a_post_under_the_personas_name_and_a_resul
 
 
 async def test_what_a_persona_posts_and_what_it_costs_is_in_the_record(tmp_path):
-    def rows(question):
-        with closing(sqlite3.connect(tmp_path / "record.db")) as db:
-            return db.execute(question).fetchall()
-
     async with debate(tmp_path) as (f, runtime, thread):
         f.models.answer = lambda r: decision("He feared everything that moved.")
         await runtime.services.bus.ask("historian", order(thread))
-        await until(lambda: rows("SELECT 1 FROM posts WHERE text != ''"))  # its words come a moment after it
-        assert rows("SELECT agent, outcome, cost_usd > 0 FROM turns") == [("historian", "posted", 1)]
-        assert rows("SELECT agent, text FROM posts") == [("historian", "He feared everything that moved.")]
+        await until(
+            lambda: recorded(tmp_path, "SELECT 1 FROM posts WHERE text != ''")
+        )  # its words come a moment after it
+        assert recorded(tmp_path, "SELECT agent, outcome, cost_usd > 0 FROM turns") == [("historian", "posted", 1)]
+        assert recorded(tmp_path, "SELECT agent, text FROM posts") == [
+            ("historian", "He feared everything that moved.")
+        ]
 
 
 async def test_folders_are_followed_while_the_program_runs(tmp_path, monkeypatch):

@@ -1,19 +1,13 @@
 """What a turn reports reaches the record in the whole program; what is deleted in Discord goes from it."""
 
-import sqlite3
-from contextlib import closing
-
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from tests.support.flow import decision, flow
+from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until
 
 
 async def test_a_turn_is_in_the_record_with_its_words_until_its_question_is_deleted(tmp_path):
-    def rows(question):
-        with closing(sqlite3.connect(tmp_path / "record.db")) as db:
-            return db.execute(question).fetchall()
-
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f, f.running(agents=("chatgpt",)) as runtime:
             heard = []
@@ -23,16 +17,20 @@ async def test_a_turn_is_in_the_record_with_its_words_until_its_question_is_dele
             await f.discord.wait_for(lambda: f.said("casual", "chatgpt"))
             question, post = f.discord.messages("casual")
             await f.discord.react("Bob", "casual", post["id"], "🔥")
-            await until(lambda: rows("SELECT 1 FROM words") and rows("SELECT 1 FROM reactions"))
+            await until(
+                lambda: recorded(tmp_path, "SELECT 1 FROM words") and recorded(tmp_path, "SELECT 1 FROM reactions")
+            )
             assert [("began" in notice, "ended" in notice) for notice in heard] == [(True, False), (False, True)]
             asked = f"{f.world.user('Alice').id}"
-            assert rows("SELECT id, outcome, asked_by FROM turns") == [(f"m{question['id']}", "posted", int(asked))]
-            assert rows("SELECT message_id, text FROM posts") == [(int(post["id"]), "Milk first.")]
-            assert rows("SELECT model_seconds > 0, posting_seconds > 0 FROM turns") == [(1, 1)]
-            assert rows("SELECT count(*) FROM calls WHERE cost_usd > 0") == [(1,)]
-            assert rows("SELECT author_id FROM quotes") == [(int(asked),)]
+            assert recorded(tmp_path, "SELECT id, outcome, asked_by FROM turns") == [
+                (f"m{question['id']}", "posted", int(asked))
+            ]
+            assert recorded(tmp_path, "SELECT message_id, text FROM posts") == [(int(post["id"]), "Milk first.")]
+            assert recorded(tmp_path, "SELECT model_seconds > 0, posting_seconds > 0 FROM turns") == [(1, 1)]
+            assert recorded(tmp_path, "SELECT count(*) FROM calls WHERE cost_usd > 0") == [(1,)]
+            assert recorded(tmp_path, "SELECT author_id FROM quotes") == [(int(asked),)]
             await f.discord.delete("casual", question["id"])
-            await until(lambda: rows("SELECT removed, data IS NULL FROM words") == [("deleted", 1)])
+            await until(lambda: recorded(tmp_path, "SELECT removed, data IS NULL FROM words") == [("deleted", 1)])
 
 
 async def test_with_no_days_nothing_is_recorded(tmp_path):

@@ -1,9 +1,7 @@
 """A whole room over the whole program: its prompts, its turns' numbers, its record."""
 
 import itertools
-import sqlite3
 from collections import defaultdict
-from contextlib import closing
 from functools import partial
 
 from agent_local.discord.world.world import World
@@ -11,6 +9,7 @@ from agent_protocol.coordination.rooms import Room, RoomMember
 from agent_protocol.wire.messages import Command, RoomOrder
 from agent_runtime.models import cheap_model
 from tests.support.flow import SHOWN, Flow, decision, flow
+from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until
 
 TURNS = 12
@@ -34,10 +33,6 @@ def person(world: World, name: str) -> int:
 
 
 async def test_a_room_s_prompts_grow_at_their_end_and_its_turns_and_messages_are_recorded(tmp_path):
-    def rows(question):
-        with closing(sqlite3.connect(tmp_path / "record.db")) as db:
-            return db.execute(question).fetchall()
-
     cheap = partial(cheap_model, free_at_home=False)  # the model server's answers have a price
     said, noted = itertools.count(1), itertools.count(1)
 
@@ -56,7 +51,7 @@ async def test_a_room_s_prompts_grow_at_their_end_and_its_turns_and_messages_are
                 opened = Command(command="room-open", channel_id=thread, room=order)
                 assert await runtime.services.orders.give(opened) == "opened"
                 await until(lambda: len(posts(f, thread)) == TURNS, 30)
-                await until(lambda: len(rows("SELECT 1 FROM room_messages")) == TURNS)
+                await until(lambda: len(recorded(tmp_path, "SELECT 1 FROM room_messages")) == TURNS)
                 kept = await runtime.services.ledger.rooms.read(thread)
     assert kept is not None
     assert (kept.turn_number, kept.status, kept.why) == (TURNS, "closed", "turn_limit")
@@ -65,10 +60,10 @@ async def test_a_room_s_prompts_grow_at_their_end_and_its_turns_and_messages_are
     assert_stable(asked)
     assert "\n[msg:1] Claude" not in asked[-1].system
     assert "[summary] Of what was said before" in asked[-1].texts[0]
-    numbers = rows("SELECT room_turn, asked_by FROM turns WHERE room_turn > 0 ORDER BY room_turn")
+    numbers = recorded(tmp_path, "SELECT room_turn, asked_by FROM turns WHERE room_turn > 0 ORDER BY room_turn")
     assert numbers == [(number, person(f.world, "Alice")) for number in range(1, TURNS + 1)]
-    assert rows("SELECT count(*) FROM calls WHERE kind = 'summary' AND cost_usd > 0")[0][0] >= 2
-    assert rows("SELECT text FROM room_messages ORDER BY message_id LIMIT 1") == [("Point 1.",)]
+    assert recorded(tmp_path, "SELECT count(*) FROM calls WHERE kind = 'summary' AND cost_usd > 0")[0][0] >= 2
+    assert recorded(tmp_path, "SELECT text FROM room_messages ORDER BY message_id LIMIT 1") == [("Point 1.",)]
 
 
 def assert_stable(requests):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from agent_signal.ids import group_chat_id
 from agent_store.memories.people import is_shared
 from tests.support.asking import config
 from tests.support.flow import decision
+from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until
 from tests.support.signal_flow import GROUP, SignalFlow, signal_flow
 from tests.support.signal_server import ACCOUNT, ANNA, BEN, EVE, IDS, group_id, quoting
@@ -56,7 +57,9 @@ async def test_a_person_sees_and_changes_on_signal_what_is_kept_of_them(tmp_path
         assert "• tea\n• Tall ships 2027\n" in shown
         assert deleted.startswith("Your profile is removed")
         assert f.models.requests == []
-        await until(lambda: _consents(runtime.setup.settings.record_file) == [0])
+        await until(
+            lambda: recorded(runtime.setup.settings.record_file.parent, "SELECT unasked FROM consents") == [(0,)]
+        )
 
 
 async def test_what_is_kept_of_a_person_is_not_shown_in_a_group(tmp_path: Path) -> None:
@@ -96,18 +99,8 @@ async def test_a_quote_of_a_post_in_anothers_chat_tells_nothing_of_it(tmp_path: 
         assert "There is no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
 
 
-def _logged(record: Path) -> list[tuple[int | None, int]]:
-    """Author and channel of each logged message; nothing as long as the record has no tables yet."""
-    with closing(sqlite3.connect(record)) as db, suppress(sqlite3.OperationalError):
-        return db.execute("SELECT author_id, channel_id FROM message_log").fetchall()
-    return []
-
-
-def _consents(record: Path) -> list[int]:
-    """What the record has of who wants unasked messages; nothing as long as it has no tables yet."""
-    with closing(sqlite3.connect(record)) as opened:
-        tables = [row[0] for row in opened.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-        return [row[0] for row in opened.execute("SELECT unasked FROM consents")] if "consents" in tables else []
+def _logged(record: Path) -> list[tuple[Any, ...]]:
+    return recorded(record.parent, "SELECT author_id, channel_id FROM message_log")
 
 
 async def told(f: SignalFlow, text: str, recipient: str = ANNA, **more: Any) -> str:

@@ -1,8 +1,6 @@
 """What a day has cost is the same sum wherever it is looked up, whatever became of its calls."""
 
 import asyncio
-import sqlite3
-from contextlib import closing, suppress
 from functools import partial
 
 import pytest
@@ -17,6 +15,7 @@ from agent_store.queries.turns import whole_turn
 from tests.flows.test_return_flow import vanish
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until
 
 BOTS = ("chatgpt", "claude")
@@ -34,10 +33,8 @@ def spent(uses, scope):
 
 
 async def test_budgets_costs_and_record_agree_after_all_that_a_call_can_come_to(tmp_path):
-    def recorded(question):
-        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(tmp_path / "record.db")) as db:
-            return [row[0] for row in db.execute(question)]
-        return []  # there are no tables yet
+    def column(question):
+        return [value for (value,) in recorded(tmp_path, question)]
 
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:
@@ -60,12 +57,12 @@ async def test_budgets_costs_and_record_agree_after_all_that_a_call_can_come_to(
                 await f.discord.wait_for(lambda: f.said("debate", "claude"))
                 f.models.answer = lambda _: Answer(text="{", output_tokens=4000)
                 await ask(f, "chatgpt", "something odd")
-                await until(lambda: "unreadable" in recorded("SELECT reason FROM turns"))
+                await until(lambda: "unreadable" in column("SELECT reason FROM turns"))
                 f.models.answer = hold
                 await ask(f, "claude", "hold this")
                 await thinking.wait()
                 await f.discord.react("Alice", "debate", int(f.discord.messages("debate")[1]["id"]), "🛑")
-                await until(lambda: "cancelled" in recorded("SELECT error FROM calls"))
+                await until(lambda: "cancelled" in column("SELECT error FROM calls"))
                 thinking.clear()
                 await ask(f, "chatgpt", "hold that")
                 await thinking.wait()
@@ -74,16 +71,16 @@ async def test_budgets_costs_and_record_agree_after_all_that_a_call_can_come_to(
                 await link.call(lambda redis: redis.delete(*map(keys.owner, BOTS)))
             go_on.set()
             async with f.running(**BOTH) as second:
-                await until(lambda: "interrupted" in recorded("SELECT error FROM calls"))
+                await until(lambda: "interrupted" in column("SELECT error FROM calls"))
                 ledger = second.services.ledger
                 replayer = ConsoleReplayer(f.settings, ledger, make_model=partial(provider_model, free_at_home=False))
                 async with opened(f.settings.record_file) as db:
-                    await until(lambda: len(recorded("SELECT 1 FROM words")) >= 5)
+                    await until(lambda: len(column("SELECT 1 FROM words")) >= 5)
                     turn = await whole_turn(db, "claude", f"m{question}")
                     answers = await replayer.replay(turn, Change())
                     assert answers["new"]["cost_usd"] > 0
-                    await until(lambda: recorded("SELECT 1 FROM replays"))
-                    days = recorded("SELECT DISTINCT day FROM turns ORDER BY day")  # two at midnight
+                    await until(lambda: column("SELECT 1 FROM replays"))
+                    days = column("SELECT DISTINCT day FROM turns ORDER BY day")  # two at midnight
                     costs = await read_costs(db, days[0], days[-1])
                 uses = [await ledger.budgets.uses(day, ()) for day in days]
                 same = partial(pytest.approx, abs=3e-6)  # budgets are kept in millionths

@@ -1,8 +1,6 @@
 """The bots' commands as a person types them in the terminal of local mode, over the whole program."""
 
 import io
-import sqlite3
-from contextlib import closing
 from functools import partial
 
 from rich.console import Console
@@ -17,6 +15,7 @@ from agent_personas.files import PERSONA_FILES
 from agent_themes import THEMES
 from tests.flows.test_commands_flow import ready
 from tests.support.flow import SHOWN, flow
+from tests.support.recorded import recorded
 from tests.support.redis_server import until
 
 
@@ -49,11 +48,6 @@ async def typed(f, runtime, files, *script):
     await terminal.run()
 
 
-def recorded(path):
-    with closing(sqlite3.connect(path)) as db:
-        return db.execute("SELECT 1 FROM rooms JOIN room_messages USING (thread_id)").fetchall()
-
-
 async def test_a_room_is_created_by_its_menu_and_by_names_steered_and_exported(tmp_path):
     slow = {"COORDINATOR_TURN_DELAY_MIN": "60", "COORDINATOR_TURN_DELAY_MAX": "60"}
     async with flow(tmp_path, **slow) as f, f.running(agents=("chatgpt", "claude")) as runtime:
@@ -70,7 +64,7 @@ async def test_a_room_is_created_by_its_menu_and_by_names_steered_and_exported(t
             ("/room stop is P equal", "is paused"),
             ("/room create topic: Tea? personas: claude, chatgpt turns: 2", "The room is open: #room-2"),
         )
-        await until(lambda: recorded(tmp_path / "record.db"))
+        await until(lambda: recorded(tmp_path, "SELECT 1 FROM rooms JOIN room_messages USING (thread_id)"))
         await types(("/room export is P equal", ".html"))
         tea, first = await runtime.services.ledger.rooms.list()
     assert (tea.topic, tea.names, tea.turns) == ("Tea?", ("claude", "chatgpt"), 2)
