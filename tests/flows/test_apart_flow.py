@@ -34,7 +34,7 @@ async def test_a_bot_whose_connection_breaks_comes_back_and_the_other_never_noti
         await f.discord.drop_gateway("claude")
         await until(lambda: fault.hits)
         await asked(f, "grok")
-        await f.discord.wait_for(lambda: runtime.bots["claude"].online, timeout=20)
+        await f.discord.wait_for(lambda: runtime.bots["claude"].online, timeout=30)
         await asked(f, "claude")
 
 

@@ -25,7 +25,7 @@ TWO = {"agents": ("claude", "grok"), "coordinator": False}
 async def answers(f, bot, text="hello"):
     known = len(f.said("debate", bot))
     await f.discord.say("Alice", "debate", f"<@{f.user_id(bot)}> {text}")
-    await f.discord.wait_for(lambda: len(f.said("debate", bot)) > known, timeout=20)
+    await f.discord.wait_for(lambda: len(f.said("debate", bot)) > known, timeout=30)
 
 
 async def test_a_wrong_type_under_a_bots_lease_is_named_and_the_bot_is_back_when_it_is_gone(tmp_path, caplog):

@@ -26,7 +26,7 @@ async def thinking(f, say):
 
     f.models.answer = answer
     await say()
-    await asyncio.wait_for(begun.wait(), 10)
+    await asyncio.wait_for(begun.wait(), 30)
     yield
     go_on.set()
 

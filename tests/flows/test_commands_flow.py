@@ -178,7 +178,7 @@ async def test_stop_and_resume_do_what_the_sign_and_the_word_do(tmp_path):
         talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
         await thinking.wait()
         assert "silent here for 30 minutes" in await use(f, "stop", minutes=30)
-        report = await asyncio.wait_for(talking, 10)
+        report = await asyncio.wait_for(talking, 30)
         go_on.set()
         assert (report.ended_because, f.said("debate")) == ("stopped", [])
         assert "The bots are stopped" in await use(f, "bots start")

@@ -132,7 +132,7 @@ async def test_a_room_of_personas_and_a_bot_goes_on_by_itself_to_its_end(tmp_pat
             await runtime.services.orders.give(Command(command="room-open", channel_id=thread, room=order)) == "opened"
         )
         said = f.world.channel(thread).messages
-        await f.discord.wait_for(lambda: len(said) > room.turns, timeout=20)
+        await f.discord.wait_for(lambda: len(said) > room.turns, timeout=30)
         assert [message.author.username for message in said.values()][: room.turns] == [
             "Clio",
             "Sextus",

@@ -24,7 +24,7 @@ async def test_a_recorded_conversation_of_scripted_voices_is_answered_again_to_t
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         report = await runtime.coordinator.fire(f.channel("debate"))
         options = parser().parse_args(["replay", "--conversation", report.conversation_id, "--json"])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not await all_recorded(f.settings, options, report.calls):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert await replay(options, f.settings) == 0

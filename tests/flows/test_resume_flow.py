@@ -100,11 +100,11 @@ async def test_a_coordinator_alone_that_is_killed_is_followed_by_the_next_within
         async with flow(tmp_path, redis_url=redis.url) as f, f.running(coordinator=False):
             f.models.answer = held = Held(f)
             with coordinator_process(tmp_path, f, redis, COORDINATOR_FIRE_ON_STARTUP="true") as first:
-                await asyncio.wait_for(held.thinking.wait(), 20)
+                await asyncio.wait_for(held.thinking.wait(), 30)
                 first.kill()
                 with coordinator_process(tmp_path, f, redis) as second:
                     held.go_on.set()
-                    await f.discord.wait_for(lambda: len(f.said("debate")) == 4, timeout=20)
+                    await f.discord.wait_for(lambda: len(f.said("debate")) == 4, timeout=30)
                     log = await ended(second)
             assert "resumed in round 1" in log
             assert len(f.models.requests) == 4
@@ -158,11 +158,11 @@ async def test_a_coordinator_alone_hears_of_a_stop_and_keeps_to_it_after_its_res
         async with flow(tmp_path, redis_url=redis.url) as f, f.running(coordinator=False):
             f.models.answer = held = Held(f)
             with coordinator_process(tmp_path, f, redis, COORDINATOR_FIRE_ON_STARTUP="true") as process:
-                await asyncio.wait_for(held.thinking.wait(), 20)
+                await asyncio.wait_for(held.thinking.wait(), 30)
                 await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> stop")
                 await until(lambda: process.says("ended (stopped)"))
             with coordinator_process(tmp_path, f, redis, COORDINATOR_FIRE_ON_STARTUP="true") as process:
-                await until(lambda: process.says("no channel is free"), within=20)
+                await until(lambda: process.says("no channel is free"), within=30)
                 await ended(process)
             assert len([text for text in f.said("debate") if text.startswith("turn")]) == 1
 
@@ -170,7 +170,7 @@ async def test_a_coordinator_alone_hears_of_a_stop_and_keeps_to_it_after_its_res
 def test_a_coordinator_alone_says_what_it_lacks(tmp_path):
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)}
     alone = [sys.executable, "-m", "agent_coordinator"]
-    done = subprocess.run(alone, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=20)  # noqa: S603
+    done = subprocess.run(alone, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)  # noqa: S603
     assert (done.returncode, "has no channels" in done.stderr) == (2, True), done.stderr
     with Program(tmp_path, entry="main_coordinator", environment={"LOG_LEVEL": "loud"}) as process:
         assert (process.wait(), process.says("LOG_LEVEL")) == (2, True), process.stderr

@@ -114,11 +114,11 @@ async def test_a_mention_in_a_thread_that_came_while_the_bot_was_offline_is_answ
 async def test_a_mention_during_a_new_session_is_answered_once(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
         claude, presence = runtime.bots["claude"], runtime.services.ledger.presence
-        async with asyncio.timeout(20):  # who was never here has missed nothing
+        async with asyncio.timeout(30):  # who was never here has missed nothing
             while await presence.first_seen("claude") is None:  # noqa: ASYNC110 - Redis has no event for it
                 await asyncio.sleep(0)
         await f.discord.invalidate_session("claude")
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> are you there?")
-        await f.discord.wait_for(lambda: f.said("debate", "claude"), timeout=20)
+        await f.discord.wait_for(lambda: f.said("debate", "claude"), timeout=30)
         await until(lambda: not claude.cog.host.catch_up._missed_some)
         assert (len(f.said("debate", "claude")), len(f.models.requests)) == (1, 1)

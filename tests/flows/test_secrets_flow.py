@@ -182,7 +182,7 @@ async def everything_shown(address, token, channel_id):
             return bool(found) and found[0]["messages"] > 0
 
         shown = [await post("/api/actions/start", id="click-one", channel=str(channel_id), topic="secrets")]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not await recorded():  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.1)
         turns = [f"/api/turns/{each['agent']}/{each['id']}" for each in json.loads(await get("/api/turns"))["items"]]
@@ -227,4 +227,4 @@ async def mention(f, user_id):
     before = len(f.said("debate", name))
     asked = await f.discord.say("Alice", "debate", f"<@{user_id}> hello")
     message = f.world.channel("debate").messages[int(asked["id"])]
-    await f.discord.wait_for(lambda: len(f.said("debate", name)) > before or message.reactions, timeout=20)
+    await f.discord.wait_for(lambda: len(f.said("debate", name)) > before or message.reactions, timeout=30)

@@ -148,7 +148,7 @@ async def test_who_is_forgotten_leaves_no_address_and_no_word_and_is_known_again
             await f.answered(2, group_id(GROUP))
             await f.answered(1, BEN)
             await f.answered(1)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 await until_kept(link, ANNA, IDS[ANNA], "Anna", BEN)
             if linked:
                 await runtime.services.forgetting.forget(222222222222222222)
@@ -165,7 +165,7 @@ async def test_who_is_forgotten_leaves_no_address_and_no_word_and_is_known_again
             await f.say("hello again")
             await f.answered(before + 1)
             assert "Minka" not in "".join(f.models.requests[-1].texts)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 await until_kept(link, ANNA, IDS[ANNA])
 
 

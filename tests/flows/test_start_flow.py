@@ -284,7 +284,7 @@ async def test_a_bot_without_the_message_content_intent_is_named(tmp_path, caplo
 async def test_when_no_bot_can_log_in_the_program_ends_with_1(tmp_path, caplog):
     async with flow(tmp_path) as f:
         agents = {name: _with_token(agent, "wr0ng") for name, agent in f.settings.agents.items()}
-        code = await asyncio.wait_for(serve(f.setup(settings=f.settings.with_(agents=agents))), 20)
+        code = await asyncio.wait_for(serve(f.setup(settings=f.settings.with_(agents=agents))), 30)
         assert code == 1
         assert "no bot could log in" in caplog.text
 
@@ -294,7 +294,7 @@ async def test_sigterm_ends_the_program_in_order(tmp_path, caplog):
         serving = asyncio.create_task(serve(f.setup()))
         await f.discord.wait_for(lambda: len(f.discord.online) == 4)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert await asyncio.wait_for(serving, 20) == 0
+        assert await asyncio.wait_for(serving, 30) == 0
         assert not f.discord.online
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
@@ -302,7 +302,7 @@ async def test_sigterm_ends_the_program_in_order(tmp_path, caplog):
 async def test_who_waits_for_the_bots_when_the_end_has_begun_waits_no_more(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         tasks, runtime._tasks = runtime._tasks, {}  # as the end takes them
-        assert await asyncio.wait_for(runtime.wait_online(), 10) == {"claude"}
+        assert await asyncio.wait_for(runtime.wait_online(), 30) == {"claude"}
         runtime._tasks = tasks
 
 

@@ -38,7 +38,7 @@ async def test_the_stop_sign_ends_a_conversation_in_the_middle_of_a_model_call_a
         said = await first_message(f, "debate")
         await held.thinking.wait()
         await f.discord.react("Alice", "debate", int(said["id"]), "🛑")
-        report = await asyncio.wait_for(talking, 10)
+        report = await asyncio.wait_for(talking, 30)
         held.go_on.set()
         assert (report.ended_because, report.messages) == ("stopped", 2)
         await f.discord.wait_for(lambda: marks(f, "debate", "✅"))
@@ -61,7 +61,7 @@ async def test_without_the_right_the_conversation_goes_on(tmp_path):
         await f.discord.react("Bob", "debate", int(said["id"]), "🛑")
         await f.discord.wait_for(lambda: marks(f, "debate", "✅"))  # his own answers, of which there are none
         held.go_on.set()
-        report = await asyncio.wait_for(talking, 20)
+        report = await asyncio.wait_for(talking, 30)
         assert (report.ended_because, report.messages) == ("round_limit", 4)
 
 
@@ -124,7 +124,7 @@ async def test_a_person_who_barges_in_is_heard_before_another_word_is_said(tmp_p
         await f.discord.say("Bob", "debate", "What about spaces?")
         await f.discord.wait_for(lambda: all("What about spaces?" in _texts(bot) for bot in runtime.bots.values()))
         held.go_on.set()
-        report = await asyncio.wait_for(talking, 20)
+        report = await asyncio.wait_for(talking, 30)
         assert [text.partition(" ")[0] for text in f.said("debate")] == ["turn", "What", "turn", "turn"]
         assert f.said("debate")[2] == "turn 3", "the second was dropped, the third came at once"
         assert (report.messages, report.ended_because) == (3, "round_limit")

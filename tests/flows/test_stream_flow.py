@@ -132,5 +132,5 @@ async def test_what_was_shown_of_an_answer_to_a_question_that_changed_does_not_s
         let(None, cog=runtime.bots["claude"].cog, options=STREAM)
         async with asyncio.timeout(30):
             asked.append(await f.discord.say("Alice", "debate", f"<@{me}> tell me all of it"))
-            await f.discord.wait_for(lambda: f.said("debate", "claude") == ["The end."], timeout=20)
+            await f.discord.wait_for(lambda: f.said("debate", "claude") == ["The end."], timeout=30)
         assert len(f.models.requests) == 2

@@ -70,14 +70,14 @@ class Service(ABC):
 
     async def answered(self, count: int = 1) -> list[str]:
         """The texts of the agent's posts, once there are so many."""
-        await until(lambda: len(self.posts()) >= count, 20)
+        await until(lambda: len(self.posts()) >= count, 30)
         return [post.text for post in self.posts()]
 
     async def signed(self, *emoji: str) -> None:
-        await until(lambda: set(emoji) <= set(self.signs()), 20)
+        await until(lambda: set(emoji) <= set(self.signs()), 30)
 
     async def wait(self, condition: Callable[[], object]) -> None:
-        await until(condition, 20)
+        await until(condition, 30)
 
 
 class OnDiscord(Service):
@@ -123,9 +123,9 @@ class OnDiscord(Service):
     async def command(self, name: str, about: Said | None = None) -> str:
         options = {"message": str(about.ref)} if about is not None else {}
         app = self.f.world.apps["claude"]
-        await until(lambda: app.commands.get(self.f.world.guild.id), 20)
+        await until(lambda: app.commands.get(self.f.world.guild.id), 30)
         used = await self.f.discord.interact(ON_DISCORD["Anna"], PLACE, "claude", name, options)
-        await until(lambda: used.answers, 20)
+        await until(lambda: used.answers, 30)
         return str(used.answers[-1]["content"])
 
     def channel_id(self) -> int:
@@ -178,7 +178,7 @@ class OnSignal(Service):
     async def command(self, name: str, about: Said | None = None) -> str:
         known = len(self.posts())
         await self.say(f"@Claude /{name}", reply_to=about)
-        await until(lambda: len(self.posts()) > known, 20)
+        await until(lambda: len(self.posts()) > known, 30)
         return self.posts()[-1].text
 
     def channel_id(self) -> int:

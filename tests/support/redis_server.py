@@ -105,7 +105,7 @@ class RedisServer:
             return b"".join(answers.readline() for _ in range(replies))
 
 
-async def until(condition: Callable[[], object], within: float = 10.0) -> None:
+async def until(condition: Callable[[], object], within: float = 30.0) -> None:
     """Wait for a condition; fails after `within` seconds."""
     async with asyncio.timeout(within):
         for pause in chain(repeat(0.0, 50), repeat(0.005)):  # to spin any longer would take the time of other tests
