@@ -116,7 +116,7 @@ class DiscordStandIn(People):
             if loop is not None:
                 loop.call_soon(callback, event.name, event.data)
 
-    async def wait_for(self, predicate: Callable[[], T], timeout: float = 10) -> T:  # noqa: ASYNC109
+    async def wait_for(self, predicate: Callable[[], T], timeout: float = 30) -> T:  # noqa: ASYNC109
         """Wait until the predicate is true and return its value; waiting.py says when it is evaluated.
 
         Raises TimeoutError after timeout seconds, with a description of the situation.
