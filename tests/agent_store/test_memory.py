@@ -2,6 +2,7 @@
 
 import pytest
 
+from agent_context.steering.options import Options
 from agent_protocol.record.entries import ConsentNote, ProfileNote, UnaskedNote
 from agent_store.memory import Chain, Kept, Profile, ThreadMemory
 from tests.support.recording import AT, said, summary
@@ -29,6 +30,18 @@ async def test_a_chain_is_what_a_message_answers_the_oldest_first(scene, memory)
     assert (chain.messages, chain.summary, chain.people) == ((first, answer), "", frozenset({77}))
     assert (await memory.chain(last.message_id, 1)).messages == (answer,)
     assert await memory.chain(first.message_id, 20) == Chain()
+
+
+@pytest.mark.parametrize(("most", "shown"), [(Options().chain_messages, 20), (50, 50), (1000, 50)])
+async def test_a_chain_brings_twenty_messages_unless_told_otherwise_and_never_more_than_fifty(
+    scene, memory, most, shown
+):
+    chain = [said(1)]
+    for number in range(2, 56):
+        chain.append(said(number, to=chain[-1]))
+    await scene.put(*chain)
+    await scene.record()
+    assert (await memory.chain(chain[-1].message_id, most)).messages == tuple(chain[-1 - shown : -1])
 
 
 async def test_a_message_that_the_log_does_not_have_yet_has_a_chain_by_what_it_answers(scene, memory):
