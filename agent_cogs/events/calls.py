@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agent_cogs.events.event import LONGEST_TURN, MENTION_SECONDS, TurnEvent, deadline_of
+from agent_cogs.events.event import MENTION_SECONDS, TurnEvent, deadline_in, deadline_of
 from agent_context.entries import Entry
 from agent_protocol.wire.messages import Instruction
 
@@ -140,7 +140,7 @@ class MentionEvent(TurnEvent):
             id=f"m{asked.id}",
             channel_id=channel_id,
             theme=theme,
-            deadline=now + min(seconds, LONGEST_TURN),
+            deadline=deadline_in(seconds, now),
             asked=asked,
             to_all=to_all,
             heard_at=now,

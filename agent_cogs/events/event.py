@@ -85,5 +85,10 @@ class TurnEvent:
         return None
 
 
+def deadline_in(seconds: float, now: float) -> float:
+    """The end of a turn that may take so long."""
+    return now + min(seconds, LONGEST_TURN)
+
+
 def deadline_of(instruction: Instruction, now: float) -> float:
     return min(instruction.deadline or now + DEFAULT_DEADLINE_SECONDS, now + LONGEST_TURN)

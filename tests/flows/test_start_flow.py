@@ -56,11 +56,12 @@ def as_typed(folder, script, *arguments, **environment):
     )
 
 
-def test_without_any_token_it_says_in_three_lines_what_is_missing_and_how_to_try(tmp_path):
+def test_without_any_token_it_says_in_four_lines_what_is_missing_and_how_to_try(tmp_path):
     ended = as_typed(tmp_path, "run_all.py")
     assert ended.returncode == 2
-    assert len(ended.stderr.strip().splitlines()) == 3
+    assert len(ended.stderr.strip().splitlines()) == 4
     assert "BOT_TOKEN_CLAUDE" in ended.stderr
+    assert "docs/signal.md" in ended.stderr
     assert "--local" in ended.stderr
 
 
