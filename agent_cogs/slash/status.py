@@ -10,6 +10,7 @@ from datetime import datetime
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.wording import counted, dollars, lasting, listed
 from agent_protocol.coordination.conversations import Running
+from agent_protocol.coordination.idle import UNASKED
 from agent_protocol.coordination.idle_state import IdleState, TaskState, task_key
 
 MOST_STOPS = 10  # channels that are named
@@ -19,6 +20,7 @@ IDLE_TASKS: Mapping[str, str] = {
     "follow_up": "follow-ups",
     "discover": "discoveries",
 }
+WAIT = "wait: "  # before the reason of a task that was due and did not run
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +154,16 @@ def idle_lines(state: IdleState, names: Mapping[str, str], now: float) -> tuple[
     return tuple(f"{names.get(agent, agent)}: {'; '.join(tasks)}" for agent, tasks in found.items())
 
 
+def unasked_waits(state: IdleState, agent: str, now: float) -> tuple[str, ...]:
+    """The agent's tasks that post unasked, and what each waits for, such as "follow-ups (these are quiet hours)"."""
+    keys = {label: task_key(task, agent) for task, label in IDLE_TASKS.items() if task in UNASKED}
+    whens = {label: _when(state, key, state.tasks[key], now) for label, key in keys.items() if key in state.tasks}
+    return tuple(f"{label} ({when.removeprefix(WAIT)})" for label, when in whens.items())
+
+
 def _when(state: IdleState, key: str, task: TaskState, now: float) -> str:
     if state.asking is not None and task_key(state.asking.task, state.asking.agent) == key:
         return "under way"
     if task.why:
-        return f"wait: {task.why}"
+        return f"{WAIT}{task.why}"
     return f"in {lasting(task.due - now)} at the earliest" if task.due > now else "as soon as nobody writes"

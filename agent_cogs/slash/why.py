@@ -13,6 +13,8 @@ from typing import Protocol
 from urllib.parse import quote
 
 from agent_cogs.events.reasons import REASONS
+from agent_cogs.slash.status import unasked_waits
+from agent_cogs.slash.wording import listed
 from agent_config import Settings
 from agent_ids import sent_at
 from agent_protocol.coordination.conversations import Running
@@ -144,6 +146,7 @@ class AgentState:
     last: TurnRecord | None = None  # its last turn in the channel
     pulls: Pulls | None = None  # the last choice of a speaker in the channel
     chosen: str | None = None  # shown name of the agent chosen then
+    unasked: tuple[str, ...] = ()  # what its tasks that post unasked wait for
     outside: bool = False  # the channel is the thread of a room in which it takes no part
 
 
@@ -162,6 +165,7 @@ async def why_not(
     outside = room is not None and agent not in room.names
     date = f"{datetime.fromtimestamp(now, settings.timezone):%Y-%m-%d}"
     running, pulls = await ledger.conversations.running(channel_id), await ledger.pulls.last(channel_id)
+    idle = await ledger.idle.read()
     state = AgentState(
         name=names.get(agent, agent),
         now=now,
@@ -180,6 +184,7 @@ async def why_not(
         last=next(iter(await ledger.records.last(agent, channel_id)), None),
         pulls=pulls if pulls is not None and pulls.chosen != agent and not outside else None,
         chosen=names.get(pulls.chosen, pulls.chosen) if pulls is not None else None,
+        unasked=unasked_waits(idle, agent, now) if idle is not None else (),
         outside=outside,
     )
     return why_not_text(state)
@@ -187,6 +192,8 @@ async def why_not(
 
 def why_not_text(state: AgentState) -> str:
     first, *others = [*_hindrances(state), *_other_chosen(state), *_last_turn(state), *_nobody_asked(state)]
+    if state.unasked:
+        others.append(f"nothing came unasked either: {listed(state.unasked)}")
     lines = [f"**{state.name}** is silent here: {first}."]
     if others:
         lines += ["Also:", *(f"- {other}" for other in others)]

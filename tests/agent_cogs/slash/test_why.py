@@ -9,6 +9,7 @@ from agent_config import load_settings
 from agent_coordinator.conversations.state import ConversationState
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.conversations import Running
+from agent_protocol.coordination.idle_state import Asking, IdleState, TaskState
 from agent_protocol.coordination.pulls import Pull, PullPart, Pulls
 from agent_protocol.coordination.rooms import Room, RoomMember
 from agent_protocol.ledger import Ledger
@@ -244,6 +245,32 @@ async def test_its_last_turn_is_found(services):
     await here(services)
     await services.ledger.settle("claude", "i1", "{}", 1e10, record=SPOKE.model_copy(update={"reason": "overtaken"}))
     assert REASONS["overtaken"] in (await asked(services))[0]
+
+
+async def test_what_its_idle_tasks_wait_for_comes_last_as_the_coordinator_wrote_it(services):
+    await here(services)
+    now = services.clock()
+    tasks = {
+        "summarise:claude": TaskState(why="it is muted"),
+        "follow_up:claude": TaskState(due=now + 60, why="these are quiet hours"),
+        "discover:claude": TaskState(due=now + 2400),
+        "discover:grok": TaskState(why="its last turn failed"),
+    }
+    await services.ledger.idle.write(IdleState(tasks=tasks), 0)
+    first, *others = await asked(services)
+    assert "nobody has called it" in first
+    waiting = "follow-ups (these are quiet hours) and discoveries (in 40 minutes at the earliest)"
+    assert others == ["Also:", f"- nothing came unasked either: {waiting}"]
+    asking = Asking(instruction_id="i", agent="claude", task="follow_up", deadline=now, channel_id=1, message_id=1)
+    await services.ledger.idle.write(IdleState(tasks=tasks, asking=asking), 0)
+    assert "follow-ups (under way)" in (await asked(services))[-1]
+
+
+@pytest.mark.parametrize("tasks", [{}, {"profile:claude": TaskState()}, {"discover:grok": TaskState()}])
+async def test_an_agent_that_never_writes_unasked_has_no_line_about_it(services, tasks):
+    await here(services)
+    await services.ledger.idle.write(IdleState(tasks=tasks), 0)
+    assert len(await asked(services)) == 1
 
 
 async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be_unknown(services):
