@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 NO_HTTP = "aiohttp.http_exceptions"  # the module of errors of requests that cannot be read
-QUIET = ("discord", "aiohttp", "httpx", "httpx2", "openai", "anthropic", "google_genai")  # their INFO is not ours
+# Their INFO is not ours: that of ddgs and its client primp has addresses with what was searched for.
+QUIET = ("discord", "aiohttp", "httpx", "httpx2", "openai", "anthropic", "google_genai", "ddgs", "primp")
 
 Redact = Callable[[str], str]
 

@@ -7,11 +7,13 @@ import logging
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from ddgs.exceptions import DDGSException
 
 from agent_config import load_settings
 from agent_process.logs import QUIET, set_up_logging
 from agent_process.redaction import REDACTED, Redactor
 from agent_runtime.cli import _ended
+from agent_tools.builtin.search_engines import ddgs_text
 from tests.support.agent_scene import Scene
 
 
@@ -106,6 +108,14 @@ async def test_an_answer_without_a_decision_is_logged_without_its_words(log):
     await scene.ask("words of a person")
     await scene.instruct()
     await scene.aclose()
+    assert "words" not in out.getvalue()
+
+
+def test_a_search_without_a_key_that_fails_is_logged_without_what_was_searched_for(log, monkeypatch):
+    monkeypatch.setenv("DDGS_PROXY", "http://127.0.0.1:9")  # no engine is reached
+    out = log()
+    with pytest.raises(DDGSException):
+        ddgs_text("words of a person", 3, 2.0)
     assert "words" not in out.getvalue()
 
 
