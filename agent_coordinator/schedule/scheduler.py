@@ -149,6 +149,8 @@ class Scheduler:
     def _why_idle(self) -> str:
         if self._config.schedule_max:
             return "no further conversation is planned today; COORDINATOR_FIRE_ON_STARTUP=true begins one at a start"
+        if not self._config.channels:
+            return "no conversations are planned: they need a channel of Discord, in CHANNEL_THEME_MAP"
         return "no conversations are planned: COORDINATOR_SCHEDULE_MAX is 0"
 
     def _new_plan(self, day: date) -> list[Slot]:

@@ -88,8 +88,9 @@ class Receiver:
             )
 
     def _report_back(self) -> None:
-        self._was_connected = self.is_connected = True
-        if self._lost_at is not None:
+        if self._was_connected and self._lost_at is not None:
             away = asyncio.get_running_loop().time() - self._lost_at
             log.info("Signal: the connection of the account %s is back after %.0f s", masked(self._number), away)
-            self._lost_at = None
+        elif not self._was_connected:
+            log.info("Signal: the account %s is connected", masked(self._number))
+        self._lost_at, self._was_connected, self.is_connected = None, True, True

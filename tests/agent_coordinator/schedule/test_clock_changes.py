@@ -90,6 +90,14 @@ async def test_a_schedule_that_is_switched_off_is_said_once(caplog: pytest.LogCa
     assert caplog.messages == ["no conversations are planned: COORDINATOR_SCHEDULE_MAX is 0"]
 
 
+async def test_without_a_channel_of_discord_the_owner_is_not_sent_to_a_setting_that_is_right(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    await fired(Time(berlin(6, 10, 0)), berlin(6, 11, 0), schedule_min=0, schedule_max=0, channels={})
+    assert caplog.messages == ["no conversations are planned: they need a channel of Discord, in CHANNEL_THEME_MAP"]
+
+
 async def test_a_machine_that_slept_catches_up_with_no_burst() -> None:
     jumps = [(berlin(6, 10, 8), 10 * 3600)]
     slots = await fired(Time(berlin(6, 10, 0)), berlin(6, 10, 23, 59), jumps=jumps)

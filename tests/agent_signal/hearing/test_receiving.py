@@ -45,6 +45,7 @@ async def test_a_lost_connection_is_made_again_and_reported_once(caplog):
         await server.push(said(ANNA, 1, "one"))
         await frames.until(1)
         assert receiver.is_connected
+        assert caplog.messages == ["Signal: the account …01 is connected"]
         server.fail("receive", *[lambda: refused("not yet", 503)] * 5)
         await server.close_sockets()
         await server.until(lambda: server.requests.count(f"GET /v1/receive/{ACCOUNT}") >= 6)
