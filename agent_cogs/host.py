@@ -99,12 +99,13 @@ class AgentHost:
     async def aclose(self) -> None:
         """Take nothing more in and cancel what runs."""
         self.stop_listening()
-        self._services.hearers.remove(self.name, self.hearing)
         self._missed_orders.stop()
         self._stop_orders.stop()
         await self.queue.keep_waiting()
         await self.queue.inbox.aclose()
         await self._busy.aclose()
+        self._services.message_log.flush()  # what was said a moment ago, while it is known who hears it
+        self._services.hearers.remove(self.name, self.hearing)
 
     # -- what is heard ------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cogs.thread_memory import message_log
 from agent_cogs.turn.failure_replies import error_line
 from agent_llm.errors import ServerFailed
 from tests.support.asking import config
@@ -283,6 +284,22 @@ async def test_a_reply_to_an_answer_carries_the_chain_that_the_window_lacks(tmp_
         await s.wait(lambda: len(logged()) == 4)
         for (text,), words in zip(logged(), ("sky blue", "It scatters", "at night", "It scatters"), strict=True):
             assert words in str(text)
+
+
+async def test_what_is_said_just_before_the_end_is_in_the_log(
+    tmp_path: Path, service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_log, "PAUSE", 3600.0)  # nothing is logged by itself
+    files = config(tmp_path, shared="message_log: true\n")
+    with RedisServer() as redis:
+        async with on(service, tmp_path, redis_url=redis.url, **files) as s:
+            s.models.answer = lambda _: decision("I see.")
+            async with s.running() as runtime:
+                await s.ask("my tomatoes are ripe")
+                await s.answered()
+                await runtime.drain()
+            async with s.running():  # whose recorder has the rest
+                await s.wait(lambda: len(recorded(tmp_path, "SELECT 1 FROM message_log")) == 2)
 
 
 async def test_an_answer_that_was_searched_for_has_a_source_and_a_picture(tmp_path: Path, service: str) -> None:
