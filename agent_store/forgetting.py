@@ -63,7 +63,7 @@ class Forgotten:
 class Barred:
     """Words that must not be recorded: of `people` (id → when they asked to be forgotten, unix seconds), of `messages`,
     of whole `channels` (id → when they were deleted), and of `turns` whose posts were deleted. `logged` are messages of
-    the log that summaries are made of, with when they were read last (unix seconds)."""
+    the log that summaries and profiles are made of, with when they were read last (unix seconds)."""
 
     people: dict[int, float]
     messages: frozenset[int]
@@ -130,6 +130,8 @@ class Barred:
                 return False
             case ProfileNote(by="model") if note.upto < id_at(self.people.get(note.user_id, 0.0)):
                 return True  # made of words from before, perhaps while the person asked
+            case ProfileNote() if any(self.logged.get(each, LARGEST_ID) > note.at for each in note.message_ids):
+                return True  # a message left the log, or was edited, while it was made
         return self._asked_before(note.user_id, note.at)
 
     def _bars_message(self, said: LoggedMessage) -> bool:
@@ -165,7 +167,7 @@ class Barred:
         return user_id in self.people and at <= self.people[user_id]
 
 
-Worded = CallWords | PostWords | RoomWords | ContestNote | LoggedMessage | SummaryNote | UnaskedNote
+Worded = CallWords | PostWords | RoomWords | ContestNote | LoggedMessage | SummaryNote | ProfileNote | UnaskedNote
 """An entry with words of messages."""
 
 
@@ -184,7 +186,7 @@ async def barred(db: aiosqlite.Connection, words: Iterable[Worded]) -> Barred:
         {row[0]: row[1] for row in channels},
         frozenset((row[0], row[1]) for row in turns),
     )
-    sources = {source for one in each if isinstance(one, SummaryNote) for source in one.message_ids}
+    sources = {source for one in each if isinstance(one, SummaryNote | ProfileNote) for source in one.message_ids}
     logged = await _fetch(db, "SELECT message_id, read_at FROM message_log WHERE message_id IN", sources)
     here = [(one.message_id, one.read_at) for one in each if isinstance(one, LoggedMessage) and not found.bars(one)]
     read: dict[int, float] = {}
@@ -204,6 +206,8 @@ def _messages(entry: Worded) -> Iterable[int]:
             return (int(entry.id),) if entry.kind == ARENA else ()
         case SummaryNote():
             return (*entry.message_ids, entry.message_id)
+        case ProfileNote():
+            return entry.message_ids
     return (entry.message_id,)
 
 

@@ -18,6 +18,7 @@ import aiosqlite
 
 from agent_ids import id_at
 from agent_store.forgetting import DELETIONS_KEPT, PEOPLE_KEPT
+from agent_store.memories.rows import LOST_PROFILES
 from agent_store.migrations import copies
 from agent_store.writing import transaction
 
@@ -67,17 +68,25 @@ CONTESTS = (
     f"DELETE FROM contenders WHERE contest_id IN ({_CONTESTS})",
     f"DELETE FROM contests WHERE id IN ({_CONTESTS})",
 )
+_LOGGED = "SELECT message_id FROM message_log WHERE message_id < ?1 ORDER BY message_id LIMIT ?2"
+# Messages expire every hour, so a model's topics go only with the last message of a channel that they may be of.
+_LAST_THERE = (
+    f"gone.message_id IN ({_LOGGED}) AND NOT EXISTS (SELECT 1 FROM message_log kept"
+    " WHERE kept.author_id = gone.author_id AND kept.channel_id = gone.channel_id"
+    " AND kept.message_id BETWEEN ?1 AND known.upto)"
+)
 LOGGED = (
-    "DELETE FROM message_log WHERE message_id IN"
-    " (SELECT message_id FROM message_log WHERE message_id < ?1 ORDER BY message_id LIMIT ?2)",
+    LOST_PROFILES.format(_LAST_THERE),
+    f"DELETE FROM message_log WHERE message_id IN ({_LOGGED})",
 )
 SUMMARIES = (
     "DELETE FROM summaries WHERE message_id IN"
     " (SELECT message_id FROM summaries WHERE message_id < ?1 ORDER BY message_id LIMIT ?2)",
 )
-# A profile ends with what it rests on: no message of the person is left, and nothing has changed for as long.
+# A profile ends with what it rests on: no message of the person is left, and nothing has changed for as long, or a
+# model's topics went with the messages.
 PROFILES = (
-    "DELETE FROM profiles WHERE (user_id, by) IN (SELECT user_id, by FROM profiles WHERE at < ?1"
+    "DELETE FROM profiles WHERE (user_id, by) IN (SELECT user_id, by FROM profiles WHERE (at < ?1 OR upto = 0)"
     " AND NOT EXISTS (SELECT 1 FROM message_log WHERE author_id = user_id) LIMIT ?2)",
 )
 UNASKED = (
@@ -171,10 +180,11 @@ def sweeps(ages: Ages, now: float) -> list[Sweep]:
         found += [Sweep(WORDS, before), Sweep(ROOM_MESSAGES, id_at(before))]
     if (messages := _least(ages.messages, ages.days)) is not None:
         found += [Sweep(kind, id_at(now - messages * DAY)) for kind in (LOGGED, SUMMARIES)]
+        found.append(Sweep(PROFILES, 0.0 if ages.days is None else now - ages.days * DAY))
     if ages.days is not None:
         before = now - ages.days * DAY
         found += [Sweep(kind, before) for kind in (TURNS, CONVERSATIONS, ACTIONS, REPLAYS, ROOMS, CONTESTS)]
-        found += [Sweep(kind, before) for kind in (UNASKED, PROFILES)]
+        found.append(Sweep(UNASKED, before))
         found += [Sweep(kind, id_at(before)) for kind in (POSTS, REACTIONS)]
     return found
 

@@ -78,7 +78,14 @@ def _profile(asking: Asking, result: Result, now: float) -> ProfileNote | None:
     if asking.person_id is None:
         return None
     topics, at = safe_topics(result.text or ""), asking.read_at or now
-    return ProfileNote(user_id=asking.person_id, name=asking.person_name, topics=topics, upto=asking.upto, at=at)
+    return ProfileNote(
+        user_id=asking.person_id,
+        name=asking.person_name,
+        topics=topics,
+        upto=asking.upto,
+        message_ids=asking.message_ids,
+        at=at,
+    )
 
 
 def _unasked(asking: Asking, result: Result, now: float) -> UnaskedNote | None:

@@ -296,15 +296,16 @@ class SummaryNote(Entry):
 
 
 class ProfileNote(Entry):
-    """Topics that a person talks about. `by`: model, person. `upto` is the newest message of theirs that it knows.
-    Without topics it is empty; `deleted`: the person removed it, and messages up to then are not read for another
-    one."""
+    """Topics that a person talks about. `by`: model, person. `upto` is the newest message of theirs that it knows,
+    `message_ids` those that a model has just read. Without topics it is empty; `deleted`: the person removed it, and
+    messages up to then are not read for another one."""
 
     user_id: int
     name: str = ""
     topics: tuple[str, ...] = ()
     by: str = "model"
     upto: int = 0
+    message_ids: tuple[int, ...] = ()
     deleted: bool = False
     at: float
 

@@ -75,12 +75,12 @@ def topics_for(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[s
 
 
 def origins_of(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[int, ...]:
-    """The channels where the person may have spoken of a model's topics, as far as the log reaches; () where nobody
-    else reads the channel."""
+    """The channels where the person may have spoken of a model's topics, () where nobody else reads the channel. None
+    is missing: a model's topics go before the last message of such a channel leaves the log (LOST_PROFILES)."""
     if not is_shared(db, channel_id, user_id):
         return ()
     found = db.execute(
-        f"SELECT DISTINCT channel_id FROM message_log WHERE author_id = ?1 AND author = '{PERSON}' AND message_id <="
+        f"SELECT DISTINCT channel_id FROM message_log WHERE author_id = ?1 AND message_id <="
         f" (SELECT upto FROM profiles WHERE user_id = ?1 AND by = '{MODEL}') ORDER BY channel_id",
         (user_id,),
     ).fetchall()

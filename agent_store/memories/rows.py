@@ -50,11 +50,22 @@ MODELS_PROFILE = (
     f" WHERE NOT EXISTS (SELECT 1 FROM profiles WHERE user_id = ?1 AND by = '{PERSON}' AND upto >= ?4)"
     f" ON CONFLICT (user_id, by) DO UPDATE SET {_NEW_PROFILE}"
     " WHERE (excluded.upto, excluded.at, excluded.topics) > (profiles.upto, profiles.at, profiles.topics)"
+    " AND (profiles.upto > 0 OR excluded.at > profiles.at)"  # what was read before a loss may hand the lost on
 )
 OLD_PROFILE = (
     f"DELETE FROM profiles WHERE user_id = ?1 AND by = '{MODEL}'"
     f" AND upto <= (SELECT upto FROM profiles WHERE user_id = ?1 AND by = '{PERSON}')"
 )
+_NOW = "(julianday('now') - 2440587.5) * 86400.0"  # not when a deletion was seen: the log was read until now
+LOST_PROFILES = (
+    f"UPDATE profiles SET name = '', topics = '[]', upto = 0, at = max(at, {_NOW}) WHERE by = '{MODEL}' AND user_id IN"
+    " (SELECT gone.author_id FROM message_log gone JOIN profiles known"
+    f" ON known.user_id = gone.author_id AND known.by = '{MODEL}' AND known.upto >= gone.message_id WHERE {{}})"
+)
+"""With a condition on `gone`, messages that are about to leave the log: a model's topics that may be of them go before,
+and it makes a list again of what is left. Else nobody knew any longer where they were spoken of. A person's own stay.
+"""
+
 CONSENT = insert(
     "consents",
     "user_id, unasked, because, at",

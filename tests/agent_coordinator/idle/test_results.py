@@ -35,7 +35,7 @@ def test_each_task_has_its_note() -> None:
         message_id=50, channel_id=7, agent="claude", text="Ada asked.", message_ids=(40, 45, 50), people=(11,), at=9.0
     )
     assert note_of(asking("profile"), result(text="ships\nbread"), 9.0) == ProfileNote(
-        user_id=11, name="Ada", topics=("ships", "bread"), upto=50, at=9.0
+        user_id=11, name="Ada", topics=("ships", "bread"), upto=50, message_ids=(40, 45, 50), at=9.0
     )
     assert note_of(asking("follow_up"), result(text="News!", message_id=60), 9.0) == UnaskedNote(
         message_id=60,

@@ -191,7 +191,7 @@ async def test_an_edited_message_s_old_words_leave_the_file(scene):
 @pytest.mark.parametrize(
     ("ages", "kept"),
     [
-        (Ages(90, 7, 30), {"message_log": 1, "summaries": 1, "profiles": 2}),
+        (Ages(90, 7, 30), {"message_log": 1, "summaries": 1, "profiles": 1}),
         (Ages(90, 7, None), {"message_log": 2, "summaries": 2, "profiles": 2}),
         (Ages(20, None, None), {"message_log": 1, "summaries": 1, "profiles": 1}),
         (Ages(None, None, 0), {"message_log": 0, "summaries": 0, "profiles": 2}),

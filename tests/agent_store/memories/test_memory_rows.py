@@ -54,7 +54,8 @@ ENTRIES = (
     UNASKED,
     DeletionNote(channel_id=5, message_ids=(CHAIN[1].message_id, UNASKED.message_id), at=AT),
     DeletionNote(channel_id=6, message_ids=(), at=AT, whole=True),
-    said(5, "in a channel that is gone", channel_id=6),
+    # Of nobody with a model's profile, which would be made anew where this leaves the log.
+    said(5, "in a channel that is gone", channel_id=6, author_id=78),
 )
 
 
