@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 class SlashHandlers:
     """Answer a bot's slash commands. `opener` opens rooms; `room_problem` says why Discord lets the bot open none in a
-    channel; `parent` maps a thread to its channel."""
+    channel; `parent` maps a thread to its channel; `may_see`: of a channel, which others all its readers may read."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class SlashHandlers:
         parent: ParentOf = lambda _: None,
         may_see: Callable[[int], MaySee] = here_alone,
     ) -> None:
-        self._services, self._rights, self._parent = services, rights, parent
+        self._services, self._rights, self._parent, self._may_see = services, rights, parent, may_see
         self._files = PersonaFileEditor(services.settings.personas_dir, services.names, may_see)
-        rooms, personas = RoomCommands(services), PersonaCommands(services)
+        rooms, personas = RoomCommands(services, may_see), PersonaCommands(services)
         self.room_creation = creation = RoomCreation(services, opener, room_problem, self._is_here)
-        self.complete = Completions(services.roster, services.ledger.rooms).complete
+        self.complete = Completions(services.roster, services.ledger.rooms, may_see).complete
         everyone: Mapping[str, Handle] = {
             "bots status": self._status,
             "stop": self._stop,
@@ -146,7 +146,9 @@ class SlashHandlers:
 
     async def _status(self, command: CommandInvocation) -> str:
         status = await read_status(self._services, command.channel_id, command.parent_id)
-        here = {channel: left for channel, left in status.stops.items() if self._is_here(channel, command)}
+        shown = (lambda _: True) if command.who.manages_guild else self._may_see(command.channel_id)
+        stops = status.stops.items()
+        here = {channel: left for channel, left in stops if self._is_here(channel, command) and shown(channel)}
         return replace(status, stops=here).text(command.channel_id, self._services.names)
 
     async def _stop(self, command: CommandInvocation) -> str:
@@ -190,13 +192,19 @@ class SlashHandlers:
             return "That is not a message link or id. Right-click the message and choose Copy Message Link."
         services, message_id = self._services, int(found[1])
         record = await services.ledger.records.of_message(message_id, services.roster.names)
-        if record is not None and _is_elsewhere(record, command):
+        if record is not None and not self._may_explain(record, command):
             return NO_RECORD
         text = await why(services.ledger, services.roster.names, message_id, services.clock())
         base = services.settings.console_link
         if record is None or text == NO_RECORD or base is None or not self._may_stop(command):
             return text
         return f"{text}\nIn the console: <{turn_link(base, record)}>"
+
+    def _may_explain(self, record: TurnRecord, command: CommandInvocation) -> bool:
+        """Whether everybody who reads the channel of the command may read that of the turn."""
+        if record.guild_id not in (None, command.guild_id):
+            return False
+        return self._may_see(command.channel_id)(record.channel_id)
 
     async def _why_not(self, command: CommandInvocation) -> str:
         agent = agent_in(command, self._services.names)
@@ -269,13 +277,6 @@ class SlashHandlers:
 
     async def _save_file(self, command: CommandInvocation) -> Response:
         return await self._files.save(str(command.values.get("id", "")), text_in(command.values))
-
-
-def _is_elsewhere(record: TurnRecord, command: CommandInvocation) -> bool:
-    """Whether the turn was in another server, or in a chat with one person that is not this one."""
-    if record.guild_id is None:
-        return record.channel_id != command.channel_id
-    return record.guild_id != command.guild_id
 
 
 def _number(command: CommandInvocation, option: str, default: int, most: int) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from agent_cogs.persona.roster import Roster, RosterEntry
 from agent_cogs.rooms.thread_watch import Rooms
 from agent_cogs.slash.config.commands import option_choices
 from agent_discord.slash.cog import CommandInvocation, Completion
 from agent_discord.slash.responses import CHOICE_CHARACTERS, MOST_CHOICES, Choice
+from agent_personas.memory import MaySee
 from agent_protocol.coordination.rooms import Room
 
 SEEN = 200  # rooms among which a topic is looked for
@@ -17,18 +18,23 @@ SEEN = 200  # rooms among which a topic is looked for
 _THREAD = re.compile(r"(?:<#|.*/)?(\d{15,20})>?/?", re.DOTALL)
 
 
-def same_server(room: Room, command: CommandInvocation) -> bool:
-    return room.guild_id == command.guild_id
+def may_be_named(room: Room, command: CommandInvocation, may_see: Callable[[int], MaySee]) -> bool:
+    """Whether the room is in this server and, unless for a manager, in a channel that all readers of this one read."""
+    if room.guild_id != command.guild_id:
+        return False
+    here = command.channel_id
+    return command.who.manages_guild or here == room.thread_id or may_see(here)(room.channel_id)
 
 
-async def room_in(command: CommandInvocation, rooms: Rooms) -> Room | None:
-    """The room that the option names, or that of the thread; None for none in this server."""
+async def room_in(command: CommandInvocation, rooms: Rooms, may_see: Callable[[int], MaySee]) -> Room | None:
+    """The room that the option names, or that of the thread; None for none that may be named here."""
     wanted = str(command.values.get("room", "")).strip()
     by_id = _THREAD.fullmatch(wanted)
     if wanted and by_id is None:
-        return _by_topic(wanted, [room for room in await rooms.list(limit=SEEN) if same_server(room, command)])
+        named = [room for room in await rooms.list(limit=SEEN) if may_be_named(room, command, may_see)]
+        return _by_topic(wanted, named)
     room = await rooms.read(int(by_id[1]) if by_id is not None else command.channel_id)
-    return room if room is not None and same_server(room, command) else None
+    return room if room is not None and may_be_named(room, command, may_see) else None
 
 
 def _by_topic(wanted: str, rooms: Sequence[Room]) -> Room | None:
@@ -42,22 +48,23 @@ def _by_topic(wanted: str, rooms: Sequence[Room]) -> Room | None:
 class Completions:
     """Choices for options that are being typed. Raises RedisAway where rooms cannot be read."""
 
-    def __init__(self, roster: Roster, rooms: Rooms) -> None:
-        self._roster, self._rooms = roster, rooms
+    def __init__(self, roster: Roster, rooms: Rooms, may_see: Callable[[int], MaySee]) -> None:
+        self._roster, self._rooms, self._may_see = roster, rooms, may_see
 
     async def complete(self, typed: Completion) -> Sequence[Choice]:
         if typed.option == "option":
             return option_choices(typed)
         if typed.option == "room":
-            rooms = [room for room in await self._rooms.list(limit=SEEN) if same_server(room, typed.command)]
+            every = await self._rooms.list(limit=SEEN)
+            rooms = [room for room in every if may_be_named(room, typed.command, self._may_see)]
             return _fitting(typed.typed, (Choice(str(room.thread_id), _line(room)) for room in rooms))
         able = [entry for entry in self._roster if entry.why_not is None]
         if typed.option == "personas":
             return _names(typed.typed, able)
         if typed.option != "name":
             return _agents(typed.typed, able)
-        every = typed.command.name == "agent show"
-        return _agents(typed.typed, (entry for entry in self._roster if every or not entry.is_bot))
+        bots = typed.command.name == "agent show"
+        return _agents(typed.typed, (entry for entry in self._roster if bots or not entry.is_bot))
 
 
 def _agents(typed: str, entries: Iterable[RosterEntry]) -> Sequence[Choice]:

@@ -7,17 +7,18 @@ is used. The coordinator carries out what changes a room; what shows one reads R
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agent_cogs.rooms.members import Called, Named, named, nobody
 from agent_cogs.rooms.new_room import escaped
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.conversations import PAUSED
-from agent_cogs.slash.room_names import room_in, same_server
+from agent_cogs.slash.room_names import may_be_named, room_in
 from agent_cogs.slash.wording import counted, dollars, listed
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import POLICIES
 from agent_discord.slash.responses import CommandReply, Response
+from agent_personas.memory import MaySee
 from agent_protocol.coordination.conversations import Running
 from agent_protocol.coordination.endings import ENDINGS
 from agent_protocol.coordination.rooms import MOST_TURNS, Room
@@ -46,10 +47,11 @@ OUTCOMES: Mapping[str, str] = {
 
 
 class RoomCommands:
-    """`everyone` and `managers` are the handlers for those who may use them, by command."""
+    """`everyone` and `managers` are the handlers for those who may use them, by command. `may_see`: of a channel, which
+    others all of its readers may read."""
 
-    def __init__(self, services: AgentServices) -> None:
-        self._services = services
+    def __init__(self, services: AgentServices, may_see: Callable[[int], MaySee]) -> None:
+        self._services, self._may_see = services, may_see
         self.everyone: Mapping[str, Handle] = {"room status": self.status, "room list": self.list}
         self.managers: Mapping[str, Handle] = {
             "room stop": self.stop,
@@ -94,7 +96,7 @@ class RoomCommands:
         settings = self._services.settings
         if not settings.records:
             return "The record is off (RECORD_DAYS=0), so there is nothing to export."
-        room = await room_in(command, self._services.ledger.rooms)
+        room = await self._room_in(command)
         if room is None:
             return NO_ROOM
         try:
@@ -117,7 +119,7 @@ class RoomCommands:
 
     async def _of_member(self, command: CommandInvocation, name: str) -> str:
         """An order about one who takes part, also one whose persona was deleted since."""
-        room = await room_in(command, self._services.ledger.rooms)
+        room = await self._room_in(command)
         if room is None:
             return NO_ROOM
         called, members = str(command.values.get("agent", "")), [Called(one.name, one.shown) for one in room.members]
@@ -127,7 +129,7 @@ class RoomCommands:
         return await self._order(command, name, RoomOrder(), member)
 
     async def _order(self, command: CommandInvocation, name: str, order: RoomOrder, agent: Named | None = None) -> str:
-        room = await room_in(command, self._services.ledger.rooms)
+        room = await self._room_in(command)
         if room is None:
             return NO_ROOM
         key, shown = (agent.key, agent.shown) if agent is not None else (None, "")
@@ -137,11 +139,14 @@ class RoomCommands:
         text = OUTCOMES.get(outcome, "The coordinator refused: {outcome}.")
         return text.format(room=f"<#{room.thread_id}>", agent=shown, outcome=outcome)
 
+    async def _room_in(self, command: CommandInvocation) -> Room | None:
+        return await room_in(command, self._services.ledger.rooms, self._may_see)
+
     # -- everyone -------------------------------------------------------------------------------------------------
 
     async def status(self, command: CommandInvocation) -> str:
         ledger = self._services.ledger
-        room = await room_in(command, ledger.rooms)
+        room = await self._room_in(command)
         if room is None:
             return NO_ROOM
         running = await ledger.conversations.running(room.thread_id) if room.status == "active" else None
@@ -149,7 +154,7 @@ class RoomCommands:
 
     async def list(self, command: CommandInvocation) -> str:
         found = await self._services.ledger.rooms.list(limit=None)
-        here = [room for room in found if same_server(room, command)]
+        here = [room for room in found if may_be_named(room, command, self._may_see)]
         here.sort(key=lambda room: ("active", "paused", "closed").index(room.status))  # newest first in each
         lines = [f"- <#{room.thread_id}> {escaped(room.topic)}: {standing(room)}" for room in here[:MOST_LISTED]]
         if len(here) > MOST_LISTED:

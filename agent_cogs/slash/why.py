@@ -24,7 +24,8 @@ from agent_protocol.moderation.stops import Stops
 from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord
 
 NO_RECORD = (
-    f"There is no record of that message: no bot here posted it, or it is over {KEEP_SECONDS // 86400} days old."
+    f"There is no record of that message: no bot here posted it, it is over {KEEP_SECONDS // 86400} days old, or it is"
+    " in a channel that not everyone here can read (then ask there)."
 )
 MAX_CHARACTERS = 2_000
 AUTOMATION: Mapping[str, str] = {

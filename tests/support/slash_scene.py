@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -166,7 +166,12 @@ class Place:
         )
         rights = FileRights(self.services.settings, self.guilds.get, self._owners)
         self.parents: dict[int, int] = {}  # thread → channel
-        self.handlers = SlashHandlers(self.services, rights, opener, self.channel.why_not, self.parents.get)
+        self.private: set[int] = set()  # channels that are read by few
+
+        def may_see(here: int) -> Callable[[int], bool]:
+            return lambda channel: channel == here or channel not in self.private
+
+        self.handlers = SlashHandlers(self.services, rights, opener, self.channel.why_not, self.parents.get, may_see)
         self._ids = count(1)
 
     def coordinator(self, *outcomes: str) -> list[Command]:

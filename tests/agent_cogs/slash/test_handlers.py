@@ -514,7 +514,28 @@ async def test_what_was_said_to_one_person_alone_is_not_told_to_others():
         place.now = time.time()
         just_now = id_at(place.now)
         await spoke(place, just_now, None, channel_id=4711)
+        place.private.add(4711)
         assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
+
+
+async def test_what_was_said_in_a_channel_of_few_is_told_there_alone():
+    async with a_place() as place:
+        place.now = time.time()
+        just_now = id_at(place.now)
+        await spoke(place, just_now, GUILD, channel_id=DEBATE)
+        assert (await place.use("why", MEMBER, message=str(just_now))).startswith("**Grok**")
+        place.private.add(DEBATE)
+        assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
+        assert (await place.use("why", MEMBER, channel=DEBATE, message=str(just_now))).startswith("**Grok**")
+
+
+async def test_the_status_names_a_stopped_channel_of_few_to_managers_alone():
+    async with a_place() as place:
+        await place.use("stop", MANAGER, channel=DEBATE)
+        assert f"<#{DEBATE}>" in await place.use("bots status", MEMBER)
+        place.private.add(DEBATE)
+        assert f"<#{DEBATE}>" not in await place.use("bots status", MEMBER)
+        assert f"<#{DEBATE}>" in await place.use("bots status", MANAGER)
 
 
 @pytest.mark.parametrize("text", ["", "hello", "12", "https://discord.com/channels/1/10/", "1" * 30])

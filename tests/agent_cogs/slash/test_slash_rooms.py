@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent_chat.incoming import Person
 from agent_cogs.slash.rooms import NO_ROOM
 from agent_discord.slash.cog import CommandInvocation, Completion
 from agent_protocol.coordination.rooms import RoomMember
@@ -51,6 +52,22 @@ async def test_a_room_of_another_server_is_none_here():
         await place.has(a_room(10**17, guild_id=2))
         assert await place.use("room status", MEMBER, room=LINK) == NO_ROOM
         assert "no room in this server" in await place.use("room list", MEMBER)
+
+
+async def test_a_room_in_a_channel_of_few_is_named_there_and_to_managers_alone():
+    async with a_place() as place:
+        await place.has(a_room(10**17, channel_id=DEBATE))
+        for room in (LINK, "equal"):
+            assert f"in <#{10**17}>" in await place.use("room status", MEMBER, room=room)
+        place.private.add(DEBATE)
+        for room in (LINK, "equal"):
+            assert await place.use("room status", MEMBER, room=room) == NO_ROOM
+            assert f"in <#{10**17}>" in await place.use("room status", MANAGER, room=room)
+        assert "no room in this server" in await place.use("room list", MEMBER)
+        assert await offered(place, "room status", "room", "equal", MEMBER) == []
+        assert await offered(place, "room status", "room", "equal", MANAGER) == [str(10**17)]
+        where = {"channel": 10**17, "parent": DEBATE}
+        assert f"in <#{10**17}>" in await place.use("room status", MEMBER, **where)
 
 
 @pytest.mark.parametrize(
@@ -162,8 +179,8 @@ async def test_of_a_room_that_is_not_recorded_nothing_is_exported(tmp_path):
 # choices while an option is typed
 
 
-async def offered(place, command: str, option: str, typed: str) -> list[str]:
-    used = CommandInvocation(id=1, name=command, who=MANAGER, channel_id=LOUNGE, guild_id=GUILD)
+async def offered(place, command: str, option: str, typed: str, who: Person = MANAGER) -> list[str]:
+    used = CommandInvocation(id=1, name=command, who=who, channel_id=LOUNGE, guild_id=GUILD)
     choices = await place.handlers.complete(Completion(command=used, option=option, typed=typed))
     return [choice.value for choice in choices]
 
