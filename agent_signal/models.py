@@ -193,6 +193,7 @@ class Envelope(_Part):
     source_uuid: _Text = None
     source_name: _Text = None
     timestamp: _Maybe[_Time] = None
+    server_received_timestamp: _Maybe[_Time] = None  # when Signal's server had it, whatever the sender's clock says
     data_message: _Maybe[DataMessage] = None
     edit_message: _Maybe[EditMessage] = None
 

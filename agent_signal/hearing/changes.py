@@ -83,7 +83,7 @@ class Changes:
             return
         if edit.data_message.timestamp is not None:
             self._reader.note_version(chat, edit.data_message.timestamp, known.id)
-        heard = await self._reader.read(who, chat, edit.data_message, timestamp_of(known.id), known.attachments)
+        heard = await self._reader.read(who, chat, edit.data_message, timestamp_of(known.id), former=known)
         if heard is None:
             return
         self._account.transcripts.changed(chat.channel_id, (known.id,))

@@ -15,12 +15,13 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
+from agent_context.steering.stop_words import MAX_ORDER, order_in
 from agent_signal.account import SignalAccount
 from agent_signal.chats import Chat
 from agent_signal.contacts import Contact
 from agent_signal.hearing.changes import ChangeHandler, Changes, VanishingStore
 from agent_signal.hearing.messages import MessageReader
-from agent_signal.hearing.reading import Heard
+from agent_signal.hearing.reading import Heard, read_words
 from agent_signal.hearing.receiving import Receiver
 from agent_signal.ids import masked
 from agent_signal.models import DataMessage, Envelope, read_envelope
@@ -28,6 +29,7 @@ from agent_signal.rest_api.errors import SignalError, Unreachable
 
 MOST_WAITING = 10_000  # envelopes that wait to be handled
 MOST_AHEAD = 86400.0  # seconds that a sender's clock may be ahead
+STOP_SIGN = "🛑"  # a reaction that is an order
 MOST_SEEN = 10_000  # messages remembered, to know one that comes twice
 
 log = logging.getLogger(__name__)
@@ -43,8 +45,17 @@ class SignalHandler(ChangeHandler, Protocol):
         """Another agent of ours wrote in a group."""
 
 
+class _Taken:
+    """An envelope that waits. It is handled after the order `after`, which came before it."""
+
+    __slots__ = ("after", "envelope", "handled")
+
+    def __init__(self, envelope: Envelope, after: _Taken | None = None) -> None:
+        self.envelope, self.after, self.handled = envelope, after, asyncio.Event()
+
+
 class SignalListener:
-    """Listens to one account and hands on what it hears, one thing after the other."""
+    """Listens to one account and hands on what it hears, one thing after the other, but people's orders at once."""
 
     def __init__(
         self,
@@ -58,7 +69,9 @@ class SignalListener:
         self.receiver = Receiver(account.client, account.number, self.take, connected=self._look_up, sleep=sleep)
         self._reader = MessageReader(account)
         self._changes = Changes(account, self._reader, handler, vanishing)
-        self._waiting: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[_Taken] = asyncio.Queue(MOST_WAITING)
+        self._orders: asyncio.Queue[_Taken] = asyncio.Queue(MOST_WAITING)
+        self._last_order: _Taken | None = None
         self._seen: LRUCache[tuple[int, int], None] = LRUCache(MOST_SEEN)
         self._unheard = self._skipped = 0
 
@@ -71,28 +84,53 @@ class SignalListener:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.receiver.run(), name="Signal: receive")
-                tasks.create_task(self._work(), name="Signal: hear")
+                tasks.create_task(self._work(self._waiting), name="Signal: hear")
+                tasks.create_task(self._work(self._orders), name="Signal: hear orders")
         finally:
             await self._changes.aclose()
 
     def take(self, frame: str) -> None:
-        """Takes a frame in, to be handled in its turn."""
+        """Takes a frame in, to be handled in its turn. A person's order does not wait for what came before it, and what
+        comes after it waits for the order."""
         try:
-            self._waiting.put_nowait(frame)
+            envelope = read_envelope(frame)
+            if envelope is None:
+                return
+            if self._is_order(envelope):
+                self._orders.put_nowait(order := _Taken(envelope))
+                self._last_order = order
+            else:
+                self._waiting.put_nowait(_Taken(envelope, self._last_order))
         except asyncio.QueueFull:
             self._skipped += 1
             if self._skipped & (self._skipped - 1) == 0:  # the first, the second, the fourth ...
                 log.warning(
                     "Signal: %d envelopes wait already, %d came since and are skipped", MOST_WAITING, self._skipped
                 )
+        except Exception:  # an odd envelope must not end the connection
+            log.exception("Signal: an envelope could not be read, it is skipped")
 
-    async def _work(self) -> None:
+    def _is_order(self, envelope: Envelope) -> bool:
+        data, contacts = envelope.data_message, self._account.contacts
+        if data is None or not envelope.who or not contacts.allows(envelope.who):
+            return False
+        if data.reaction is not None:
+            return data.reaction.emoji == STOP_SIGN and not data.reaction.is_remove
+        text = data.message or ""
+        return len(text) <= MAX_ORDER and order_in(read_words(text, data.mentions, contacts).bare) is not None
+
+    async def _work(self, queue: asyncio.Queue[_Taken]) -> None:
         while True:
-            frame = await self._waiting.get()
+            taken = await queue.get()
+            if taken.after is not None:
+                await taken.after.handled.wait()
             try:
-                await self.hear(frame)
+                await self.hear(taken.envelope)
             except Exception:  # an odd envelope must not end the listener
                 log.exception("Signal: an envelope could not be handled, it is skipped")
+            finally:
+                taken.handled.set()
+            await asyncio.sleep(0)  # so that an order, and the connection, need not wait for all of a full queue
 
     async def _look_up(self) -> None:
         """Learns who is who, and the names of groups: a message may name its author by an account id alone."""
@@ -108,11 +146,10 @@ class SignalListener:
 
     # -- envelopes ----------------------------------------------------------------------------------------------------
 
-    async def hear(self, frame: str) -> None:
-        """Handles one frame."""
-        envelope = read_envelope(frame)
-        data = _data_of(envelope) if envelope is not None else None
-        if envelope is None or data is None or data.story_context is not None:
+    async def hear(self, envelope: Envelope) -> None:
+        """Handles one envelope."""
+        data = _data_of(envelope)
+        if data is None or data.story_context is not None:
             return
         if not envelope.who or (who := self._author(envelope)) is None:
             return
@@ -124,7 +161,7 @@ class SignalListener:
         elif data.remote_delete is not None:
             await self._changes.delete(who, chat, data.remote_delete.timestamp)
         else:
-            await self._on_message(who, chat, data, data.timestamp or envelope.timestamp)
+            await self._on_message(who, chat, data, envelope)
 
     def _author(self, envelope: Envelope) -> Contact | None:
         """None for a person who is not heard, and for the account itself: own messages enter from the send's answer."""
@@ -142,13 +179,14 @@ class SignalListener:
             return self._account.chats.direct(number, who)
         return self._account.chats.group(number, group.group_id, group.group_name)
 
-    async def _on_message(self, who: Contact, chat: Chat, data: DataMessage, timestamp: int | None) -> None:
+    async def _on_message(self, who: Contact, chat: Chat, data: DataMessage, envelope: Envelope) -> None:
+        timestamp, received = data.timestamp or envelope.timestamp, envelope.server_received_timestamp
         if timestamp is None or data.view_once:
             return
         if timestamp / 1000 > time.time() + MOST_AHEAD:
             log.info("Signal: a message of a clock that is over a day ahead is skipped: it would stay the newest one")
             return
-        heard = await self._reader.read(who, chat, data, timestamp)
+        heard = await self._reader.read(who, chat, data, timestamp, received / 1000 if received else None)
         if heard is None or (chat.channel_id, heard.entry.id) in self._seen:
             return
         self._seen[chat.channel_id, heard.entry.id] = None

@@ -32,12 +32,20 @@ class MessageReader:
         self._versions: LRUCache[tuple[int, int], int] = LRUCache(MOST_VERSIONS)  # chat, time → message
 
     async def read(
-        self, who: Contact, chat: Chat, data: DataMessage, timestamp: int, kept: tuple[Attachment, ...] = ()
+        self,
+        who: Contact,
+        chat: Chat,
+        data: DataMessage,
+        timestamp: int,
+        received: float | None = None,
+        former: Entry | None = None,
     ) -> Heard | None:
-        """None where nobody says anything: a change of the group, a timer, a call, a poll. `kept` are the attachments
-        of an earlier version."""
+        """None where nobody says anything: a change of the group, a timer, a call, a poll. `received`: when Signal's
+        server had it (unix seconds). An edit keeps the time of the `former` version, and its files if it has none."""
         account = self._account
-        text, files = await self._text(data), self._files(data) or kept
+        text, files = await self._text(data), self._files(data)
+        if former is not None:
+            received, files = former.created_at, files or former.attachments
         if not text and not files:
             return None
         return heard_message(
@@ -49,6 +57,7 @@ class MessageReader:
             replied=self._replied(chat, data.quote) if data.quote is not None else None,
             name=name_of(account, who),
             files=files,
+            received=received,
             now=self._clock(),
         )
 

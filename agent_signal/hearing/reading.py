@@ -17,6 +17,7 @@ from agent_chat.names import NOBODY
 from agent_context.entries import Attachment, Entry, Speaker
 from agent_context.steering.hiding import hidden_by_text
 from agent_context.steering.stop_words import order_in
+from agent_ids import sent_at
 from agent_signal.chats import Chat
 from agent_signal.contacts import Contact, Contacts, shown_name
 from agent_signal.ids import file_id, message_id, timestamp_of
@@ -95,10 +96,12 @@ def heard_message(
     replied: Replied | None,
     name: str,
     files: Collection[Attachment],
+    received: float | None,
     now: float,
 ) -> Heard:
-    """The message as plain values. `name` is the author's, as transcripts show it; `now` in unix seconds, since nothing
-    was written later than that, whatever the sender's clock says."""
+    """The message as plain values. `name` is the author's, as transcripts show it. `received`: when Signal's server had
+    it, unix seconds; that counts, where it is known, since a sender's clock may be wrong. Nothing is later than `now`.
+    """
     number = message_id(who.base, timestamp)
     facts = IncomingMessage(
         message_id=number,
@@ -114,7 +117,7 @@ def heard_message(
         id=number,
         speaker=Speaker(who.person, name, "person" if who.agent is None else "agent", who.agent),
         text=words.shown,
-        created_at=min(timestamp_of(number) / 1000, now),
+        created_at=min(max(received or timestamp_of(number) / 1000, sent_at(0)), now),
         reply_to=replied.message_id if replied is not None else None,
         attachments=tuple(files),
         mentions=words.mentions,

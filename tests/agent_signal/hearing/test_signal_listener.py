@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import time
 from datetime import UTC, datetime
@@ -28,6 +30,7 @@ from support.signal_server import (
 from agent_chat.outlet import Post
 from agent_context.steering.stop_words import Order
 from agent_ids import is_snowflake
+from agent_signal.hearing.reading import Heard
 from agent_signal.ids import timestamp_of
 
 GROUP = "R3JvdXA="
@@ -187,7 +190,67 @@ async def test_a_stop_does_not_wait_for_a_long_message_whose_file_hangs():
         file = {"id": "long.txt", "contentType": "text/x-signal-plain", "size": 5000}
         await server.say("its beginning", attachments=[file])
         assert (await scene.hear("STOP")).entry.order is not None
-        assert [one.entry.text for one in scene.handler.messages] == ["its beginning", "STOP"]
+        assert [one.entry.text for one in scene.handler.messages] == ["STOP"]
+        await scene.handler.until(lambda: len(scene.handler.messages) == 2)
+
+
+async def test_orders_are_heard_while_more_messages_wait_than_are_kept(monkeypatch, caplog):
+    monkeypatch.setattr("agent_signal.hearing.listener.MOST_WAITING", 10)
+    async with SignalServer() as server, signal_scene(server) as scene:
+        posted = await scene.sink(scene.chat_with(BEN)).post(Post(text="hi"), "m1")
+        for number in range(50):
+            scene.listener.take(frame(said(EVE, server.tick(), f"{number}")))
+        sign = reacting("🛑", ACCOUNT, timestamp_of(posted.message_id))
+        for envelope in (
+            said(ANNA, server.tick(), "STOP"),
+            said(BEN, server.tick(), None, reaction=sign),
+            said(ANNA, server.tick(), "Penny, resume"),
+        ):
+            scene.listener.take(frame(envelope))
+        await scene.handler.until(lambda: len(scene.handler.messages) == 12)
+        heard = [one.entry.text for one in scene.handler.messages]
+        assert [text for text in heard if not text.isdigit()] == ["STOP", "Penny, resume"]
+        assert heard.index("Penny, resume") < heard.index("9")
+        assert len(scene.handler.reactions) == 1
+    assert "10 envelopes wait already" in caplog.text
+
+
+async def test_what_comes_after_an_order_waits_for_it_and_what_came_before_does_not():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        carried_out, note = asyncio.Event(), scene.handler.on_message
+
+        async def on_message(heard: Heard) -> None:
+            if heard.entry.order is not None:
+                await carried_out.wait()
+            await note(heard)
+
+        scene.handler.on_message = on_message
+        for text in ("before", "RESUME", "after"):
+            scene.listener.take(frame(said(ANNA, server.tick(), text)))
+        await scene.handler.until(lambda: scene.handler.messages)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert [one.entry.text for one in scene.handler.messages] == ["before"]
+        carried_out.set()
+        await scene.handler.until(lambda: len(scene.handler.messages) == 3)
+        assert [one.entry.text for one in scene.handler.messages] == ["before", "RESUME", "after"]
+
+
+async def test_the_servers_time_counts_and_not_a_senders_slow_clock():
+    async with SignalServer() as server, signal_scene(server) as scene:
+        now = int(time.time() * 1000)
+        slow = said(ANNA, now - 3_600_000, "stop 30")
+        await server.push({**slow, "serverReceivedTimestamp": now - 1000})
+        await scene.handler.until(lambda: scene.handler.messages)
+        (heard,) = scene.handler.messages
+        assert (heard.entry.order, heard.entry.created_at) == (Order("stop", 1800), (now - 1000) / 1000)
+        await server.push(edit(ANNA, now - 3_590_000, now - 3_600_000, "stop it"))
+        await scene.handler.until(lambda: scene.handler.edits)
+        assert scene.handler.edits[0].entry.created_at == (now - 1000) / 1000
+
+
+def frame(envelope: dict) -> str:
+    return json.dumps({"envelope": envelope, "account": ACCOUNT})
 
 
 async def test_a_sticker_and_a_file_alone_are_messages():
@@ -303,7 +366,6 @@ async def test_a_message_of_a_clock_that_is_far_behind_has_a_number_and_a_time_t
     async with SignalServer() as server, signal_scene(server) as scene:
         heard = await scene.hear("my clock is broken", timestamp=timestamp)
         assert 0 < heard.entry.id < 2**63
-        assert heard.entry.created_at == timestamp_of(heard.entry.id) / 1000
         assert 2015 <= datetime.fromtimestamp(heard.entry.created_at, UTC).year <= 2084
 
 
