@@ -43,6 +43,7 @@ REASONS: Mapping[str, str] = {
     "stopped": "a person stopped the bots in the channel, or everywhere",
     "overtaken": "a person spoke while the agent was thinking",
     "not_new": "what it would have said unasked was said before",
+    "edited": "a message that it would have been about, unasked, was edited meanwhile",
     "unwanted": "the person that it is for wants no messages that nobody asked for",
     "person_wrote": "a person wrote, so what the agent does while nobody writes ended",
     "out_of_turn": "in a room: its turn was not the next one, or no longer, or the room is not active",

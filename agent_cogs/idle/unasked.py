@@ -6,6 +6,7 @@ known, right before they are posted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -44,6 +45,14 @@ def check_quiet(turn: Turn, newest: int) -> None:
     """Raises TurnOver where a person wrote in the channel after the message `newest`, the last one in the prompt."""
     if turn.outlet.view.transcript.person_spoke_after(newest):
         raise TurnOver("person_wrote")
+
+
+def check_unedited(turn: Turn, about: Mapping[int, str]) -> None:
+    """Raises TurnOver where one of the messages, with the words that the prompt had, reads otherwise now: an answer may
+    have words that their author took back."""
+    entries = ((turn.outlet.view.transcript.get(message_id), text) for message_id, text in about.items())
+    if any(entry is not None and entry.text != text for entry, text in entries):
+        raise TurnOver("edited")
 
 
 def words_alone(event: ReflectionEvent, decision: Decision) -> Decision:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from agent_chat.transcript import Transcript
 from agent_cogs.events.calls import MentionEvent
 from agent_cogs.events.event import TurnEvent
+from agent_cogs.events.kinds import is_unasked
 from agent_context.entries import Entry
 from agent_context.selecting.visibility import is_visible
 
@@ -53,6 +54,14 @@ def wording(event: TurnEvent, transcript: Transcript) -> str | None:
         return None
     asked = question(event, transcript)
     return None if asked is None else asked.text
+
+
+def words_about(event: TurnEvent, transcript: Transcript) -> dict[int, str]:
+    """The messages that an unasked post is about, as they read now."""
+    if not is_unasked(event):
+        return {}
+    found = map(transcript.get, (event.reply_to or 0, *event.reflection.message_ids))
+    return {entry.id: entry.text for entry in found if entry is not None}
 
 
 def gone(message_id: int, transcript: Transcript) -> bool:

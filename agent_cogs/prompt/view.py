@@ -17,7 +17,7 @@ from agent_cogs.events.calls import InstructionEvent, MentionEvent
 from agent_cogs.events.kinds import asked_id, looks_things_up, trigger_of
 from agent_cogs.persona.options import reach_of
 from agent_cogs.prompt.history import history_ids, under_inner_names, window_of
-from agent_cogs.prompt.question import question, wording
+from agent_cogs.prompt.question import question, wording, words_about
 from agent_cogs.prompt.rooms import form_in, in_room, room_entries, room_summary, room_turn, with_members
 from agent_cogs.thread_memory.chains import ChainPlace, FoundChain, reply_chain
 from agent_cogs.thread_memory.reading import NoMemory
@@ -43,15 +43,17 @@ class TurnView:
     """The parts of a turn's prompt.
 
     `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
-    channel's newest message, `wording` a person's question, both as they were when the view was built. `reset` is the
-    last message that no longer is context, `noted` the people of whose words the agent's memory, or the summary of its
-    room or of a reply chain, has notes; `summarised` are the messages behind those summaries.
+    channel's newest message, `wording` a person's question, `about` the words of the messages that an unasked post is
+    about, by id, all as they were when the view was built. `reset` is the last message that no longer is context,
+    `noted` the people of whose words the agent's memory, or the summary of its room or of a reply chain, has notes;
+    `summarised` are the messages behind those summaries.
     """
 
     context: TurnContext
     options: Options
     newest: int
     wording: str | None = None
+    about: Mapping[int, str] = field(default_factory=dict)
     reset: int = 0
     noted: frozenset[int] = frozenset()
     summarised: tuple[int, ...] = ()
@@ -96,6 +98,7 @@ async def _look(turn: Turn, closing: bool) -> TurnView:
         options=options,
         newest=channel.transcript.newest,
         wording=wording(event, channel.transcript),
+        about=words_about(event, channel.transcript),
         reset=reset,
         noted=files.people | chain.people | (summary.people if summary is not None else frozenset()),
         summarised=(*(summary.messages if summary is not None else ()), *chain.sources),

@@ -24,7 +24,10 @@ MAX_WHY = 300  # characters of the reason why an agent was chosen, which comes o
 
 OUTCOMES: Mapping[str, str] = {
     **dict.fromkeys(
-        ("skipped", "withdrawn", "overtaken", "out_of_turn", "stopped", "not_new", "unwanted", "person_wrote"),
+        (
+            *("skipped", "withdrawn", "edited", "overtaken", "out_of_turn", "stopped"),
+            *("not_new", "unwanted", "person_wrote"),
+        ),
         "skipped",
     ),
     "deadline": "timed_out",

@@ -22,7 +22,7 @@ from agent_cogs.events.event import LONGEST_TURN, TurnEvent
 from agent_cogs.events.kinds import is_unasked
 from agent_cogs.events.reasons import TurnOver
 from agent_cogs.events.reflection import ReflectionEvent
-from agent_cogs.idle.unasked import check_quiet, check_wanted, words_alone
+from agent_cogs.idle.unasked import check_quiet, check_unedited, check_wanted, words_alone
 from agent_cogs.idle.writing import check_able, write
 from agent_cogs.prompt.decide import decide, kept_decision
 from agent_cogs.prompt.model_call import may_ask_again
@@ -227,6 +227,7 @@ def _check_overtaken(turn: Turn, view: TurnView) -> None:
     audience would."""
     context = view.context
     if is_unasked(turn.event):
+        check_unedited(turn, view.about)
         check_quiet(turn, view.newest)
     round_turn = context.trigger == "round" and context.room is None
     yields = turn.agent.barge_in == "yield" and round_turn and context.answers is None

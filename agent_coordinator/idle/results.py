@@ -11,7 +11,9 @@ from agent_protocol.record.entries import Entry, ProfileNote, SummaryNote, Unask
 from agent_protocol.record.topics import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
 from agent_protocol.wire.messages import Result
 
-NO_FAILURE = frozenset({"skipped", "not_new", "unwanted", "person_wrote", "overtaken", "stopped", "withdrawn"})
+NO_FAILURE = frozenset(
+    {"skipped", "not_new", "unwanted", "person_wrote", "overtaken", "stopped", "withdrawn", "edited"}
+)
 """Reasons for which a turn ends without being tried again soon, but that are nobody's fault."""
 
 BUDGETS = frozenset({"idle_budget", "budget", "agent_budget", "person_budget", "daily_limit"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from agent_cogs.thread_memory import message_log
 from agent_cogs.turn.failure_replies import error_line
 from agent_llm.errors import ServerFailed
+from agent_protocol.wire.messages import Instruction, Reflection
 from tests.support.asking import config
 from tests.support.both_channels import Service, on
 from tests.support.flow import decision
@@ -127,6 +129,36 @@ async def test_a_question_that_is_deleted_meanwhile_gets_no_answer(tmp_path: Pat
         await s.answered()
         await s.wait(lambda: held.asked == 2)
         assert await s.answered() == ["Hello Ben."]
+
+
+@pytest.mark.parametrize("how", ["edited", "deleted"])
+async def test_a_follow_up_to_a_message_that_is_changed_meanwhile_is_not_posted(
+    tmp_path: Path, service: str, how: str
+) -> None:
+    async with on(service, tmp_path) as s, s.running() as runtime:
+        s.models.answer = held = Held("Your code 4711 was in the news.")
+        said = await s.say("my code is 4711, is that safe?")
+        read = runtime.services.transcripts.of(s.channel_id())
+        await s.wait(lambda: any("4711" in entry.text for entry in read.entries()))
+        entry = next(entry for entry in read.entries() if "4711" in entry.text)
+        given = Reflection(
+            task="follow_up", person_id=entry.speaker.id, person_name="Anna", message_id=entry.id, material=entry.text
+        )
+        task = Instruction(
+            instruction_id="r1",
+            action="reflect",
+            channel_id=s.channel_id(),
+            channel_theme="casual",
+            deadline=time.time() + 90,
+            reflection=given,
+        )
+        asking = asyncio.create_task(runtime.services.bus.ask("claude", task))
+        await s.wait(held.thinking.is_set)
+        await (s.edit(said, "never mind") if how == "edited" else s.delete(said))
+        await s.wait(lambda: not any("4711" in entry.text for entry in read.entries()))
+        held.go_on.set()
+        result = await asking
+        assert (result.reason, s.posts()) == ("edited" if how == "edited" else "withdrawn", [])
 
 
 async def test_stop_ends_the_answer_and_resume_lets_the_agent_speak_again(tmp_path: Path, service: str) -> None:

@@ -208,6 +208,21 @@ async def test_a_follow_up_with_words_that_were_deleted_is_dropped(scene: Scene)
     assert (result_of(scene).reason, scene.texts()) == ("withdrawn", [])
 
 
+@pytest.mark.parametrize(("which", "text", "posted"), [(0, "oops", []), (1, "oops", []), (1, "Which one?", ["Hello."])])
+async def test_a_follow_up_with_words_that_were_edited_meanwhile_is_dropped(
+    scene: Scene, which: int, text: str, posted: list[str]
+):
+    heard = await scene.hear("My code is 4711."), await scene.hear("Which one?")
+    go_on = asyncio.Event()
+    scene.answers(go_on.wait)
+    await begin(scene, "follow_up", message_id=heard[1], message_ids=heard)
+    await scene.edit(heard[which], text)
+    go_on.set()
+    await settle()
+    result = result_of(scene)
+    assert (result.reason, scene.texts()) == (None if posted else "edited", posted)
+
+
 @pytest.mark.parametrize(("task", "ignored"), [("discover", ALICE), ("follow_up", ALICE), ("follow_up", BOB)])
 async def test_nothing_is_written_to_or_about_whom_the_bots_ignore(scene: Scene, task: str, ignored: int):
     scene.ignored.add(ignored)

@@ -72,6 +72,7 @@ def test_a_person_without_topics_has_an_empty_profile_so_that_the_same_messages_
         ("follow_up", {"text": "News!"}, True),  # not posted, and no reason
         ("follow_up", {"text": "News!", "message_id": 9}, False),
         ("follow_up", {"skipped": True, "reason": "not_new"}, False),
+        ("follow_up", {"skipped": True, "reason": "edited"}, False),
         ("discover", {"skipped": True, "reason": "skipped"}, False),
         ("discover", {"skipped": True, "reason": "benched"}, True),
         ("dream", {"text": "x"}, True),
