@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Any, Literal, Protocol
@@ -126,7 +126,7 @@ class ReactionView(ChannelView, Protocol):
 
     @property
     def readers_id(self) -> int | None: ...
-    async def newest_with(self, emoji: str, count: int) -> Sequence[tuple[int, int, float]]: ...
+    async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]: ...
     async def givers(self, message_id: int, emoji: str) -> Sequence[Person]: ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import discord
 
@@ -176,11 +176,12 @@ class DiscordView:
             log.warning("channel %d: its newest messages could not be read: %s", self.channel_id, kind(error))
             return ()
 
-    async def newest_with(self, emoji: str, count: int) -> Sequence[tuple[int, int, float]]:
-        """Id, author and time (unix seconds) of those of the newest `count` messages that have the reaction."""
+    async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
+        """Each of these reactions to one of the newest `count` messages: the message's id, author and time (unix
+        seconds), and the emoji."""
         newest = await self.newest(count, PAGE_TIMEOUT)
-        found = [one for one in newest if any(str(given.emoji) == emoji for given in one.reactions)]
-        return [(one.id, one.author.id, one.created_at.timestamp()) for one in found]
+        signs = [(one, str(given.emoji)) for one in newest for given in one.reactions]
+        return [(one.id, one.author.id, one.created_at.timestamp(), sign) for one, sign in signs if sign in emojis]
 
     async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
         """The people who gave a reaction, with what they may do here; none where they cannot be read."""

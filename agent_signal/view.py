@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from agent_chat.attachments import DEFAULT_LIMITS, PictureLimits
 from agent_chat.incoming import Person
@@ -81,15 +81,12 @@ class SignalView:
 
     # -- reactions that were missed -----------------------------------------------------------------------------------
 
-    async def newest_with(self, emoji: str, count: int) -> Sequence[tuple[int, int, float]]:
-        """Id, author and time (unix seconds) of those of the newest `count` messages that have the reaction, of which
-        nobody knows but this process."""
+    async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
+        """Each of these reactions to one of the newest `count` messages, of which nobody knows but this process: the
+        message's id, author and time (unix seconds), and the emoji."""
         newest = self.transcript.entries()[-count:] if count > 0 else []
-        return [
-            (entry.id, entry.speaker.id, entry.created_at)
-            for entry in newest
-            if any(given.emoji == emoji for given in entry.reactions)
-        ]
+        signs = [(entry, given.emoji) for entry in newest for given in entry.reactions]
+        return [(entry.id, entry.speaker.id, entry.created_at, sign) for entry, sign in signs if sign in emojis]
 
     async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
         """Nobody: the server does not list reactions."""

@@ -2,7 +2,7 @@
 
 They are looked for wherever a channel's past is read, before it is used, and after each new session among the reactions
 to the newest messages. No service says when a reaction was given: it counts as given with the message, so any
-order after the message undoes it.
+order after the message undoes it. 🔕 is looked for with them, and for longer: it undoes no order.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from agent_protocol.moderation.stop_store import LONGEST
 
 MOST_SIGNED = 10  # messages of a channel's past whose stop signs are looked up
 NEWEST = 25  # messages that are looked at after a new session
+MUTES_LAST = 7 * 86400.0  # seconds after its message; far less than 🔕 is known to have been obeyed once
 
 
 class MissedOrders:
@@ -60,18 +61,19 @@ class MissedOrders:
         view = self._channels.view_of(channel_id)
         if view is None:
             return
-        entries = [one for one in self._services.transcripts.of(channel_id).entries() if self._is_young(one.created_at)]
+        past = self._services.transcripts.of(channel_id).entries()
+        entries = [one for one in past if self._is_young(one.created_at)]
         for entry in entries:
             await self._obey(entry, view)
         signed = [one for one in entries if any(given.emoji == STOP_SIGN for given in one.reactions)]
         for entry in signed[-MOST_SIGNED:]:
             await self._obey_signs(view, entry.id, entry.speaker.id, entry.created_at)
-        muted = [one for one in entries if any(given.emoji == MUTE_SIGN for given in one.reactions)]
+        muted = [one for one in past if any(given.emoji == MUTE_SIGN for given in one.reactions)]
         for entry in muted[-MOST_SIGNED:]:
-            await self._mute_signs.on_missed(view, entry.id)
+            await self._obey_mute(view, entry.id, entry.created_at)
 
     async def look_again(self) -> None:
-        """Look at the newest messages for stop signs after each new session but the first, in which the whole past is
+        """Look at the newest messages for both signs after each new session but the first, in which the whole past is
         read. Read whole transcripts again where an agent was met since: what was said to it was not known to be an
         order. Missing messages are read by what notices the gap."""
         if self._met:
@@ -87,8 +89,10 @@ class MissedOrders:
                 await self._look_at(view)
 
     async def _look_at(self, view: ReactionView) -> None:
-        for message_id, author, said_at in await view.newest_with(STOP_SIGN, NEWEST):
-            if self._is_young(said_at):
+        for message_id, author, said_at, emoji in await view.newest_with((STOP_SIGN, MUTE_SIGN), NEWEST):
+            if emoji == MUTE_SIGN:
+                await self._obey_mute(view, message_id, said_at)
+            elif self._is_young(said_at):
                 await self._obey_signs(view, message_id, author, said_at)
 
     def _is_young(self, at: float) -> bool:
@@ -107,6 +111,10 @@ class MissedOrders:
         for who in await view.givers(message_id, STOP_SIGN):
             sign = PersonReaction(who, view.channel_id, message_id, author, STOP_SIGN)
             await self._stop_orders.on_reaction(sign, said_at=said_at)
+
+    async def _obey_mute(self, view: ReactionView, message_id: int, said_at: float) -> None:
+        if said_at > self._services.clock() - MUTES_LAST:
+            await self._mute_signs.on_missed(view, message_id)
 
 
 def heard_of(

@@ -18,7 +18,7 @@ class MuteSigns:
 
     def __init__(self, services: AgentServices, channels: Channels) -> None:
         self._consents, self._notices, self._channels = services.consents, services.notices, channels
-        self._unasked = services.ledger.unasked
+        self._unasked, self._memory = services.ledger.unasked, services.memory
 
     async def on_reaction(self, sign: PersonReaction) -> None:
         """A person gave a sign to a message."""
@@ -36,8 +36,9 @@ class MuteSigns:
             await self._end(person_id, view.channel_id, message_id)
 
     async def _person_of(self, message_id: int) -> int | None:
-        """The person for whom a message was that nobody asked for."""
-        sent = await self._unasked.read(message_id)
+        """The person for whom a message was that nobody asked for. Of an old one, or one that Redis has lost, the
+        record alone knows."""
+        sent = await self._unasked.read(message_id) or await self._memory.unasked(message_id)
         return sent.person_id if sent is not None else None
 
     async def _end(self, person_id: int, channel_id: int, message_id: int) -> None:

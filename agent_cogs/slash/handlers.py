@@ -27,7 +27,7 @@ from agent_cogs.slash.room_create import Problem, RoomCreation
 from agent_cogs.slash.room_names import Completions
 from agent_cogs.slash.rooms import RoomCommands
 from agent_cogs.slash.status import read_status
-from agent_cogs.slash.why import NO_RECORD, turn_link, why, why_not
+from agent_cogs.slash.why import NO_RECORD, turn_link, unasked_text, why, why_not
 from agent_cogs.slash.wording import UNKNOWN, agent_in, heard, lasting
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, WHY
@@ -195,10 +195,20 @@ class SlashHandlers:
         if record is not None and not self._may_explain(record, command):
             return NO_RECORD
         text = await why(services.ledger, services.roster.names, message_id, services.clock())
+        if text == NO_RECORD:
+            return await self._why_unasked(message_id, command)
         base = services.settings.console_link
-        if record is None or text == NO_RECORD or base is None or not self._may_stop(command):
+        if record is None or base is None or not self._may_stop(command):
             return text
         return f"{text}\nIn the console: <{turn_link(base, record)}>"
+
+    async def _why_unasked(self, message_id: int, command: CommandInvocation) -> str:
+        """Why an unasked message came of whose turn Redis knows nothing any more."""
+        sent = await self._services.memory.unasked(message_id)
+        if sent is None or not self._is_here(sent.channel_id, command):
+            return NO_RECORD
+        seen = self._may_see(command.channel_id)(sent.channel_id)
+        return unasked_text(sent, self._services.roster.names) if seen else NO_RECORD
 
     def _may_explain(self, record: TurnRecord, command: CommandInvocation) -> bool:
         """Whether everybody who reads the channel of the command may read that of the turn."""

@@ -22,6 +22,7 @@ from agent_protocol.coordination.pulls import Pull, Pulls
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord
+from agent_store.memory import Unasked
 
 NO_RECORD = (
     f"There is no record of that message: no bot here posted it, it is over {KEEP_SECONDS // 86400} days old, or it is"
@@ -74,13 +75,20 @@ def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
     return "\n".join(lines)[:MAX_CHARACTERS]
 
 
+def unasked_text(sent: Unasked, names: Mapping[str, str]) -> str:
+    """Why a message was posted unasked, from the record, which keeps that longer than Redis keeps its turn."""
+    because = f", because: {_word(sent.cause)}" if sent.cause else ""
+    first = f"**{names.get(sent.agent, sent.agent)}** {_unasked(sent.task, sent.person_id)}{because}."
+    return f"{first}\n{UNASKED_END}"[:MAX_CHARACTERS]
+
+
 def turn_link(console: str, record: TurnRecord) -> str:
     """The address of the turn's page in the console at this address."""
     return f"{console}/#/turn/{quote(record.agent, safe='')}/{quote(record.id, safe='')}"
 
 
 def _called(record: TurnRecord) -> str:
-    person = f"<@{record.asked_by}>" if record.asked_by else "a person"
+    person = _person(record.asked_by)
     if record.room_turn is not None:
         return f"took turn {record.room_turn} of a room"
     if record.trigger == "mention":
@@ -96,10 +104,18 @@ def _called(record: TurnRecord) -> str:
     if record.trigger == "round":
         return f"took its turn in round {record.round_number or 1} of a conversation of the bots"
     if record.trigger in UNASKED:
-        return UNASKED[record.trigger].format(person=person)
+        return _unasked(record.trigger, record.asked_by)
     if record.trigger == "errand":
         return AUTOMATION.get(record.kind, "ran an automation task")
     return f"was triggered by: {_word(record.trigger)}"
+
+
+def _unasked(task: str, person_id: int | None) -> str:
+    return UNASKED.get(task, UNASKED["discover"]).format(person=_person(person_id))
+
+
+def _person(user_id: int | None) -> str:
+    return f"<@{user_id}>" if user_id else "a person"
 
 
 def _spent(record: TurnRecord) -> str:

@@ -152,7 +152,7 @@ async def test_a_reaction_takes_the_place_of_the_former_one():
         assert await sink.react(heard.entry.id, "👍")
         assert [(sign["reaction"], sign["target_author"]) for sign in server.reactions] == [("⏳", ANNA), ("👍", ANNA)]
         assert [(given.emoji, given.by) for given in scene.entries(heard.chat)[0].reactions] == [("👍", ("Penny",))]
-        assert [found[0] for found in await scene.view(heard.chat).newest_with("👍", 5)] == [heard.entry.id]
+        assert [found[0] for found in await scene.view(heard.chat).newest_with({"👍"}, 5)] == [heard.entry.id]
         assert await scene.view(heard.chat).givers(heard.entry.id, "👍") == ()
 
 

@@ -18,6 +18,7 @@ class Remembered:
     profiles: Mapping[int, Profile] = field(default_factory=dict)
     consents: Mapping[int, bool] = field(default_factory=dict)
     kept: Mapping[int, Kept] = field(default_factory=dict)
+    sent: Mapping[int, Unasked] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
     async def chain(self, message_id: int, most: int, reply_to: int | None = None) -> Chain:
@@ -38,5 +39,4 @@ class Remembered:
         return self.kept.get(user_id, Kept())
 
     async def unasked(self, message_id: int) -> Unasked | None:
-        del message_id
-        return None
+        return self.sent.get(message_id)

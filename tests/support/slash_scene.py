@@ -134,6 +134,7 @@ class Place:
             return await self.ledger.presence.online(NAMES)
 
         self.services: Any = SimpleNamespace(
+            memory=self.memory,
             own_memory=own,
             privacy=Privacy(own, self.hearers, settings, NAMES, online=online, fronts=dict),
             settings=settings.with_(personas_dir=personas or settings.personas_dir),

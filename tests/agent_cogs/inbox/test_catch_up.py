@@ -10,6 +10,7 @@ from agent_cogs.inbox.catch_up import ROUND_SECONDS, missed
 from agent_cogs.inbox.triggers import Call
 from agent_context.entries import Entry, Speaker
 from agent_discord.objects.messages import to_entry
+from agent_protocol.state.unasked import UnaskedMessage
 from tests.support.agent_scene import BOTS_ROLE, LOUNGE, MEMES, THREAD, Scene
 from tests.support.doubles import BOB, LoopTime, http_error, message, user, user_payload
 
@@ -359,6 +360,32 @@ async def test_a_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_f
     await scene.cog.on_ready()
     await back.passes(2)
     assert scene.stops.holds(LOUNGE)
+
+
+async def unasked(back, message_id):
+    await back.scene.ledger.unasked.note((message_id,), UnaskedMessage(11, "claude", "discover"))
+
+
+@pytest.mark.parametrize(("days", "counts"), [(0.1, True), (6.9, True), (7.1, False)])
+async def test_a_mute_sign_of_the_last_week_is_found_when_it_comes_back(back, days, counts):
+    await unasked(back, signed(back, ago=days * 86400, emoji="🔕"))
+    scene = await back.comes()
+    assert await scene.ledger.unasked.is_unwanted(11) == counts
+
+
+async def test_a_mute_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_found(back):
+    scene = await back.comes()
+    await unasked(back, post := signed(back, ago=0, emoji="🔕"))
+    transcript = scene.services.transcripts.of(LOUNGE)
+    transcript.add(Entry(post, Speaker(scene.me.id, "Claude", "agent", "claude"), "as I said", scene.clock.now))
+    await scene.cog.on_ready()
+    await back.passes(2)
+    assert await scene.ledger.unasked.is_unwanted(11)
+    assert scene.channel().reacted == [(post, "✅")]
+    await scene.services.consents.allow(11, because="command")
+    await scene.cog.on_ready()
+    await back.passes(2)
+    assert not await scene.ledger.unasked.is_unwanted(11), "an old sign, and a newer word"
 
 
 async def test_a_mention_that_came_while_it_was_not_certain_who_acts_is_answered_when_it_is(back):

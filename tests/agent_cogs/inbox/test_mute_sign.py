@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import discord
 import pytest
 
-from agent_chat.incoming import Person
+from agent_chat.incoming import Person, PersonReaction
+from agent_cogs.inbox.mute_sign import MuteSigns
 from agent_protocol.record.entries import ConsentNote
+from agent_store.memory import Unasked
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import ALICE, BOB, settle
 from tests.support.idle_scene import reflect
+from tests.support.remembered import Remembered
 
 
 @pytest.fixture
@@ -85,6 +89,18 @@ async def test_a_command_is_noted_whatever_was_said_before(scene: Scene):
     await sign(scene, await posted(scene))
     assert not await scene.services.consents.refuse(ALICE, because="command")
     assert noted(scene) == [(ALICE, False, "🔕"), (ALICE, False, "command")]
+
+
+async def test_at_a_message_that_redis_has_forgotten_the_sign_counts_by_the_record(scene: Scene):
+    message_id = await posted(scene)
+    scene.ledger.unasked.posts.clear()
+    sent = Unasked(message_id, "claude", "discover", LOUNGE, ALICE, "trains", scene.clock.now)
+    services = replace(scene.services, memory=Remembered(sent={message_id: sent}))
+    signs = MuteSigns(services, scene.cog.channels)
+    for giver in (BOB, ALICE):
+        await signs.on_reaction(PersonReaction(Person(giver), LOUNGE, message_id, scene.me.id, "🔕"))
+    assert noted(scene) == [(ALICE, False, "🔕")]
+    assert acknowledged(scene) == [(message_id, "✅")]
 
 
 class Past:

@@ -35,6 +35,7 @@ from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, CommandOutcome
 from agent_protocol.wire.reading import read
+from agent_store.memory import Unasked
 from tests.support.slash_scene import (
     ANN,
     BOB,
@@ -536,6 +537,25 @@ async def test_the_status_names_a_stopped_channel_of_few_to_managers_alone():
         place.private.add(DEBATE)
         assert f"<#{DEBATE}>" not in await place.use("bots status", MEMBER)
         assert f"<#{DEBATE}>" in await place.use("bots status", MANAGER)
+
+
+@pytest.mark.parametrize("old", [0, 8 * 86400])
+async def test_of_a_message_that_nobody_asked_for_the_record_knows_why_where_redis_does_not(old: int):
+    async with a_place() as place:
+        place.now = time.time()
+        message_id = id_at(place.now - old)
+        sent = Unasked(message_id, "grok", "follow_up", LOUNGE, BOB, "Ada was not answered", place.now - old)
+        place.memory.sent = {message_id: sent}
+        said = await place.use("why", MEMBER, message=str(message_id))
+        because = "because: Ada was not answered."
+        assert said.startswith(f"**Grok** followed up on a talk, while nobody wrote, {because}\n")
+        assert "🔕" in said
+        place.private.add(LOUNGE)
+        assert (await place.use("why", MEMBER, message=str(message_id))) == said, "there itself"
+        assert await place.use("why", MEMBER, message=str(message_id), channel=DEBATE) == NO_RECORD
+        place.private.clear()
+        place.guilds[LOUNGE] = ELSEWHERE
+        assert await place.use("why", MEMBER, message=str(message_id), channel=DEBATE) == NO_RECORD
 
 
 @pytest.mark.parametrize("text", ["", "hello", "12", "https://discord.com/channels/1/10/", "1" * 30])
