@@ -27,7 +27,8 @@ MOST_PEOPLE = 50  # when somebody with new messages is
 MOST_MESSAGES = 400  # of a person
 FEWEST_CHARACTERS = 20  # that a person wrote since the last profile; less says nothing about them
 
-# A reply to a reply, which nobody has answered, and up to which there is no summary.
+# A reply to a reply, which nobody has answered, and up to which there is no summary, nor up to another reply to the
+# same message: where a hundred people answer one message, the chain before it is read once.
 _UNSUMMARISED = f"""
 SELECT last.message_id FROM (
     SELECT message_id, reply_to FROM message_log
@@ -36,7 +37,10 @@ SELECT last.message_id FROM (
 JOIN message_log middle ON middle.message_id = last.reply_to AND middle.channel_id = ?1
 JOIN message_log first ON first.message_id = middle.reply_to AND first.channel_id = ?1
 WHERE NOT EXISTS (SELECT 1 FROM message_log WHERE reply_to = last.message_id)
-  AND NOT EXISTS (SELECT 1 FROM summaries WHERE message_id = last.message_id)
+  AND NOT EXISTS (
+    SELECT 1 FROM message_log beside JOIN summaries ON summaries.message_id = beside.message_id
+    WHERE beside.reply_to = last.reply_to
+  )
   AND last.message_id NOT IN (SELECT value FROM json_each(?3))
 ORDER BY last.message_id DESC LIMIT 1
 """

@@ -76,6 +76,22 @@ async def test_a_chain_of_three_is_summarised_once_and_again_when_it_has_gone_on
     assert set(found.message_ids) == {*(each.message_id for each in chain), said(9).message_id}
 
 
+async def test_of_many_replies_to_one_message_the_chain_is_summarised_once(scene, idle):
+    chain = talk(4)
+    crowd = [said(number, f"reply {number}", to=chain[-1], author_id=number) for number in range(10, 40)]
+    await scene.put(*chain, *crowd)
+    await scene.record()
+    found = await idle.to_summarise("claude", AT + 99)
+    assert found.upto == crowd[-1].message_id
+    await scene.put(summary(*chain, crowd[-1]))
+    await scene.record()
+    assert await idle.to_summarise("claude", AT + 99) is None
+    further = said(40, "and one goes on", to=crowd[3])
+    await scene.put(further)
+    await scene.record()
+    assert (await idle.to_summarise("claude", AT + 99)).upto == further.message_id
+
+
 async def test_a_chain_that_is_short_or_goes_on_or_is_another_agent_s_is_not_summarised(scene, idle):
     await scene.put(*talk(2), *talk(5, channel_id=6))
     await scene.record()
