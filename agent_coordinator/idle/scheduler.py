@@ -114,6 +114,7 @@ class BackgroundScheduler:
         now, standing = self._clock(), self._standing
         if not self._leadership.held:
             return
+        standing.note_clock(now)
         if standing.asking is not None:
             return await self._collect(standing.asking, now)
         if standing.unsaved:
@@ -150,7 +151,7 @@ class BackgroundScheduler:
         failing = self._failed.get((task, agent), ())
         candidates = await look(store, task, agent, now=now, before=now - config.after, failed=failing)
         if not candidates:
-            schedule.note(seen=min(newest, id_at(now - config.after)) if task == "follow_up" else newest)
+            schedule.note(seen=min(newest, id_at(now - config.after if task == "follow_up" else now)))
             return Closed(NOTHING[task])
         given = Circumstances(
             now=now,
@@ -213,7 +214,8 @@ class BackgroundScheduler:
     async def _collect(self, asking: Asking, now: float) -> None:
         """Note the result of a turn that an earlier leader asked for. Raises RedisAway."""
         result = await self._ledger.idle.result(asking.agent, asking.instruction_id)
-        if result is not None or now > asking.deadline + LEFT_SECONDS:
+        left = asking.deadline + LEFT_SECONDS - now
+        if result is not None or not 0 <= left <= TURN_SECONDS + LEFT_SECONDS:  # more: the clock was set back
             began = asking.deadline - TURN_SECONDS
             await self._ended(asking, result, undisturbed=self._standing.person_at <= began)
 

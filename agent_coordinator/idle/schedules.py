@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import Protocol
 
+from agent_ids import id_at
 from agent_protocol.coordination.idle_state import TaskState
 
 BACKOFF_FIRST = 300.0  # seconds after a run that failed; doubles with each further one
@@ -45,6 +46,10 @@ class Schedule(Protocol):
         """Change these of the state."""
         ...
 
+    def set_back(self, now: float) -> None:
+        """The clock was set back: a time that it gave before may be far ahead."""
+        ...
+
 
 class _Schedule:
     def __init__(self, state: TaskState | None = None) -> None:
@@ -56,6 +61,11 @@ class _Schedule:
     def note(self, *, did: str | None = None, seen: int | None = None, why: str | None = None) -> None:
         changes = {"did": did, "seen": seen, "why": why}
         self._set(**{name: value for name, value in changes.items() if value is not None})
+
+    def set_back(self, now: float) -> None:
+        state = self.state
+        due, seen = min(state.due, now + BACKOFF_MAX), min(state.seen, id_at(now))
+        self._set(due=due, last=min(state.last, now), seen=seen)
 
     def _set(self, **changes: object) -> None:
         self.state = self.state.model_copy(update=changes)

@@ -9,6 +9,8 @@ from agent_coordinator.idle.tasks import IdleConfig
 from agent_protocol.coordination.idle import TASKS
 from agent_protocol.coordination.idle_state import Asking, IdleState, TaskState, task_key
 
+SET_BACK = 60.0  # seconds; less is how clocks are corrected all day
+
 
 class Standing:
     """`began`: since when this process listens to people (unix seconds): before that somebody may have written.
@@ -19,6 +21,7 @@ class Standing:
         self._config, self._began = config, began
         self.person_at = kept.person_at if kept is not None else began
         self.asking: Asking | None = kept.asking if kept is not None else None
+        self._latest = began
         self.messages = 0
         self.unsaved = False
         known = kept.tasks if kept is not None else {}
@@ -34,6 +37,15 @@ class Standing:
         self.messages += 1
         for schedule in self._schedules.values():
             schedule.reset(now + self._config.after)
+
+    def note_clock(self, now: float) -> None:
+        """Where the clock was ahead and is set back, nothing waits until it is there again."""
+        states = [schedule.state for schedule in self._schedules.values()]
+        if max((self._latest, self.person_at, *(state.last for state in states))) > now + SET_BACK:
+            self.person_at = min(self.person_at, now)
+            for schedule in self._schedules.values():
+                schedule.set_back(now)
+        self._latest = now
 
     def is_idle(self, now: float) -> bool:
         """Whether no person has written for long enough, as far as this process knows."""

@@ -434,6 +434,37 @@ async def test_a_turn_of_an_earlier_leader_that_never_ends_is_given_up() -> None
     assert len(scene.bus.asked) == 2
 
 
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_clock_that_was_a_year_ahead_and_is_set_back_stops_no_task_for_a_year(restart: bool) -> None:
+    scene = await begun("summarise", "follow_up")
+    await scene.tick(365 * 24 * HOUR)
+    scene.idle.person_wrote()
+    await scene.ticks(10 * HOUR)
+    scene.time.now = NOON + HOUR
+    if restart:
+        await scene.begin()
+    before = len(scene.bus.asked)
+    await scene.ticks(12 * HOUR)
+    assert len(scene.bus.asked) == before, "nothing is new"
+    assert all(scene.state(task).due < scene.time.now + 12 * HOUR for task in ("summarise", "follow_up"))
+    scene.record.ada_writes()
+    scene.idle.person_wrote()
+    await scene.ticks(HOUR)
+    assert scene.bus.tasks()[before:] == ["summarise"]
+
+
+async def test_a_turn_of_an_earlier_leader_whose_clock_was_ahead_is_given_up() -> None:
+    scene = await begun("summarise")
+    scene.bus.hangs = True
+    running = asyncio.create_task(scene.tick(24 * 365 * HOUR))
+    await scene.bus.under_way.wait()
+    running.cancel()
+    scene.bus.hangs, scene.time.now = False, NOON
+    await scene.begin()
+    await scene.ticks(8 * HOUR)
+    assert len(scene.bus.asked) == 2
+
+
 async def test_who_was_overtaken_asks_for_nothing() -> None:
     scene = await begun("summarise")
     scene.ledger.idle.epoch = 9
