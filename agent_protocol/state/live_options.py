@@ -1,8 +1,10 @@
 """Options that people set while the program runs: a bounded hash in Redis that every process holds in memory.
 
-A field is a place, an agent and an option, `c7:claude:stream`; its value is JSON. A notice publishes each change; the
-hash is then read again, as after a loss of Redis. Once used, the hash is never empty (EVER): where it is missing Redis
-was emptied, and a living process writes it again. Which options there are, and which may be set, is not known here.
+A field is a place, an agent and an option, `c7@9:claude:stream`; its value is JSON. A channel's place names its guild,
+so that each guild has a bound of its own; without one an older version wrote it, and a change of the same option there
+removes it. A notice publishes each change; the hash is then read again, as after a loss of
+Redis. Once used, the hash is never empty (EVER): where it is missing Redis was emptied, and a living process writes it
+again. Which options there are, and which may be set, is not known here.
 """
 
 from __future__ import annotations
@@ -19,26 +21,35 @@ from agent_protocol.wire import keys
 from agent_protocol.wire.messages import LiveOptionNotice
 from agent_protocol.wire.subscriptions import Subscriber
 
-MOST = 500  # entries
+MOST = 500  # entries of a guild, and of everywhere; those of channels without a guild count together
 MOST_CHARACTERS = 4_000  # of a value as JSON
 CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the hash
 EVER = "-"  # not a field
 EVERYWHERE, ALL = "*", "*"  # places, agents
 
-# KEYS: the hash; ARGV: the field, its value, the hash's bound, the channel for the notice, the notice
+# KEYS: the hash; ARGV: the field, the same without a guild, its value, the bound, the channel of notices, the notice
 SET = f"""
-redis.call('HSET', KEYS[1], '{EVER}', '1')
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[3]) then
-  return 'full'
+local function owner(field)
+  return field:match('^s(%d+):') or field:match('^c%d+@(%d+):') or field:sub(1, 1)
 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('PUBLISH', ARGV[4], ARGV[5])
+redis.call('HSET', KEYS[1], '{EVER}', '1')
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  local count = 0
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if owner(field) == owner(ARGV[1]) then count = count + 1 end
+  end
+  if count >= tonumber(ARGV[4]) then return 'full' end
+end
+redis.call('HDEL', KEYS[1], ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+redis.call('PUBLISH', ARGV[5], ARGV[6])
 return 'set'
 """
+# KEYS: the hash; ARGV: the field, the same without a guild, the channel of notices, the notice
 UNSET = f"""
 redis.call('HSET', KEYS[1], '{EVER}', '1')
-local was = redis.call('HDEL', KEYS[1], ARGV[1])
-if was == 1 then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
+local was = redis.call('HDEL', KEYS[1], ARGV[1], ARGV[2])
+if was > 0 then redis.call('PUBLISH', ARGV[3], ARGV[4]) end
 return was
 """
 
@@ -49,8 +60,9 @@ def in_guild(guild_id: int) -> str:
     return f"s{guild_id}"
 
 
-def in_channel(channel_id: int) -> str:
-    return f"c{channel_id}"
+def in_channel(channel_id: int, guild_id: int | None = None) -> str:
+    """A channel as `set` and `unset` take it, with its guild where it has one; `layer` takes it without."""
+    return f"c{channel_id}" if guild_id is None else f"c{channel_id}@{guild_id}"
 
 
 class LiveOptions:
@@ -104,24 +116,27 @@ class LiveOptions:
     async def set(self, place: str, agent: str, option: str, value: Any) -> Literal["set", "full"]:
         """Set an option for an agent, or ALL, in a place. Raises RedisAway, and ValueError for a value that is too long
         or no JSON."""
-        field, written = f"{place}:{agent}:{option}", json.dumps(value, ensure_ascii=False)
+        fields, written = _fields(place, agent, option), json.dumps(value, ensure_ascii=False)
         if len(written) > MOST_CHARACTERS:
             raise ValueError(f"at most {MOST_CHARACTERS} characters")
-        arguments: list[str | int | float] = [field, written, MOST, keys.LIVE_OPTION_NOTICES, self._notice]
+        arguments: list[str | int | float] = [*fields, written, MOST, keys.LIVE_OPTION_NOTICES, self._notice]
         await self._restore()
         outcome: Literal["set", "full"] = await self._link.script(SET, [keys.LIVE_OPTIONS], arguments)
         if outcome == "set":
-            self._take({**self._entries, field: written})
+            self._take({**self._without(fields), fields[0]: written})
         return outcome
 
     async def unset(self, place: str, agent: str, option: str) -> bool:
         """Whether it was set. Raises RedisAway."""
-        field = f"{place}:{agent}:{option}"
-        arguments: list[str | int | float] = [field, keys.LIVE_OPTION_NOTICES, self._notice]
+        fields = _fields(place, agent, option)
+        arguments: list[str | int | float] = [*fields, keys.LIVE_OPTION_NOTICES, self._notice]
         await self._restore()
         was = await self._link.script(UNSET, [keys.LIVE_OPTIONS], arguments)
-        self._take({known: value for known, value in self._entries.items() if known != field})
+        self._take(self._without(fields))
         return bool(was)
+
+    def _without(self, fields: tuple[str, str]) -> dict[str, str]:
+        return {field: written for field, written in self._entries.items() if field not in fields}
 
     @property
     def _notice(self) -> str:
@@ -147,8 +162,17 @@ class LiveOptions:
             place, _, rest = field.partition(":")
             agent, _, option = rest.partition(":")
             try:
-                layers.setdefault((place, agent), {})[option] = json.loads(written)
+                layers.setdefault((_layer_of(place), agent), {})[option] = json.loads(written)
             except (ValueError, RecursionError):
                 log.warning("the live option %.80s cannot be read and is skipped", field)
         self._entries, self._layers = dict(entries), layers
         self.version += 1
+
+
+def _fields(place: str, agent: str, option: str) -> tuple[str, str]:
+    """The field, and the one of a channel without its guild."""
+    return f"{place}:{agent}:{option}", f"{_layer_of(place)}:{agent}:{option}"
+
+
+def _layer_of(place: str) -> str:
+    return place.partition("@")[0]

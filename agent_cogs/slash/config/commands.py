@@ -146,7 +146,7 @@ def option_choices(typed: Completion) -> Sequence[Choice]:
 def _where(command: CommandInvocation, reach: str) -> str:
     if reach == "server" and command.guild_id is not None:
         return in_guild(command.guild_id)
-    return EVERYWHERE if reach == "everywhere" else in_channel(command.channel_id)
+    return EVERYWHERE if reach == "everywhere" else in_channel(command.channel_id, command.guild_id)
 
 
 def _value_of(written: str) -> object:

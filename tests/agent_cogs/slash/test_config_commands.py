@@ -131,6 +131,15 @@ async def test_a_full_list_is_said_so(monkeypatch: pytest.MonkeyPatch):
         assert "Too many options are set" in await place.use("config set", option="stream", value="true")
 
 
+async def test_a_server_that_is_full_leaves_others_their_space(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(live_options, "MOST", 1)
+    async with a_place(OWNER_USER_IDS=str(ANN)) as place:
+        for reach, channel in (("channel", LOUNGE), ("channel", DEBATE), ("server", LOUNGE)):
+            said = await place.use("config set", option="stream", value="true", channel=channel, place=reach)
+            assert ("Too many options are set" in said) == (reach == "server" or channel == DEBATE)
+        assert "is true" in await place.use("config set", option="stream", value="true", place="everywhere")
+
+
 async def test_one_option_is_explained_alone():
     async with a_place() as place:
         one = await shown(place, option="max_images")

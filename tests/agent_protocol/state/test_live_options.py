@@ -66,6 +66,39 @@ async def test_the_hash_and_its_values_are_bounded(link: RedisLink, monkeypatch:
             await live.set(EVERYWHERE, ALL, "stream", "x" * 5_000)
 
 
+async def test_a_guild_that_is_full_takes_no_space_from_others_or_from_everywhere(
+    link: RedisLink, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "MOST", 2)
+    live = LiveOptions(link, Bus(link))
+    assert await live.set(in_guild(9), ALL, "stream", True) == "set"
+    assert await live.set(in_channel(7, 9), "claude", "stream", True) == "set"
+    for place in (in_guild(9), in_channel(7, 9), in_channel(8, 9)):
+        assert await live.set(place, "claude", "mode", "chat") == "full"
+    for place in (in_guild(90), in_channel(70, 90), in_channel(9), in_channel(99), EVERYWHERE):
+        assert await live.set(place, "claude", "mode", "chat") == "set"
+    assert await live.set(in_channel(7, 9), "claude", "stream", False) == "set"
+    assert await live.unset(in_guild(9), ALL, "stream")
+    assert await live.set(in_channel(8, 9), "claude", "mode", "chat") == "set"
+
+
+async def test_what_an_older_version_set_in_a_channel_holds_and_can_be_changed_and_taken_back(link: RedisLink):
+    stored = {"c7:claude:stream": "true", "c7:claude:mode": '"chat"', "c7:*:stream": "false"}
+    await link.commands.hset(keys.LIVE_OPTIONS, mapping=stored)
+    live, later = LiveOptions(link, Bus(link)), LiveOptions(link, Bus(link))
+    await live.read()
+    assert live.layer("c7", "claude") == {"stream": True, "mode": "chat"}
+    assert await live.set(in_channel(7, 9), "claude", "stream", False) == "set"
+    assert await live.unset(in_channel(7, 9), "claude", "mode")
+    await later.read()
+    for process in (live, later):
+        assert process.layer("c7", "claude") == {"stream": False}
+        assert process.layer("c7", ALL) == {"stream": False}
+    assert await live.unset(in_channel(7, 9), "claude", "stream")
+    await later.read()
+    assert later.layer("c7", "claude") == {}
+
+
 async def test_it_is_read_at_the_start_and_what_cannot_be_read_is_skipped(link: RedisLink):
     stored = {"c7:claude:stream": "true", "c7:claude:mode": "{", "nonsense": "1"}
     await link.commands.hset(keys.LIVE_OPTIONS, mapping=stored)
