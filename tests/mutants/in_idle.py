@@ -13,6 +13,7 @@ RECALL = "agent_store/memories/test_recall.py"
 MEMORY = "agent_store/test_memory.py"
 CHAINS = "agent_cogs/thread_memory/test_chains.py"
 OWN = "agent_cogs/thread_memory/test_own_memory.py"
+CONSENTS = "agent_cogs/trace/test_consents.py"
 PRIVACY = "agent_cogs/thread_memory/test_privacy.py"
 
 IN_IDLE = (
@@ -111,7 +112,7 @@ IN_IDLE = (
     ),
     *of(
         "agent_cogs/trace/consents.py",
-        f"{OWN} {PRIVACY}",
+        f"{CONSENTS} {OWN} {PRIVACY}",
         ("first = await self._wishes.refuse(user_id)", "first = True", "a no counts at once, not when it is recorded"),
         ("self._note(user_id, False, because)", "self._note(user_id, True, because)", "a no is noted as a no"),
         ("await self._wishes.allow(user_id)", "pass", "a yes ends a no"),

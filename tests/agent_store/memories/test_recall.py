@@ -35,10 +35,10 @@ async def file(scene):
     return scene.path
 
 
-def found(file, query, most=3):
+def found(file, query, most=3, seen=(5,)):
     with closing(sqlite3.connect(file)) as db:
         db.row_factory = sqlite3.Row
-        return [memory.text for memory in recall(db, query, (5,), most, LARGEST_ID)]
+        return [memory.text for memory in recall(db, query, seen, most, LARGEST_ID)]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,17 @@ async def test_only_what_is_older_than_the_window_is_looked_for(file):
         db.row_factory = sqlite3.Row
         assert recall(db, "bicycle", (5,), 3, said(4).message_id) == ()
         assert len(recall(db, "bicycle", (5,), 3, said(4).message_id + 1)) == 1
+
+
+@pytest.mark.parametrize("most_ranked", [0, module.MOST_RANKED], ids=["the newest", "the best"])
+async def test_only_what_is_in_the_channels_that_may_be_read_is_found(scene, monkeypatch, most_ranked):
+    monkeypatch.setattr(module, "MOST_RANKED", most_ranked)
+    here, there = said(1, "The bicycle is red"), said(2, "The bicycle is stolen", channel_id=6)
+    await scene.put(here, there, summary(there, text="A bicycle was stolen."))
+    await scene.record()
+    assert found(scene.path, "bicycle") == [here.text]
+    assert set(found(scene.path, "bicycle", seen=(6,))) == {there.text, "A bicycle was stolen."}
+    assert found(scene.path, "bicycle", seen=(7,)) == []
 
 
 async def test_of_words_that_very_many_messages_have_the_newest_are_found(scene, monkeypatch):
