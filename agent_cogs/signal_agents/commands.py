@@ -18,7 +18,7 @@ from functools import partial
 from agent_chat.outlet import CannotPost, Post
 from agent_cogs.services import AgentServices
 from agent_cogs.signal_agents.channels import SignalChannels
-from agent_cogs.slash.why import NO_RECORD, why
+from agent_cogs.slash.why import NO_RECORD, unasked_text, why
 from agent_cogs.slash.wording import counted, dollars
 from agent_process.tasks import BackgroundTasks
 from agent_protocol.connection.link import RedisAway
@@ -166,7 +166,11 @@ class TextCommands:
         record = await services.ledger.records.of_message(message_id, services.roster.names)
         if record is not None and record.channel_id != heard.facts.channel_id:
             return NO_RECORD  # a quote may name any message, also one of another person's chat
-        return await why(services.ledger, services.roster.names, message_id, services.clock())
+        text = await why(services.ledger, services.roster.names, message_id, services.clock())
+        sent = await services.memory.unasked(message_id) if text == NO_RECORD else None
+        if sent is None or sent.channel_id != heard.facts.channel_id:
+            return text
+        return unasked_text(sent, services.roster.names)
 
     def _newest_post(self, heard: Heard) -> int | None:
         entries = reversed(self._account.transcript(heard.chat).entries())

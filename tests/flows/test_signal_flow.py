@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from agent_protocol.connection.link import RedisLink
+from agent_protocol.record.entries import UnaskedNote
 from agent_protocol.wire import keys
 from agent_runtime.process import Runtime
 from agent_signal.ids import group_chat_id
@@ -99,6 +101,37 @@ async def test_a_quote_of_a_post_in_anothers_chat_tells_nothing_of_it(tmp_path: 
         assert "There is no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
 
 
+async def test_why_a_message_came_unasked_is_known_from_the_record_to_those_in_its_chat(tmp_path: Path) -> None:
+    async with signal_flow(tmp_path) as f, f.running() as runtime:
+        services, post = runtime.services, await _posted_unasked(f, runtime)
+        await services.ledger._link.call(lambda redis: redis.delete(keys.turns("claude")))
+        said = await told(f, "/why", ANNA, quote=quoting(ACCOUNT, post))
+        assert "followed up on a talk, while nobody wrote, because: Anna was not answered." in said
+        assert "🔕" in said
+        assert "There is no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
+
+
+async def _posted_unasked(f: SignalFlow, runtime: Runtime) -> int:
+    """A post to Anna that the record has as a follow-up; its timestamp."""
+    services = runtime.services
+    f.models.answer = lambda _: decision("I see.")
+    await f.say("hello", ANNA)
+    await f.answered(1, ANNA)
+    (turn,) = await written(lambda: services.ledger.records.last("claude"))
+    about: dict[str, Any] = {"task": "follow_up", "channel_id": turn.channel_id, "person_id": turn.asked_by}
+    about |= {"cause": "Anna was not answered", "at": services.clock()}
+    services.record.log("claude", UnaskedNote(message_id=turn.posted[0], agent="claude", **about))
+    await written(lambda: services.memory.unasked(turn.posted[0]))
+    return f.signal.sent[0].timestamp
+
+
+async def written(look: Callable[[], Awaitable[Any]]) -> Any:
+    """What is found once it was written, which happens in the background."""
+    while not (found := await look()):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    return found
+
+
 def _logged(record: Path) -> list[tuple[Any, ...]]:
     return recorded(record.parent, "SELECT author_id, channel_id FROM message_log")
 
@@ -125,8 +158,7 @@ async def until_kept(link: RedisLink, *words: str) -> None:
         found = await addresses(link)
         return all(word in found for word in words)
 
-    while not await look():  # noqa: ASYNC110 - it is written in the background
-        await asyncio.sleep(0.01)
+    await written(look)
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["by a text", "by the Discord account they are linked to"])
