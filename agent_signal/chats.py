@@ -10,6 +10,7 @@ from agent_chat.names import NOBODY, clean_name
 from agent_signal.contacts import Contact, Contacts, shown_name
 from agent_signal.ids import direct_chat_id, group_chat_id
 
+MOST = 10_000  # chats that are known at a time
 GROUP = "group."  # before a group's id, in requests
 
 
@@ -34,7 +35,7 @@ class Chat:
 
 
 class Chats:
-    """The chats that were heard of, or written to."""
+    """The chats that were heard of, or written to, the last MOST of them."""
 
     def __init__(self, contacts: Contacts) -> None:
         self._contacts = contacts
@@ -97,9 +98,12 @@ class Chats:
             )
 
     def _note(self, chat: Chat) -> Chat:
-        if self._chats.get(chat.channel_id) != chat or chat.channel_id in self._forgotten:
+        known = self._chats.pop(chat.channel_id, None)
+        self._chats[chat.channel_id] = chat  # who was heard of last stands last
+        if len(self._chats) > MOST:
+            del self._chats[next(iter(self._chats))]
+        if known != chat or chat.channel_id in self._forgotten:
             self._forgotten.discard(chat.channel_id)
-            self._chats[chat.channel_id] = chat
             for listener in self._listeners:
                 listener(chat)
         return chat

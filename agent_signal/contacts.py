@@ -15,12 +15,14 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from agent_chat.names import NOBODY, clean_name
 from agent_signal.ids import masked, message_id, person_id, timestamp_of
 from agent_signal.models import Address
 
 EVERYBODY = "all"
+MOST = 10_000  # people that are known at a time, beside those whom the settings name
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +52,8 @@ class Contact:
 
 class Contacts:
     """All people that were heard of. `accounts` are our own: phone number → (agent, shown name). `linked` and `allowed`
-    name people by phone number or account id; `allowed` may be EVERYBODY alone."""
+    name people by phone number or account id; `allowed` may be EVERYBODY alone. Of strangers those are known who were
+    heard of last."""
 
     def __init__(
         self,
@@ -63,10 +66,13 @@ class Contacts:
         self._by_number: dict[str, Contact] = {}
         self._by_account: dict[str, Contact] = {}
         self._by_id: dict[int, Contact] = {}
+        self._strangers: dict[Contact, None] = {}  # whom the settings do not name; who was heard of last stands last
         self._listeners: list[Callable[[Contact], None]] = []
         self._forgotten: set[int] = set()
         for number, (agent, name) in accounts.items():
-            self.learn(Address(number), name).agent = agent
+            ours = self.learn(Address(number), name)
+            ours.agent = agent
+            self._note_stranger(ours)
 
     # -- looking up ---------------------------------------------------------------------------------------------------
 
@@ -123,6 +129,7 @@ class Contacts:
             who.name = _cleaned(name) or who.name
         who.linked = next((self._linked[one] for one in _names(who) if one in self._linked), None)
         self._index(who)
+        self._note_stranger(who)
         forgotten = who.base in self._forgotten
         self._forgotten.discard(who.base)
         if forgotten or before != (who.number, who.account, who.name, who.linked):
@@ -149,6 +156,7 @@ class Contacts:
         kept, gone = (other, one) if other.agent is not None else (one, other)
         kept.name = kept.name or gone.name
         self._by_id[gone.base] = kept
+        self._strangers.pop(gone, None)
         log.debug("two contacts are one person, with the phone number %s", masked(other.number or ""))
         return kept
 
@@ -159,6 +167,18 @@ class Contacts:
             self._by_account[who.account] = who
         self._by_id[who.base] = who
         self._by_id[who.person] = who
+
+    def _note_stranger(self, who: Contact) -> None:
+        self._strangers.pop(who, None)
+        if who.agent is not None or who.linked is not None or not self._allowed.isdisjoint(_names(who)):
+            return
+        self._strangers[who] = None
+        if len(self._strangers) > MOST:
+            gone = set(islice(self._strangers, MOST // 10))  # many at once, since all that is known is gone through
+            self._strangers = {one: None for one in self._strangers if one not in gone}
+            self._by_number = {name: one for name, one in self._by_number.items() if one not in gone}
+            self._by_account = {name: one for name, one in self._by_account.items() if one not in gone}
+            self._by_id = {number: one for number, one in self._by_id.items() if one not in gone}
 
     def other_ids(self, person: int) -> Collection[int]:
         """The numbers by which the program knew this person before they were linked, or where they are not."""

@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from agent_chat.incoming import Person, PersonReaction
 from agent_process.tasks import BackgroundTasks
 from agent_signal.account import SignalAccount
-from agent_signal.chats import Chat
+from agent_signal.chats import MOST, Chat
 from agent_signal.contacts import Contact
 from agent_signal.hearing.messages import MessageReader, name_of
 from agent_signal.hearing.reading import Heard
@@ -58,7 +58,9 @@ class Changes:
         self._store, self._clock = store, clock
         self._reactions: LRUCache[tuple[int, int], str] = LRUCache(MOST_REACTIONS)  # message, person → emoji
         self._vanishing: dict[int, asyncio.TimerHandle] = {}
-        self._timers: dict[int, tuple[float, int]] = {}  # chat → seconds until messages vanish, the first that does
+        self._timers: LRUCache[int, tuple[float, int]] = LRUCache(
+            MOST
+        )  # chat → seconds until messages vanish, the first that does
         self._background = BackgroundTasks()
         self._unwatch: Callable[[], None] | None = None
 

@@ -172,3 +172,33 @@ def test_a_chat_with_somebody_who_is_no_longer_known_has_no_recipient():
     chats = Chats(contacts())
     stranger = Contact(77, BEN, None, "")
     assert chats.recipient(chats.direct(ACCOUNT, stranger)) is None
+
+
+def test_of_strangers_those_are_known_who_were_heard_of_last(monkeypatch):
+    monkeypatch.setattr("agent_signal.contacts.MOST", 20)
+    known = contacts(allowed=["all"], linked={ANNA: 5})
+    linked = known.learn(Address(ANNA))
+    by_number = known.learn(Address(BEN))
+    known.learn(Address(None, BEN_ID))
+    joined = known.learn(Address(BEN, BEN_ID))
+    strangers = [Address(f"+49{number:010}") for number in range(1_000_000_000, 1_000_000_100)]
+    for stranger in strangers:
+        known.learn(stranger)
+        known.learn(Address(BEN))
+    assert [known.find(stranger) for stranger in strangers[:80]] == [None] * 80
+    assert known.find(strangers[-1]) is not None
+    assert known.find(Address(None, BEN_ID)) is known.of(by_number.base) is joined
+    assert known.of(5) is linked
+    assert [one.agent for one in known.agents()] == ["penny"]
+    assert len(known._by_id) + len(known._by_number) + len(known._by_account) < 60
+
+
+def test_the_chats_that_were_heard_of_last_are_known(monkeypatch):
+    monkeypatch.setattr("agent_signal.chats.MOST", 3)
+    known = contacts()
+    chats = Chats(known)
+    first = chats.direct(ACCOUNT, known.learn(Address(ANNA)))
+    groups = [chats.group(ACCOUNT, name) for name in ("one", "two")]
+    chats.direct(ACCOUNT, known.learn(Address(ANNA)))
+    last = chats.group(ACCOUNT, "three")
+    assert chats.all() == [groups[1], first, last]
