@@ -18,7 +18,7 @@ import aiosqlite
 
 from agent_ids import id_at
 from agent_store.forgetting import DELETIONS_KEPT, PEOPLE_KEPT
-from agent_store.memories.rows import LOST_PROFILES
+from agent_store.memories.rows import lost_profiles
 from agent_store.migrations import copies
 from agent_store.writing import transaction
 
@@ -76,7 +76,7 @@ _LAST_THERE = (
     " AND kept.message_id BETWEEN ?1 AND known.upto)"
 )
 LOGGED = (
-    LOST_PROFILES.format(_LAST_THERE),
+    lost_profiles(_LAST_THERE),
     f"DELETE FROM message_log WHERE message_id IN ({_LOGGED})",
 )
 SUMMARIES = (

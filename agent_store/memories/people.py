@@ -76,7 +76,7 @@ def topics_for(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[s
 
 def origins_of(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[int, ...]:
     """The channels where the person may have spoken of a model's topics, () where nobody else reads the channel. None
-    is missing: a model's topics go before the last message of such a channel leaves the log (LOST_PROFILES)."""
+    is missing: a model's topics go before the last message of such a channel leaves the log (`lost_profiles`)."""
     if not is_shared(db, channel_id, user_id):
         return ()
     found = db.execute(

@@ -12,7 +12,7 @@ import aiosqlite
 
 from agent_ids import id_at
 from agent_protocol.record.entries import DeletionNote
-from agent_store.memories.rows import LOST_PROFILES
+from agent_store.memories.rows import lost_profiles
 
 
 async def delete_of_memory(db: aiosqlite.Connection, note: DeletionNote) -> None:
@@ -20,7 +20,7 @@ async def delete_of_memory(db: aiosqlite.Connection, note: DeletionNote) -> None
     those sent unasked."""
     ids = json.dumps(note.message_ids)
     these = "IN (SELECT value FROM json_each(?))"
-    await db.execute(LOST_PROFILES.format(f"gone.message_id {these}"), (ids,))
+    await db.execute(lost_profiles(f"gone.message_id {these}"), (ids,))
     await db.execute(f"DELETE FROM message_log WHERE message_id {these}", (ids,))
     sources = f"SELECT summary_id FROM summary_sources WHERE message_id {these}"
     await db.execute(f"DELETE FROM summaries WHERE message_id IN ({sources})", (ids,))
@@ -36,7 +36,7 @@ async def _delete_channel(db: aiosqlite.Connection, channel_id: int, at: float) 
         (channel_id, at),
     )
     before = (channel_id, id_at(at))
-    await db.execute(LOST_PROFILES.format("gone.channel_id = ? AND gone.message_id < ?"), before)
+    await db.execute(lost_profiles("gone.channel_id = ? AND gone.message_id < ?"), before)
     await db.execute("DELETE FROM message_log WHERE channel_id = ? AND message_id < ?", before)
     await db.execute("DELETE FROM summaries WHERE channel_id = ? AND message_id < ?", before)
     await db.execute("UPDATE unasked SET text = '', cause = '' WHERE channel_id = ? AND message_id < ?", before)

@@ -14,6 +14,23 @@ from agent_store.rows import Statement, insert
 
 MODEL, PERSON = "model", "person"  # who made a profile
 
+_NOW = "(julianday('now') - 2440587.5) * 86400.0"
+
+
+def lost_profiles(which: str, at: str = _NOW) -> str:
+    """Empties a model's profiles that may be of messages which are about to leave the log; it makes them again of what
+    is left. Else nobody knew any longer where their topics were spoken of. A person's own stay.
+
+    `which` is the condition on `gone`, the messages, and `known`, the profile. `at`: what was read before is not taken
+    any more; not when a deletion was seen, since the log was read until now.
+    """
+    return (
+        f"UPDATE profiles SET name = '', topics = '[]', upto = 0, at = max(at, {at}) WHERE by = '{MODEL}'"
+        " AND user_id IN (SELECT gone.author_id FROM message_log gone JOIN profiles known ON"
+        f" known.user_id = gone.author_id AND known.by = '{MODEL}' AND known.upto >= gone.message_id WHERE {which})"
+    )
+
+
 MESSAGE = insert(
     "message_log",
     "message_id, channel_id, guild_id, service, author, author_id, agent, name, text, reply_to, at, read_at",
@@ -29,6 +46,7 @@ OUTDATED_SUMMARY = (
     " AND message_id IN (SELECT summary_id FROM summary_sources WHERE message_id = ?1)"
     " AND EXISTS (SELECT 1 FROM message_log WHERE message_id = ?1 AND text <> ?2 AND read_at < ?3)"
 )
+OUTDATED_PROFILE = lost_profiles("gone.message_id = ?1 AND gone.text <> ?2 AND max(gone.read_at, known.at) < ?3", "?3")
 SUMMARY = insert(
     "summaries",
     "message_id, channel_id, agent, text, at",
@@ -56,16 +74,6 @@ OLD_PROFILE = (
     f"DELETE FROM profiles WHERE user_id = ?1 AND by = '{MODEL}'"
     f" AND upto <= (SELECT upto FROM profiles WHERE user_id = ?1 AND by = '{PERSON}')"
 )
-_NOW = "(julianday('now') - 2440587.5) * 86400.0"  # not when a deletion was seen: the log was read until now
-LOST_PROFILES = (
-    f"UPDATE profiles SET name = '', topics = '[]', upto = 0, at = max(at, {_NOW}) WHERE by = '{MODEL}' AND user_id IN"
-    " (SELECT gone.author_id FROM message_log gone JOIN profiles known"
-    f" ON known.user_id = gone.author_id AND known.by = '{MODEL}' AND known.upto >= gone.message_id WHERE {{}})"
-)
-"""With a condition on `gone`, messages that are about to leave the log: a model's topics that may be of them go before,
-and it makes a list again of what is left. Else nobody knew any longer where they were spoken of. A person's own stay.
-"""
-
 CONSENT = insert(
     "consents",
     "user_id, unasked, because, at",
@@ -77,12 +85,13 @@ UNASKED = insert("unasked", "message_id, agent, task, channel_id, person_id, cau
 
 
 def message_statements(said: LoggedMessage) -> list[Statement]:
-    """A summary from before an edit may have the words that it removed."""
+    """A summary or a profile from before an edit may have the words that it removed."""
     place = (said.message_id, said.channel_id, said.guild_id, said.service)
     author = (said.author, said.author_id, said.agent, said.name)
     row = (*place, *author, said.text, said.reply_to, said.at, said.read_at)
     parent = [(PARENT, [(said.reply_to, said.message_id)])] if said.reply_to is not None else []
-    return [(OUTDATED_SUMMARY, [(said.message_id, said.text, said.read_at)]), (MESSAGE, [row]), *parent]
+    edit = (said.message_id, said.text, said.read_at)
+    return [(OUTDATED_SUMMARY, [edit]), (OUTDATED_PROFILE, [edit]), (MESSAGE, [row]), *parent]
 
 
 def summary_statements(note: SummaryNote) -> list[Statement]:

@@ -29,6 +29,8 @@ LEFT = {
     "no messages are kept any more": Ages(None, None, 0),
 }
 
+EDITED = SECRET.model_copy(update={"text": "never mind", "read_at": AT + 5})
+
 
 def model_s(*topics, upto=KNOWN, **more):
     return ProfileNote(**{"user_id": ANN, "name": "Ann", "topics": topics, "upto": upto.message_id, "at": AT, **more})
@@ -100,12 +102,10 @@ async def test_what_was_read_before_a_message_left_brings_nothing_back(told, why
 
 
 @pytest.mark.parametrize("together", [False, True])
-@pytest.mark.parametrize("why", [*LEFT.values(), said(2, "never mind", channel_id=HIDDEN)], ids=[*LEFT, "it is edited"])
+@pytest.mark.parametrize("why", [*LEFT.values(), EDITED], ids=[*LEFT, "it is edited"])
 async def test_the_first_profile_of_messages_that_leave_while_it_is_made_is_not_kept(scene, why, together):
     await scene.put(SECRET, KNOWN)
     await scene.record()
-    if not isinstance(why, Ages | DeletionNote):
-        why = SECRET.model_copy(update={"text": "never mind", "read_at": AT + 5})
     if together and not isinstance(why, Ages):
         await scene.put(why)
     else:
@@ -123,6 +123,30 @@ async def test_a_profile_stays_while_each_of_its_channels_has_a_message_and_with
     await told.put(DeletionNote(channel_id=OPEN, message_ids=(newest.message_id,), at=AT))
     await told.record()
     assert told.rows("SELECT count(*) FROM message_log WHERE text LIKE '%merger%' OR text = 'What else?'") == [(0,)]
+    assert await discoveries(told) == [(OPEN, ("the merger", "tomatoes"), (OPEN, HIDDEN))]
+
+
+@pytest.mark.parametrize("text", ["never mind", ""])
+async def test_what_is_edited_out_or_hidden_is_in_no_profile_from_before(told, text):
+    await told.put(EDITED.model_copy(update={"text": text}))
+    await told.record()
+    assert await discoveries(told) == []
+    await told.put(model_s("the merger", "tomatoes", "violins", message_ids=(KNOWN.message_id,), at=AT + 4))
+    await told.record()
+    assert await discoveries(told) == [], "it was being made meanwhile"
+    found = await asked(told, "to_profile")
+    assert "merger" not in found.material
+    await told.put(model_s("tomatoes", message_ids=found.message_ids, at=AT + 60))
+    await told.record()
+    assert [topics for _, topics, _ in await discoveries(told)] == [("tomatoes",)]
+
+
+async def test_a_message_that_reads_as_before_and_one_that_a_profile_does_not_know_take_nothing(told):
+    await told.put(newest := said(9, "What else?"))
+    await told.record()
+    again = SECRET.model_copy(update={"read_at": AT + 5})
+    await told.put(again, newest.model_copy(update={"text": "And what else?", "read_at": AT + 5}))
+    await told.record()
     assert await discoveries(told) == [(OPEN, ("the merger", "tomatoes"), (OPEN, HIDDEN))]
 
 
