@@ -56,9 +56,9 @@ async def forget_in_memory(db: aiosqlite.Connection, user_id: int, at: float) ->
         " USING (message_id) WHERE author_id = ? AND (message_log.message_id < ? OR message_log.at <= ?))",
         (user_id, before, at),
     )
-    messages = await db.execute(  # a message of Signal may have an id of later, by its sender's clock
-        "DELETE FROM message_log WHERE author_id = ? AND (message_id < ? OR at <= ?)", (user_id, before, at)
-    )
+    theirs = (user_id, before, at)  # a message of Signal may have an id of later, by its sender's clock
+    await db.execute(lost_profiles("gone.author_id = ? AND (gone.message_id < ? OR gone.at <= ?)"), theirs)
+    messages = await db.execute("DELETE FROM message_log WHERE author_id = ? AND (message_id < ? OR at <= ?)", theirs)
     await db.execute(
         "DELETE FROM profiles WHERE user_id = ? AND (at <= ? OR by = 'model' AND upto < ?)", (user_id, at, before)
     )

@@ -132,6 +132,17 @@ async def test_a_profile_of_words_from_before_the_request_does_not_come_back(sce
     assert scene.rows("SELECT topics FROM profiles") == [('["tea"]',)], "what they write later makes one"
 
 
+async def test_a_profile_that_was_made_of_words_which_the_request_had_not_removed_yet_goes_with_them(scene):
+    """The record is told of a request somewhat later, and knew the person's old and new messages until then."""
+    later = 4_000_000_000
+    new = said(2).model_copy(update={"message_id": id_at(later), "at": later, "read_at": later})
+    await scene.put(said(1), new, ProfileNote(user_id=ANN, topics=("tea",), upto=new.message_id, at=later))
+    await scene.record()
+    await forget(scene, ANN, scene.recorder())
+    assert scene.rows("SELECT count(*) FROM profiles WHERE topics <> '[]'") == [(0,)]
+    assert counts(scene)["message_log"] == 1
+
+
 @pytest.mark.parametrize("together", [False, True])
 async def test_a_summary_of_words_that_were_edited_while_it_was_made_is_not_kept(scene, together):
     await scene.put(said(1), said(2, to=said(1)))
