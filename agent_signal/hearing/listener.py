@@ -25,7 +25,7 @@ from agent_signal.hearing.reading import Heard, read_words
 from agent_signal.hearing.receiving import Receiver
 from agent_signal.ids import masked
 from agent_signal.models import DataMessage, Envelope, read_envelope
-from agent_signal.rest_api.errors import SignalError, Unreachable
+from agent_signal.rest_api.errors import Refused, SignalError, Unreachable
 
 MOST_WAITING = 10_000  # envelopes that wait to be handled
 MOST_AHEAD = 86400.0  # seconds that a sender's clock may be ahead
@@ -142,7 +142,12 @@ class SignalListener:
             for group in await account.client.groups(account.number):
                 account.chats.group(account.number, group.internal_id, group.name)
         except SignalError as error:
-            log.info("Signal: contacts and groups of the account %s are not known: %s", masked(account.number), error)
+            if isinstance(error, Refused) and error.status == 400:  # its answer for an account that it does not have
+                what = "Signal: the server does not know the account %s, is the number registered there? (%s)"
+                log.warning(what, masked(account.number), error)
+            else:
+                what = "Signal: contacts and groups of the account %s are not known: %s"
+                log.info(what, masked(account.number), error)
 
     # -- envelopes ----------------------------------------------------------------------------------------------------
 

@@ -14,11 +14,15 @@ import aiohttp
 
 from agent_signal.ids import masked
 from agent_signal.rest_api.client import SignalClient
-from agent_signal.rest_api.errors import Unreachable, broken
+from agent_signal.rest_api.errors import Refused, SignalError, broken
 
 FIRST_PAUSE = 5.0  # seconds before a lost connection is made again; doubled each time
 LONGEST_PAUSE = 60.0
 NEVER_THERE = "the server at SIGNAL_API_URL cannot be reached for the account %s, does its container run?"
+REFUSED = (
+    "the server at SIGNAL_API_URL hands over no messages of the account %s, is the number registered there, and is its"
+    " mode json-rpc?"
+)
 STABLE = 60.0  # seconds for which a connection must have stood, for the pauses to begin at the first
 
 log = logging.getLogger(__name__)
@@ -45,23 +49,23 @@ class Receiver:
         pause = FIRST_PAUSE
         while True:
             began = asyncio.get_running_loop().time()
-            why = await self._receive()
+            why, advice = await self._receive()
             if asyncio.get_running_loop().time() - began >= STABLE:
                 pause = FIRST_PAUSE
-            self._report_lost(why)
+            self._report_lost(why, advice)
             await self._sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _receive(self) -> str:
-        """Receives until the connection ends, and returns why it did."""
+    async def _receive(self) -> tuple[str, str]:
+        """Receives until the connection ends, and returns why it did, and what the log says of a first one."""
         try:
             socket = await self._client.receive(self._number)
-        except Unreachable as error:
-            return str(error)
+        except SignalError as error:
+            return str(error), REFUSED if isinstance(error, Refused) else NEVER_THERE
         try:
             self._report_back()
             await self._connected()
-            return await self._read(socket)
+            return await self._read(socket), NEVER_THERE
         finally:
             self.is_connected = False
             await socket.close()
@@ -75,10 +79,10 @@ class Receiver:
         error = socket.exception()
         return str(broken(error)) if isinstance(error, Exception) else f"closed with code {socket.close_code}"
 
-    def _report_lost(self, why: str) -> None:
+    def _report_lost(self, why: str, never_there: str) -> None:
         if self._lost_at is None:
             self._lost_at = asyncio.get_running_loop().time()
-            what = "the connection of the account %s is lost" if self._was_connected else NEVER_THERE
+            what = "the connection of the account %s is lost" if self._was_connected else never_there
             log.warning(
                 f"Signal: {what} (%s), it is tried again every %.0f to %.0f s",
                 masked(self._number),

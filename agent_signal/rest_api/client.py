@@ -121,13 +121,16 @@ class SignalClient:
         return read_list(await self._sign("GET", "groups", number), ListedGroup)
 
     async def receive(self, number: str) -> aiohttp.ClientWebSocketResponse:
-        """The WebSocket on which the account's envelopes come, one a frame. The caller closes it."""
+        """The WebSocket on which the account's envelopes come, one a frame. The caller closes it.
+
+        Raises Refused where the server answers, but with no WebSocket: so in another mode than json-rpc.
+        """
         url = self._api.url("v1", "receive", number)
         try:
             async with asyncio.timeout(self._sign_timeout):
                 return await self._api.session.ws_connect(url, heartbeat=self._heartbeat, max_msg_size=MAX_FRAME)
         except aiohttp.WSServerHandshakeError as error:
-            raise Unreachable(f"HTTP {error.status}") from error
+            raise Refused(error.status, "") from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise broken(error) from error
 

@@ -78,6 +78,28 @@ async def test_a_server_that_is_not_there_is_tried_on_and_reported_once(caplog):
     assert "the server at SIGNAL_API_URL cannot be reached for the account …01, does its container run?" in line
 
 
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_server_that_answers_with_no_connection_is_not_said_to_be_away(caplog, status):
+    tried = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        tried.set()
+        await asyncio.Event().wait()
+
+    async with SignalServer() as server, SignalClient(server.url) as client:
+        server.fail("receive", lambda: web.json_response([], status=status))
+        task = asyncio.create_task(Receiver(client, ACCOUNT, str, connected=nothing, sleep=sleep).run())
+        async with asyncio.timeout(30):
+            await tried.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    (line,) = caplog.messages
+    assert (
+        "hands over no messages of the account …01, is the number registered there, and is its mode json-rpc?" in line
+    )
+    assert f"(HTTP {status})" in line
+
+
 async def test_a_connection_that_died_without_a_word_is_noticed(caplog):
     lost = asyncio.Event()
 

@@ -75,6 +75,18 @@ async def test_a_server_that_lists_no_contacts_is_listened_to_all_the_same():
             assert (await scene.hear("hello")).entry.text == "hello"
 
 
+async def test_a_number_that_the_server_does_not_know_is_warned_of_without_being_shown(caplog):
+    async with SignalServer() as server:
+        server.fail("contacts", lambda: refused(f"Specified account does not exist: {ACCOUNT}"))
+        async with signal_scene(server) as scene:
+            await scene.hear("hello")
+    (line,) = [one.message for one in caplog.records if one.levelname == "WARNING"]
+    assert line.startswith(
+        "Signal: the server does not know the account …01, is the number registered there? (HTTP 400"
+    )
+    assert ACCOUNT not in line
+
+
 async def test_an_envelope_that_comes_twice_is_heard_once():
     async with SignalServer() as server, signal_scene(server) as scene:
         first = await scene.hear("hello")
