@@ -12,11 +12,14 @@ from types import MappingProxyType
 
 from agent_check.automation import automation_turns_a_day, hooks_of_a_mention
 from agent_check.findings import Findings
+from agent_check.tools import searches_always
 from agent_cogs.limits.cheap_model import cheapest, tariff_of, usual_call
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.model_access import is_free
+from agent_cogs.persona.roster import answering
 from agent_config import AgentSettings, Settings
 from agent_coordinator.policies.round_rules import continuation_probability
+from agent_llm.profiles import profile_of
 from agent_protocol.coordination.rooms import DEFAULT_TURNS
 from agent_themes import DEFAULT_THEME, Theme, theme_named
 
@@ -55,9 +58,16 @@ def automation_cost(tariff: Tariff) -> float:
     return turn_cost(tariff, replace(theme, search=True, always_draw=False))
 
 
-def mention_cost(tariff: Tariff, hooks: int) -> float:
-    """US dollars for a mention in a casual channel, with its hooks."""
-    return (1 + hooks) * turn_cost(tariff, theme_named(DEFAULT_THEME))
+def mention_cost(tariff: Tariff, hooks: int, *, searches: bool = False) -> float:
+    """US dollars for a mention in a casual channel, with its hooks. `searches`: it searches before the answer, which
+    its model's maker does in the same call; any other model is called twice, once for its query."""
+    plain = turn_cost(tariff, theme_named(DEFAULT_THEME))
+    if not searches:
+        return (1 + hooks) * plain
+    by_maker = bool(profile_of(tariff.provider, tariff.model).search)
+    return hooks * plain + (
+        tariff.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, searches=1) if by_maker else 2 * plain
+    )
 
 
 def room_cost(tariffs: Sequence[Tariff], turns: int = DEFAULT_TURNS) -> float:
@@ -84,13 +94,14 @@ class DayForecast:
 def forecast_day(
     settings: Settings, found: Findings, now: float, servers: Mapping[int, int | None] = MappingProxyType({})
 ) -> DayForecast:
-    """Forecast a day of the bots that can start; problems in their files become findings. `now` in unix seconds;
-    `servers`: known servers by channel."""
-    agents = [agent for agent in settings.agents.values() if agent.token is not None and agent.usable]
+    """Forecast a day of the agents that can start; problems in their files become findings. `now` in unix seconds;
+    `servers`: known servers by channel. One on Signal alone takes no part in conversations."""
+    agents = [agent for agent in answering(settings).values() if agent.usable]
+    bots = [agent for agent in agents if agent.token is not None]
     conversations = (settings.schedule_min + settings.schedule_max) / 2 if settings.channels else 0.0
-    dollars = _conversations(agents, settings, conversations, servers)
+    dollars = _conversations(bots, settings, conversations, servers)
     turns = conversations * expected_rounds(settings.max_rounds) if settings.channels else 0.0
-    tasks = [_automation(settings, agent.spec.name, turns, now, found) for agent in agents]
+    tasks = [_automation(settings, agent.spec.name, turns if agent.token else 0.0, now, found) for agent in agents]
     dollars += sum(count * automation_cost(tariff_in(None, agent)) for count, agent in zip(tasks, agents, strict=True))
     more = f" and {sum(tasks):,.0f} automation tasks" if any(tasks) else ""
     each = _mentions(settings, agents)
@@ -151,11 +162,17 @@ def _from(agent: AgentSettings, cheap: Tariff) -> str:
 
 
 def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:
-    """The price range of a mention, from the cheapest to the dearest bot."""
+    """The price range of a mention, from the cheapest to the dearest agent."""
     hooks = [hooks_of_a_mention(settings.personas_dir / agent.spec.name) for agent in agents]
-    costs = [mention_cost(tariff_in(None, agent), count) for agent, count in zip(agents, hooks, strict=True)]
+    searching = [searches_always(agent, settings) for agent in agents]
+    costs = [
+        mention_cost(tariff_in(None, agent), count, searches=searches)
+        for agent, count, searches in zip(agents, hooks, searching, strict=True)
+    ]
     prices = dict.fromkeys(f"${cost:.3g}" for cost in sorted(costs)[:: max(1, len(costs) - 1)])
-    return f"{' to '.join(prices) or '$0'} for each mention{', including its hooks' if any(hooks) else ''}"
+    parts = [name for name, some in (("search", any(searching)), ("hooks", any(hooks))) if some]
+    more = f", including its {' and '.join(parts)}" if parts else ""
+    return f"{' to '.join(prices) or '$0'} for each mention{more}"
 
 
 def _conversations(

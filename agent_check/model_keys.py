@@ -31,7 +31,24 @@ class _ModelList:
     @property
     def setting(self) -> str:
         """The setting that the owner has to correct."""
+        if self.is_persona:
+            return f"`model` in identity.md of {self.agent.name}"
         return self.agent.spec.model_setting if self.server is None else "`model` in the option files of this server"
+
+    @property
+    def is_persona(self) -> bool:
+        """Whether the agent is a folder's, and no row of the table."""
+        return not self.agent.spec.cog
+
+    @property
+    def instead(self) -> str:
+        """The advice besides setting a model's key."""
+        if not self.alone:
+            return "remove the model from the list"
+        if self.is_persona:
+            return f"name another model in identity.md of {self.agent.name}"
+        on_signal = f"{self.agent.name} from SIGNAL_NUMBERS"
+        return f"remove {self.agent.spec.token_setting if self.agent.token is not None else on_signal}"
 
     def subject(self, what: str) -> str:
         return what if self.server is None else f"{what} in server {self.server}"
@@ -65,8 +82,7 @@ async def _check_list(models: _ModelList, known: dict[str, bool], found: Finding
 async def _check_model(models: _ModelList, model: ModelSettings, found: Findings) -> bool:
     agent, key, report = models.agent, models.subject("key"), found.wrong if models.alone else found.warn
     if model.lacks:
-        instead = agent.spec.token_setting if models.alone else "the model from the list"
-        report(key, f"{model.lacks} is not set", f"set {model.lacks}, or remove {instead}")
+        report(key, f"{model.lacks} is not set", f"set {model.lacks}, or {models.instead}")
         return False
     error = await error_of(model, model.model)
     if error is not None and not is_unknown(error):
@@ -76,7 +92,8 @@ async def _check_model(models: _ModelList, model: ModelSettings, found: Findings
     if error is None:
         found.ok(models.subject("model"), _shown(agent, model))
         return True
-    usual = f" (usually {agent.spec.model})" if model.provider == agent.spec.provider else ""
+    is_default_known = model.provider == agent.spec.provider and not models.is_persona
+    usual = f" (usually {agent.spec.model})" if is_default_known else ""
     pull = f"run: ollama pull {model.model}, or " if _is_ollamas(model) else ""
     advice = f"{pull}correct {models.setting}{usual}{_address(model)}"
     report(models.subject("model"), f"{_shown(agent, model)} is unknown to the provider", advice)

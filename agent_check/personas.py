@@ -29,7 +29,9 @@ def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
         if persona.why_not is not None:
             refused[persona.why_not].append(persona)
     for why, those in refused.items():
-        advice = f"correct identity.md in {settings.personas_dir / those[0].key}, or the setting"
+        file = f"identity.md in {settings.personas_dir / those[0].key}"
+        has_model = those[0].settings is not None
+        advice = f"set that key, or name another model in {file}" if has_model else f"correct {file}, or the setting"
         found.note("personas", f"{_names(those)} cannot sit in rooms: {why}", advice)
     return personas
 
@@ -51,7 +53,7 @@ async def check_signal(settings: Settings, found: Findings) -> None:
     by_key = {one.key: one for one in listed(settings, PersonaFolders(settings.personas_dir).refresh())}
     for key in settings.numbers:
         agent = by_key.get(key)
-        if agent is None or agent.why_not is not None:
+        if agent is None or agent.settings is None:  # a key that is missing is reported with the agent
             why = agent.why_not if agent is not None else f"{settings.personas_dir / key} cannot be read"
             found.wrong("Signal", f"{key} cannot answer: {why}", f"correct identity.md of {key}, or the setting")
     place = urlsplit(settings.signal_api_url).netloc.rpartition("@")[2]
@@ -78,7 +80,8 @@ def _check_allowed(settings: Settings, found: Findings) -> None:
     elif "all" in settings.signal_allowed:
         found.warn("Signal", "everybody who knows a number is answered, at your cost", "name people in SIGNAL_ALLOWED")
     else:
-        found.ok("Signal", f"{len(settings.signal_allowed)} people or accounts are answered")
+        count = len(settings.signal_allowed)
+        found.ok("Signal", f"{count} {'person or account is' if count == 1 else 'people or accounts are'} answered")
 
 
 async def _check_account(client: SignalClient, key: str, number: str, found: Findings) -> None:

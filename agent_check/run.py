@@ -20,6 +20,7 @@ from agent_check.forecast import check_cheap, check_costs
 from agent_check.model_keys import check_key
 from agent_check.personas import check_personas, check_signal
 from agent_check.pulled_models import check_pulled
+from agent_cogs.persona.roster import answering
 from agent_config import AgentSettings, Settings, process_environment
 
 T = TypeVar("T")
@@ -60,7 +61,8 @@ async def check_all(
     environment: Mapping[str, str],
 ) -> Sequence[ReportSection]:
     """Run the checks: a section for each agent, and one for what they share."""
-    sections = {name: ReportSection(agent.display_name) for name, agent in settings.agents.items()}
+    agents = {**settings.agents, **answering(settings)}
+    sections = {name: ReportSection(agent.display_name) for name, agent in agents.items()}
     shared = ReportSection("Shared")
     machine.check_version(shared.findings)
     _check_discord(settings, shared.findings)
@@ -73,9 +75,9 @@ async def check_all(
     redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)
     await _guarded(redis, shared.findings, "Redis", seconds)
     await _guarded(tools.check_tools(settings, shared.findings, environment), shared.findings, "MCP servers", seconds)
-    looks = [_check_agent(agent, settings, sections[name], seconds) for name, agent in settings.agents.items()]
+    looks = [_check_agent(agent, settings, sections[name], seconds) for name, agent in agents.items()]
     seen = await asyncio.gather(*looks)
-    views = {name: view for name, view in zip(settings.agents, seen, strict=True) if view is not None}
+    views = {name: view for name, view in zip(agents, seen, strict=True) if view is not None}
     servers = {channel.id: channel.guild_id for view in views.values() for channel in view.channels.values()}
     check_costs(settings, shared.findings, clock(), servers)
     check_cheap(settings, shared.findings)

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from agent_check.bots import options_in
 from agent_check.findings import Findings
 from agent_cogs.persona.option_files import OptionFiles
+from agent_cogs.persona.roster import answering
 from agent_config import AgentSettings, Settings
+from agent_context.steering.options import Options
 from agent_tools.builtin.files import FILE_TOOLS
 from agent_tools.builtin.memory import NAME as MEMORY
+from agent_tools.builtin.recall import NAME as RECALL
 from agent_tools.builtin.web_tools import NAMES
 from agent_tools.mcp.client import McpServers
 from agent_tools.mcp.config import read_servers
@@ -24,18 +27,37 @@ def check_options(settings: Settings, found: Findings) -> None:
         found.warn("options", problem, "correct it; docs/context.md lists the options")
 
 
+def everywhere(agent: AgentSettings, settings: Settings) -> list[Options]:
+    """The agent's options in each server of GUILD_IDS, and in any other place."""
+    options = options_in(agent.name, settings)
+    return [options(server) for server in (None, *settings.guild_ids)]
+
+
+def searches_always(agent: AgentSettings, settings: Settings) -> bool:
+    """Whether the agent searches before each answer to a person, in one place at least."""
+    wanting = [one for one in everywhere(agent, settings) if one.always_search]
+    return any(_may(WEB_SEARCH, agent, settings, one) for one in wanting)
+
+
 def check_always_search(agent: AgentSettings, settings: Settings, found: Findings) -> None:
     """Report whether the agent searches before each answer to a person, and where its tools do not allow that."""
-    options = [options_in(agent.name, settings)(server) for server in (None, *settings.guild_ids)]
-    wanting = [one for one in options if one.always_search]
+    wanting = [one for one in everywhere(agent, settings) if one.always_search]
     if not wanting:
         return
-    allowed = is_allowed(WEB_SEARCH, settings.tools_of(agent.name))
-    if not allowed or not all(is_allowed(WEB_SEARCH, one.tools) for one in wanting):
+    if not all(_may(WEB_SEARCH, agent, settings, one) for one in wanting):
         advice = f"add {WEB_SEARCH} to ALLOWED_TOOLS and to the option tools, or set always_search: false"
         found.warn("always_search", f"has no effect where the tool {WEB_SEARCH} is not allowed", advice)
     else:
         found.ok("always_search", "one web search before each answer to a person; docs/costs.md says what it costs")
+
+
+def _may(tool: str, agent: AgentSettings, settings: Settings, options: Options) -> bool:
+    allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
+    return is_allowed(tool, allowed) and is_allowed(tool, options.tools)
+
+
+def _recalls(agent: AgentSettings, settings: Settings) -> bool:
+    return any(one.recall and _may(RECALL, agent, settings, one) for one in everywhere(agent, settings))
 
 
 async def check_tools(settings: Settings, found: Findings, environment: Mapping[str, str]) -> None:
@@ -43,6 +65,8 @@ async def check_tools(settings: Settings, found: Findings, environment: Mapping[
     built_in = [name for name in (*NAMES, MEMORY, *FILE_TOOLS) if is_allowed(name, settings.allowed_tools)]
     if WEB_SEARCH in built_in and not (settings.web_search or settings.search_keys):
         built_in.remove(WEB_SEARCH)
+    if any(_recalls(agent, settings) for agent in answering(settings).values()):
+        built_in.append(RECALL)
     found.ok("tools", ", ".join(built_in) or "no built-in tool")
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:

@@ -85,6 +85,13 @@ def listed(
     return (*bots, *_distinct(sorted(others, key=lambda one: one.key), taken))
 
 
+def answering(settings: Settings) -> dict[str, AgentSettings]:
+    """The agents that people call outside of rooms: those with a bot here or a number on Signal. Blocks on the disk."""
+    fronts = PersonaFolders(settings.personas_dir).refresh() if settings.numbers else {}
+    named = (one for one in listed(settings, fronts) if one.is_bot or one.key in settings.numbers)
+    return {one.key: one.settings for one in named if one.settings is not None}
+
+
 def _entry(agent: AgentSettings, lacks: Lacks, *, is_bot: bool = False) -> RosterEntry:
     return RosterEntry(
         key=agent.name,

@@ -11,6 +11,7 @@ from agent_check.findings import Findings, Level
 from agent_check.personas import check_personas, check_signal
 from agent_check.run import check_all
 from agent_config import Settings, load_settings
+from tests.support.models.model_server import ModelServer
 from tests.support.signal_server import ACCOUNT, ANNA, SignalServer, refused
 
 
@@ -53,7 +54,6 @@ async def test_an_agent_with_a_model_an_account_and_people_is_ready_on_signal(tm
 @pytest.mark.parametrize(
     ("more", "wrong"),
     [
-        ({"OPENAI_API_KEY": ""}, "penny cannot answer: OPENAI_API_KEY is not set"),
         ({"SIGNAL_ALLOWED": ""}, "no person is heard"),
         ({"SIGNAL_API_URL": "http://127.0.0.1:1"}, "no answer of signal-cli-rest-api at 127.0.0.1:1"),
     ],
@@ -64,6 +64,55 @@ async def test_what_an_agent_on_signal_lacks_is_named(tmp_path: Path, more: dict
         await check_signal(on_signal(tmp_path, server.url, **more), found)
     (text,) = [one.text for one in found if one.level is Level.WRONG]
     assert text.startswith(wrong)
+
+
+async def test_a_persona_without_identity_is_named_where_it_has_a_number(tmp_path: Path) -> None:
+    found, settings = Findings(), on_signal(tmp_path, "http://127.0.0.1:1")
+    (tmp_path / "penny" / "identity.md").unlink()
+    await check_signal(settings, found)
+    assert "penny cannot answer" in next(one.text for one in found if one.level is Level.WRONG)
+
+
+async def check_on_signal(settings: Settings) -> dict[str, Findings]:
+    """What the whole check finds, by section."""
+    sections = await check_all(settings, seconds=20, use_default_redis=False, clock=time.time, environment={})
+    return {section.title: section.findings for section in sections}
+
+
+async def test_a_persona_on_signal_has_its_key_its_model_and_its_options_checked(tmp_path: Path) -> None:
+    models = ModelServer()
+    async with SignalServer() as server, models:
+        settings = on_signal(tmp_path, server.url, OPENAI_BASE_URL=models.base_url("openai"))
+        card = "---\nprovider: openai\nalways_search: true\nrecall: true\n---\n"
+        (tmp_path / "penny" / "identity.md").write_text(card)
+        found = await check_on_signal(settings)
+    assert [(one.level, one.subject) for one in found["Penny"]] == [
+        (Level.NOTE, "token"),
+        (Level.OK, "key"),
+        (Level.OK, "model"),
+        (Level.OK, "persona"),
+        (Level.OK, "always_search"),
+    ]
+    (tools,) = [one.text for one in found["Shared"] if one.subject == "tools"]
+    assert "recall" in tools
+    assert not [one for one in found["Shared"] if one.level is Level.WRONG]
+
+
+async def test_a_missing_key_of_a_persona_on_signal_is_wrong_once_and_the_key_comes_first(tmp_path: Path) -> None:
+    async with SignalServer() as server:
+        found = await check_on_signal(on_signal(tmp_path, server.url, OPENAI_API_KEY=""))
+    (wrong,) = [one for findings in found.values() for one in findings if one.level is Level.WRONG]
+    assert wrong.text == "OPENAI_API_KEY is not set"
+    assert wrong.advice == "set OPENAI_API_KEY, or name another model in identity.md of penny"
+    (note,) = [one for one in found["Shared"] if one.subject == "personas"]
+    assert note.advice.startswith("set that key, or name another model")
+
+
+async def test_a_bot_of_the_table_without_its_key_is_not_sent_to_a_token_it_does_not_have(tmp_path: Path) -> None:
+    async with SignalServer() as server:
+        found = await check_on_signal(on_signal(tmp_path, server.url, SIGNAL_NUMBERS=f"claude:{ACCOUNT}"))
+    (wrong,) = [one for findings in found.values() for one in findings if one.level is Level.WRONG]
+    assert wrong.advice == "set ANTHROPIC_API_KEY, or remove claude from SIGNAL_NUMBERS"
 
 
 @pytest.mark.parametrize("mode", ["normal", "native"])
@@ -89,9 +138,9 @@ async def test_a_number_that_the_server_does_not_know_is_named_without_being_sho
 
 
 async def test_a_program_on_signal_alone_needs_no_token_and_no_channel(tmp_path: Path) -> None:
-    async with SignalServer() as server:
-        sections = await check_all(
-            on_signal(tmp_path, server.url), seconds=20, use_default_redis=False, clock=time.time, environment={}
-        )
-    assert [section.title for section in sections] == ["Shared"]
-    assert not [one for one in sections[0].findings if one.level is Level.WRONG]
+    models = ModelServer()
+    async with SignalServer() as server, models:
+        found = await check_on_signal(on_signal(tmp_path, server.url, OPENAI_BASE_URL=models.base_url("openai")))
+    assert list(found) == ["Penny", "Shared"]
+    assert not [one for findings in found.values() for one in findings if one.level is Level.WRONG]
+    assert "1 person or account is answered" in [one.text for one in found["Shared"]]

@@ -4,7 +4,7 @@ import pytest
 
 from agent_check.automation import automation_turns_a_day
 from agent_check.findings import Findings, Level
-from agent_check.forecast import check_costs, expected_rounds, forecast, turn_cost
+from agent_check.forecast import check_costs, expected_rounds, forecast, mention_cost, turn_cost
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_config import load_settings
 from agent_themes import theme_named
@@ -47,6 +47,27 @@ def test_the_check_tells_the_forecast_beside_the_budget():
     assert found().level is Level.OK
     assert found().text == "about $0.01 a day for 4.5 conversations, and $0.00055 for each mention; the budget is $5.00"
     assert found(BUDGET_CHANNEL_DAILY_USD="1").text.endswith("the budget is $5.00")
+
+
+def test_a_search_before_each_answer_is_in_the_price_of_a_mention(tmp_path):
+    """The maker of gpt-6-luna searches in the same call; a model without a search of its own is called twice."""
+    (tmp_path / "chatgpt").mkdir()
+    (tmp_path / "chatgpt" / "identity.md").write_text("---\nalways_search: true\n---\n")
+    ours = {"PERSONAS_DIR": str(tmp_path)}
+    assert "$0.0106 for each mention, including its search;" in found(**ours).text
+    assert "$0.00055 for each mention;" in found(**ours, ALLOWED_TOOLS="memory").text
+    other = Tariff("mistral", "mistral-small", None)
+    assert mention_cost(other, 0)
+    assert mention_cost(other, 0, searches=True) == pytest.approx(2 * mention_cost(other, 0))
+
+
+def test_an_agent_on_signal_alone_has_mentions_and_no_conversations(tmp_path):
+    (tmp_path / "penny").mkdir()
+    (tmp_path / "penny" / "identity.md").write_text("---\nprovider: openai\nalways_search: true\n---\n")
+    ours = {"PERSONAS_DIR": str(tmp_path), "SIGNAL_NUMBERS": "penny:+4915100000001", "SIGNAL_ALLOWED": "+4915111111111"}
+    text = found(**ours, BOT_TOKEN_CHATGPT="", CHANNEL_THEME_MAP="").text
+    assert text.startswith("about $0.00 a day for 0 conversations, and $0.0106 for each mention, including its search")
+    assert found(**ours).text.startswith("about $0.01 a day for 4.5 conversations, and $0.00055 to $0.0106 for each")
 
 
 def test_a_day_without_a_limit_is_a_warning():
