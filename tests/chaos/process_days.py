@@ -47,12 +47,16 @@ class Outside(Scene):
         return all([holder in str(await self.link.call(lambda r, n=name: r.get(n))) for name in names])
 
     async def up(self, process: Program) -> None:
-        """Returns when the process leads, its bots listen and its coordinator does what it is told."""
+        """Returns when the process leads, its bots listen and its coordinator does what it is told. Raises TimeoutError
+        with what the process wrote."""
         channels = [keys.instructions(agent) for agent in self.present]
-        async with asyncio.timeout(WITHIN):
-            while not await self._listening(channels) or not await self.leads(process):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            await self._obeyed()
+        try:
+            async with asyncio.timeout(WITHIN):
+                while not await self._listening(channels) or not await self.leads(process):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                await self._obeyed()
+        except TimeoutError:
+            raise TimeoutError(f"exit code {process.poll()}, it wrote: {process.stderr}") from None
 
     async def _obeyed(self) -> None:
         """Returns when a command is answered: who has just taken the lead drops commands for a moment."""
