@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from agent_cogs.automation.webhook_server import Receive
 from agent_cogs.host import AgentHost
@@ -31,6 +32,10 @@ from agent_runtime.services import Setup
 from agent_store.queries.idle import IdleMemory
 from agent_store.recording import OFF, ReadState
 from agent_telemetry.metrics import Metrics
+
+REDIS_START_SECONDS = 3.0  # for a Redis that is starting too, or a machine that is busy with our own start
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -92,9 +97,9 @@ class Runtime:
 
     async def _start_bot(self, agent: AgentSettings) -> None:
         lease, make = self.lease(keys.owner(agent.spec.name)), self.setup.make_model
-        if not await self._may_start(agent.spec.name, lease):
+        if not await self._patiently(lambda: self._may_start(agent.spec.name, lease)):
             return
-        await self.prepare(agent.spec.name)
+        await self._patiently(lambda: self.prepare(agent.spec.name))
         name, signal = agent.spec.name, agent.name in self.setup.on_signal
         bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make), on_signal=signal)
         self.bots[name] = bot
@@ -103,6 +108,17 @@ class Runtime:
     def lease(self, key: str) -> Lease:
         """A lease for this process."""
         return Lease(self._link, key, holder=self._holder)
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The call, and once more where Redis took too long: at a start the machine is busy, and Redis may be starting
+        too. Raises RedisAway."""
+        try:
+            return await call()
+        except RedisAway:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REDIS_START_SECONDS):
+                    await self._link.present.wait()
+            return await call()
 
     async def prepare(self, agent: str) -> None:
         """Where nothing is resumed, drop the unfinished turns and coding sessions of an earlier run. Raises

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from redis.asyncio import Redis
 
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
-from agent_runtime.runtime import serve
+from agent_runtime.runtime import running, serve
 from tests.support.flow import flow
 from tests.support.models.chat_api import ChatServer
 from tests.support.program import Program, wait_for
-from tests.support.redis_server import until
+from tests.support.redis_server import RedisServer, until
 
 PROJECT = Path(__file__).parents[2]
 
@@ -298,6 +299,14 @@ async def test_sigterm_ends_the_program_in_order(tmp_path, caplog):
         assert await asyncio.wait_for(serving, 30) == 0
         assert not f.discord.online
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_a_redis_that_is_slow_at_the_start_delays_it_and_no_more(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f, Redis.from_url(redis.url) as client:
+            await client.client_pause(2000)  # milliseconds; a command is given 300
+            async with running(f.setup(agents=("claude",))) as runtime:
+                assert await runtime.wait_online() == {"claude"}
 
 
 async def test_who_waits_for_the_bots_when_the_end_has_begun_waits_no_more(tmp_path):
