@@ -18,8 +18,9 @@ from functools import partial
 from agent_chat.outlet import CannotPost, Post
 from agent_cogs.services import AgentServices
 from agent_cogs.signal_agents.channels import SignalChannels
+from agent_cogs.slash.status import unasked_waits
 from agent_cogs.slash.why import NO_RECORD, unasked_text, why
-from agent_cogs.slash.wording import counted, dollars
+from agent_cogs.slash.wording import counted, dollars, listed
 from agent_process.tasks import BackgroundTasks
 from agent_protocol.connection.link import RedisAway
 from agent_signal.account import SignalAccount
@@ -189,6 +190,9 @@ class TextCommands:
         muted = (await ledger.mutes.read([agent])).get(agent, 0.0)
         if muted > now:
             lines.append("My owner has muted me for now.")
+        idle = await ledger.idle.read()
+        if idle is not None and (waits := unasked_waits(idle, agent, now)):
+            lines.append(f"What I write unasked: {listed(waits)}.")
         return "\n".join(lines)
 
     async def _privacy(self, heard: Heard) -> str:

@@ -138,7 +138,7 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
         tuple(filter(None, disclosures)),
         paused=services.stops.paused,
         raised=raised,
-        idle=idle_lines(idle, services.names, now) if idle is not None else (),
+        idle=idle_lines(idle, services.roster.names, now) if idle is not None else (),
         log=services.privacy.log_line(channel_id),
     )
 

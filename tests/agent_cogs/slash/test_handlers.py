@@ -239,6 +239,15 @@ async def test_the_status_says_when_bots_write_by_themselves_and_why_not():
         )
 
 
+async def test_the_status_names_a_persona_without_a_bot_as_people_know_it(tmp_path: Path):
+    (tmp_path / "penny").mkdir()
+    (tmp_path / "penny" / "identity.md").write_text("---\nname: Penny\n---\n")
+    async with a_place(tmp_path) as place:
+        await place.services.roster.look()
+        await place.ledger.idle.write(IdleState(tasks={"discover:penny": TaskState(why="it is muted")}), 0)
+        assert "\n- Penny: discoveries wait: it is muted" in await place.use("bots status", MEMBER)
+
+
 # start
 
 
