@@ -79,6 +79,7 @@ IN_IDLE = (
         UNASKED,
         ("if says_again(decision.text, ", "if False and says_again(decision.text, ", "nothing is said twice"),
         ("chain(given.avoid, given.material.splitlines())", "given.avoid", "what was said already is not news"),
+        ("entry.text != text for", "False for", "words that were edited out are not answered"),
         ("not await turn.agent.unasked.is_unwanted(person_id)", "True", "a no counts at once"),
         ('raise TurnOver("unwanted") from away', "return", "nothing unasked while nobody knows of a no"),
         (

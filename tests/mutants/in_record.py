@@ -15,6 +15,7 @@ RETENTION = "agent_store/test_retention.py"
 MIGRATIONS = "agent_store/test_migrations.py"
 REMOVING = "agent_store/memories/test_memory_removing.py"
 MEMORY_ROWS = "agent_store/memories/test_memory_rows.py"
+LOST = "agent_store/memories/test_lost_profiles.py"
 RECALL = "agent_store/memories/test_recall.py"
 
 IN_RECORD = (
@@ -72,6 +73,25 @@ IN_RECORD = (
         "agent_store/memories/rows.py",
         MEMORY_ROWS,
         ("by = '{PERSON}' AND upto >= ?4", "by = '{PERSON}' AND upto < 0", "a person's own list stays"),
+    ),
+    *of(
+        "agent_store/memories/rows.py",
+        LOST,
+        ("(profiles.upto > 0 OR excluded.at > profiles.at)", "1", "a list that was being made brings nothing back"),
+        ("(OUTDATED_PROFILE, [edit]), ", "", "what is edited out leaves a model's list"),
+        ("known.upto >= gone.message_id", "1", "a message that a list does not know takes nothing from it"),
+    ),
+    *of(
+        "agent_store/memories/removing.py",
+        LOST,
+        ('f"gone.message_id {these}"', '"?1 IS NULL"', "a deleted message takes a model's list along"),
+        ('"gone.channel_id = ? AND gone.message_id < ?"', '"? < 0 AND ? < 0"', "a deleted channel does"),
+    ),
+    *of(
+        "agent_store/retention.py",
+        LOST,
+        ("    lost_profiles(_LAST_THERE),\n", "", "topics end with the last message of their channel"),
+        (" AND kept.message_id BETWEEN ?1 AND known.upto)", ")", "newer messages are no place of a list's topics"),
     ),
     *of(
         "agent_store/memories/recall.py",
