@@ -73,11 +73,12 @@ class ModelPrice:
 
 @dataclass(frozen=True, slots=True)
 class BotState:
-    """A bot of this process: the seconds to Discord's gateway and back, and why the bot failed, in one line; None where
-    neither is known."""
+    """A bot of this process: the seconds to Discord's gateway and back, why the bot failed, in one line, and whether
+    its account on Signal is connected; None for what is not known here."""
 
     latency: float | None = None
     failure: str | None = None
+    signal: bool | None = None
 
 
 def not_here(_: str) -> BotState:

@@ -14,6 +14,7 @@ from aiohttp import web
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import query_text
+from agent_ids import is_snowflake
 from agent_store.queries.conversations import Conversation
 from agent_store.queries.costs import Spent
 from agent_store.queries.pages import Cursor
@@ -112,7 +113,10 @@ def person_name(parts: ConsoleParts, person: int | None) -> str | None:
     return None if person is None else parts.live.people().get(person)
 
 
-def message_link(guild_id: int | None, channel_id: int, message_id: int) -> str:
+def message_link(guild_id: int | None, channel_id: int, message_id: int) -> str | None:
+    """None for a message of another service than Discord."""
+    if not is_snowflake(channel_id):
+        return None
     return f"https://discord.com/channels/{guild_id or '@me'}/{channel_id}/{message_id}"
 
 

@@ -67,7 +67,8 @@ def _prices(runtime: Runtime, agent: str) -> Sequence[ModelPrice]:
 def _bot(runtime: Runtime, agent: str) -> BotState:
     """Unknown for a bot of another process. py-cord gives no number before the first heartbeat."""
     bot = runtime.bots.get(agent)
+    signal = runtime.signal.connected.get(agent) if runtime.signal is not None else None
     if bot is None:
-        return BotState()
+        return BotState(signal=signal)
     latency = bot.client.latency
-    return BotState(latency if math.isfinite(latency) else None, bot.failure)
+    return BotState(latency if math.isfinite(latency) else None, bot.failure, signal)

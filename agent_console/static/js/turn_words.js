@@ -11,10 +11,10 @@ const TASKS = {
 
 // tasks for while nobody writes
 const IDLE = {
-  summarise: "wrote a summary while nobody wrote",
-  profile: "noted what a person talks about while nobody wrote",
-  follow_up: "followed up on a talk, unasked",
-  discover: "had something new for a person, unasked",
+  summarise: "was to summarise a talk while nobody wrote",
+  profile: "was to note what a person talks about while nobody wrote",
+  follow_up: "was to follow up on a talk, unasked",
+  discover: "was to look for something new for a person, unasked",
 };
 
 // outcome: its name, the colour of its chip

@@ -7,10 +7,11 @@ import pytest
 from support.records import NOW
 from yarl import URL
 
-from agent_console.api.record_json import exact
+from agent_console.api.record_json import exact, message_link
 from agent_console.api.turns import why_no_words
 from agent_console.parts import ConsoleParts
 from agent_console.record_file import RecordFile
+from agent_ids import FIRST_ELSEWHERE
 from agent_protocol.record.entries import CallRecord
 from agent_store.queries.turns import Call
 from tests.agent_console.conftest import HOSTILE, ODD_ID, Pages, pages_of
@@ -45,6 +46,11 @@ async def test_each_filter_leaves_only_what_it_names(
     items = (await pages.get("/api/turns", **query))["items"]
     assert items
     assert all(turn[field] == value for turn in items)
+
+
+def test_a_message_of_signal_has_no_address_at_discord() -> None:
+    assert message_link(None, 5, 7) == "https://discord.com/channels/@me/5/7"
+    assert message_link(None, FIRST_ELSEWHERE + 5, 7) is None
 
 
 async def test_words_are_found_in_posts(pages: Pages) -> None:
