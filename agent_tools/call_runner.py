@@ -160,13 +160,13 @@ class CallRunner:
     async def _output(self, call: ToolCall) -> ToolOutput:
         tool = self.box.get(call.name)
         if tool is None:
-            return ToolOutput.failed(f"there is no such tool; the tools are: {', '.join(self.box.names)}")
+            return ToolOutput.refused(f"there is no such tool; the tools are: {', '.join(self.box.names)}")
         problem = problem_with(call.arguments, tool.spec.parameters)
         if problem is not None:
-            return ToolOutput.failed(f"the arguments do not fit: {problem}")
+            return ToolOutput.refused(f"the arguments do not fit: {problem}")
         seconds = min(self.limits.call_seconds, self.ends - self.limits.answer_seconds - self.clock())
         if seconds <= 0:
-            return ToolOutput.failed("there is no time left in this turn")
+            return ToolOutput.refused("there is no time left in this turn")
         return await self._within(seconds, tool, call)
 
     async def _within(self, seconds: float, tool: RunnableTool, call: ToolCall) -> ToolOutput:

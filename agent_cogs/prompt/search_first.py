@@ -145,7 +145,7 @@ class OneSearch:
             return ToolOutput.refused(ONCE)
         query = without_private(str(arguments["query"]))
         if not query:
-            return ToolOutput.failed(NO_QUERY)
+            return ToolOutput.refused(NO_QUERY)
         self.first.made = True
         if self.first.before is not None:
             return ToolOutput(self.first.before)

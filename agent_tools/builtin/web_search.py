@@ -66,7 +66,7 @@ class WebSearch:
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         query = without_private(str(arguments["query"]), self.redact)
         if not query:
-            return ToolOutput.failed(NO_QUERY)
+            return ToolOutput.refused(NO_QUERY)
         question = (query.casefold(), int(arguments.get("count") or COUNT))
         try:
             async with self._locks.setdefault(question, asyncio.Lock()):

@@ -79,6 +79,16 @@ async def test_a_question_without_words_for_an_engine_is_answered_at_once(stage)
     assert (scene.texts(), tool.ran, len(scene.cog.asked)) == (["From memory."], [], 1)
 
 
+@pytest.mark.parametrize("query", ["tree {}", "+49 170 55512{}"], ids=["words", "private details alone"])
+async def test_a_model_that_searches_again_and_again_is_asked_for_its_answer(stage, query):
+    tool = web_search()
+    scene = await stage(tool)
+    scene.answers(*(calls(("web_search", {"query": query.format(number)})) for number in range(10, 40)))
+    await scene.ask("which tree is the tallest?")
+    assert len(tool.ran) <= 1
+    assert len(scene.cog.asked) <= 6
+
+
 @pytest.mark.parametrize("cannot", ["no rounds of tools", "a loop of its own"])
 async def test_for_a_model_that_cannot_search_the_program_searches_before_it_is_asked(stage, cannot):
     tool = web_search()
