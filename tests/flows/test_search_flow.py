@@ -11,6 +11,7 @@ import pytest
 from tests.support.asking import config
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.redis_server import until
 from tests.support.tools.search_web import PHOTO, search_web
 
 SEARCH = "always_search: true"
@@ -284,7 +285,11 @@ async def test_the_search_of_the_program_is_a_call_of_the_turns_record(tmp_path)
     async with searching(tmp_path, "gemini") as (f, _):
         f.models.answer = lambda r: decision("So.")
         await asked(f, "gemini")
-        (file,) = (tmp_path / "data" / "tools" / "gemini" / str(f.channel("debate"))).glob("*.jsonl")
-        kept = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        assert {one["name"] for one in kept} == {"web_search"}
-        assert "Hyperion" in kept[-1]["output"]
+        folder = tmp_path / "data" / "tools" / "gemini" / str(f.channel("debate"))
+
+        def kept() -> list[dict]:
+            lines = [line for file in folder.glob("*.jsonl") for line in file.read_text(encoding="utf-8").splitlines()]
+            return [json.loads(line) for line in lines]
+
+        await until(lambda: kept() and "Hyperion" in (kept()[-1].get("output") or ""))  # it is written beside the turn
+        assert {one["name"] for one in kept()} == {"web_search"}
