@@ -13,6 +13,7 @@ RECALL = "agent_store/memories/test_recall.py"
 MEMORY = "agent_store/test_memory.py"
 CHAINS = "agent_cogs/thread_memory/test_chains.py"
 OWN = "agent_cogs/thread_memory/test_own_memory.py"
+MUTE = "agent_cogs/inbox/test_mute_sign.py"
 CONSENTS = "agent_cogs/trace/test_consents.py"
 PRIVACY = "agent_cogs/thread_memory/test_privacy.py"
 
@@ -88,6 +89,29 @@ IN_IDLE = (
             "nothing unasked after a person wrote",
         ),
         ("replace(Decision(), text=decision.text)", "decision", "words alone are posted"),
+    ),
+    *of(
+        "agent_cogs/inbox/mute_sign.py",
+        MUTE,
+        (" == sign.who.user_id:", " is not None:", "a 🔕 counts from the person that the message was for alone"),
+        (" or await self._memory.unasked(message_id)", "", "a 🔕 counts where Redis has forgotten the message"),
+        (
+            "if await self._notices.first(message_id, MUTE_SIGN):\n            await",
+            "if True:\n            await",
+            "an old 🔕 ends no newer yes",
+        ),
+    ),
+    *of(
+        "agent_cogs/inbox/missed_orders.py",
+        "agent_cogs/inbox/test_catch_up.py",
+        ("newest_with((STOP_SIGN, MUTE_SIGN), NEWEST)", "newest_with((STOP_SIGN,), NEWEST)", "a 🔕 in a gap is found"),
+        ("if said_at > self._services.clock() - MUTES_LAST:", "if True:", "a 🔕 of long ago is not obeyed again"),
+    ),
+    *of(
+        "agent_protocol/state/live_options.py",
+        "agent_protocol/state/test_live_options.py",
+        ("if owner(field) == owner(ARGV[1]) then", "if true then", "a server uses up no other's options"),
+        ("redis.call('HDEL', KEYS[1], ARGV[2])\nredis", "redis", "an older version's option can be changed"),
     ),
     *of(
         "agent_cogs/idle/texts.py",

@@ -90,6 +90,8 @@ async def test_what_an_older_version_set_in_a_channel_holds_and_can_be_changed_a
     assert live.layer("c7", "claude") == {"stream": True, "mode": "chat"}
     assert await live.set(in_channel(7, 9), "claude", "stream", False) == "set"
     assert await live.unset(in_channel(7, 9), "claude", "mode")
+    left = set(await link.call(lambda redis: redis.hkeys(keys.LIVE_OPTIONS)))
+    assert left == {module.EVER, "c7@9:claude:stream", "c7:*:stream"}
     await later.read()
     for process in (live, later):
         assert process.layer("c7", "claude") == {"stream": False}
