@@ -46,7 +46,7 @@ class SignalHandler(ChangeHandler, Protocol):
 
 
 class _Taken:
-    """An envelope that waits. It is handled after the order `after`, which came before it."""
+    """An envelope that waits. It is handled after `after`, which is urgent and came before it."""
 
     __slots__ = ("after", "envelope", "handled")
 
@@ -55,7 +55,7 @@ class _Taken:
 
 
 class SignalListener:
-    """Listens to one account and hands on what it hears, one thing after the other, but people's orders at once."""
+    """Listens to one account and hands on what it hears, one after the other, but orders and deletions at once."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class SignalListener:
         self._reader = MessageReader(account)
         self._changes = Changes(account, self._reader, handler, vanishing)
         self._waiting: asyncio.Queue[_Taken] = asyncio.Queue(MOST_WAITING)
-        self._orders: asyncio.Queue[_Taken] = asyncio.Queue(MOST_WAITING)
-        self._last_order: _Taken | None = None
+        self._urgent: asyncio.Queue[_Taken] = asyncio.Queue(MOST_WAITING)
+        self._last_urgent: _Taken | None = None
         self._seen: LRUCache[tuple[int, int], None] = LRUCache(MOST_SEEN)
         self._unheard = self._skipped = 0
 
@@ -85,22 +85,22 @@ class SignalListener:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.receiver.run(), name="Signal: receive")
                 tasks.create_task(self._work(self._waiting), name="Signal: hear")
-                tasks.create_task(self._work(self._orders), name="Signal: hear orders")
+                tasks.create_task(self._work(self._urgent), name="Signal: hear what is urgent")
         finally:
             await self._changes.aclose()
 
     def take(self, frame: str) -> None:
-        """Takes a frame in, to be handled in its turn. A person's order does not wait for what came before it, and what
-        comes after it waits for the order."""
+        """Takes a frame in, to be handled in its turn. What is urgent does not wait for what came before it, and what
+        comes after it waits for it."""
         try:
             envelope = read_envelope(frame)
             if envelope is None:
                 return
-            if self._is_order(envelope):
-                self._orders.put_nowait(order := _Taken(envelope))
-                self._last_order = order
+            if self._is_urgent(envelope):
+                self._urgent.put_nowait(urgent := _Taken(envelope))
+                self._last_urgent = urgent
             else:
-                self._waiting.put_nowait(_Taken(envelope, self._last_order))
+                self._waiting.put_nowait(_Taken(envelope, self._last_urgent))
         except asyncio.QueueFull:
             self._skipped += 1
             if self._skipped & (self._skipped - 1) == 0:  # the first, the second, the fourth ...
@@ -110,12 +110,15 @@ class SignalListener:
         except Exception:  # an odd envelope must not end the connection
             log.exception("Signal: an envelope could not be read, it is skipped")
 
-    def _is_order(self, envelope: Envelope) -> bool:
+    def _is_urgent(self, envelope: Envelope) -> bool:
+        """Whether it is an order, or a deletion: neither may be lost among more messages than are kept."""
         data, contacts = envelope.data_message, self._account.contacts
         if data is None or not envelope.who or not contacts.allows(envelope.who):
             return False
         if data.reaction is not None:
             return data.reaction.emoji == STOP_SIGN and not data.reaction.is_remove
+        if data.remote_delete is not None:
+            return True
         text = data.message or ""
         return len(text) <= MAX_ORDER and order_in(read_words(text, data.mentions, contacts).bare) is not None
 
@@ -130,7 +133,7 @@ class SignalListener:
                 log.exception("Signal: an envelope could not be handled, it is skipped")
             finally:
                 taken.handled.set()
-            await asyncio.sleep(0)  # so that an order, and the connection, need not wait for all of a full queue
+            await asyncio.sleep(0)  # so that neither what is urgent nor the connection waits for all of a full queue
 
     async def _look_up(self) -> None:
         """Learns who is who, and the names of groups: a message may name its author by an account id alone."""

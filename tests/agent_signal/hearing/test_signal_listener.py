@@ -206,10 +206,12 @@ async def test_a_stop_does_not_wait_for_a_long_message_whose_file_hangs():
         await scene.handler.until(lambda: len(scene.handler.messages) == 2)
 
 
-async def test_orders_are_heard_while_more_messages_wait_than_are_kept(monkeypatch, caplog):
+async def test_orders_and_deletions_are_heard_while_more_messages_wait_than_are_kept(monkeypatch, caplog):
     monkeypatch.setattr("agent_signal.hearing.listener.MOST_WAITING", 10)
     async with SignalServer() as server, signal_scene(server) as scene:
         posted = await scene.sink(scene.chat_with(BEN)).post(Post(text="hi"), "m1")
+        regretted = server.tick()
+        scene.listener.take(frame(said(EVE, regretted, "never mind")))
         for number in range(50):
             scene.listener.take(frame(said(EVE, server.tick(), f"{number}")))
         sign = reacting("🛑", ACCOUNT, timestamp_of(posted.message_id))
@@ -217,12 +219,14 @@ async def test_orders_are_heard_while_more_messages_wait_than_are_kept(monkeypat
             said(ANNA, server.tick(), "STOP"),
             said(BEN, server.tick(), None, reaction=sign),
             said(ANNA, server.tick(), "Penny, resume"),
+            said(EVE, server.tick(), None, remoteDelete={"timestamp": regretted}),
         ):
             scene.listener.take(frame(envelope))
         await scene.handler.until(lambda: len(scene.handler.messages) == 12)
         heard = [one.entry.text for one in scene.handler.messages]
-        assert [text for text in heard if not text.isdigit()] == ["STOP", "Penny, resume"]
-        assert heard.index("Penny, resume") < heard.index("9")
+        assert [text for text in heard if not text.isdigit()] == ["never mind", "STOP", "Penny, resume"]
+        assert heard.index("Penny, resume") < heard.index("8")
+        assert [entry.text for entry in scene.entries(scene.chat_with(EVE))] == [str(number) for number in range(9)]
         assert len(scene.handler.reactions) == 1
     assert "10 envelopes wait already" in caplog.text
 
