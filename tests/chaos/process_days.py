@@ -17,6 +17,7 @@ from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command
 from tests.chaos.scene import TALK, WITHIN, Question, Scene, until
+from tests.support import warm_start
 from tests.support.flow import QUICK, flow
 from tests.support.program import Program, at
 from tests.support.program import environment as environment_of
@@ -88,6 +89,7 @@ class Outside(Scene):
 
 @asynccontextmanager
 async def outside(folder: Path, seed: int, *, quick: bool = False) -> AsyncIterator[Outside]:
+    warm_start.ask({})  # the imports of the first process would stop this event loop for seconds
     with RedisServer() as redis:
         async with flow(folder, redis_url=redis.url) as f, RedisLink(redis.url, command_timeout=PATIENT) as link:
             scene = Outside(f, link, seed, quick=quick, present=tuple(AGENTS))
