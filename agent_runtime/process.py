@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -33,7 +32,8 @@ from agent_store.queries.idle import IdleMemory
 from agent_store.recording import OFF, ReadState
 from agent_telemetry.metrics import Metrics
 
-REDIS_START_SECONDS = 3.0  # for a Redis that is starting too, or a machine that is busy with our own start
+REDIS_START_SECONDS = 4.0  # for a Redis that is starting too, or a machine that is busy with our own start
+REDIS_PAUSE_SECONDS = 0.2
 
 T = TypeVar("T")
 
@@ -110,15 +110,17 @@ class Runtime:
         return Lease(self._link, key, holder=self._holder)
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The call, and once more where Redis took too long: at a start the machine is busy, and Redis may be starting
-        too. Raises RedisAway."""
-        try:
-            return await call()
-        except RedisAway:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(REDIS_START_SECONDS):
-                    await self._link.present.wait()
-            return await call()
+        """Repeat the call where Redis takes too long: at a start the machine is busy, and Redis may be starting too.
+        Raises RedisAway."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + REDIS_START_SECONDS
+        while True:
+            try:
+                return await call()
+            except RedisAway:
+                if clock() > until:
+                    raise
+                await asyncio.sleep(REDIS_PAUSE_SECONDS)
 
     async def prepare(self, agent: str) -> None:
         """Where nothing is resumed, drop the unfinished turns and coding sessions of an earlier run. Raises
