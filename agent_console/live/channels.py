@@ -107,7 +107,7 @@ class LiveChannels(Protocol):
     """The channels as the bots of this process see them. Direct messages are not among them."""
 
     def names(self) -> Mapping[int, str]:
-        """Channel id → name, of the channels that are known by now."""
+        """Channel id → name, of the channels that are known by now, and of chats of other services."""
         ...
 
     def people(self) -> Mapping[int, str]:

@@ -1,4 +1,6 @@
-"""The channels of the console's Live page: the transcripts of this process, named by what its bots see."""
+"""The channels of the console's Live page: the transcripts of this process, named by what its bots see. Chats of Signal
+are not on that page; other pages have their names, and those of the people in them.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,19 @@ class TranscriptChannels:
         self._services, self._bots = services, bots
         self._fetching = asyncio.Semaphore(PICTURES_AT_ONCE)
         self._listed: tuple[float, Sequence[Channel]] = (float("-inf"), ())
+        self._names: tuple[float, Mapping[int, str]] = (float("-inf"), {})
         self._people: tuple[float, Mapping[int, str]] = (float("-inf"), {})
 
     def names(self) -> Mapping[int, str]:
-        return {channel.id: channel.name for channel in self.channels()}
+        now = asyncio.get_running_loop().time()
+        if now - self._names[0] > LISTED_SECONDS:
+            self._names = (now, {**self._chats(), **{channel.id: channel.name for channel in self.channels()}})
+        return self._names[1]
 
     def people(self) -> Mapping[int, str]:
         now = asyncio.get_running_loop().time()
         if now - self._people[0] > LISTED_SECONDS:
-            transcripts = [self._services.transcripts.known(channel.id) for channel in self.channels()]
+            transcripts = [self._services.transcripts.known(channel_id) for channel_id in self.names()]
             speakers = (speaker for transcript in transcripts if transcript for speaker in transcript.speakers())
             self._people = (now, {speaker.id: speaker.name for speaker in speakers if speaker.kind == "person"})
         return self._people[1]
@@ -72,6 +78,11 @@ class TranscriptChannels:
                         picture = await self._services.pictures.original(attachment)
                     return None if picture is None else Picture(picture.data, picture.media_type)
         return None
+
+    def _chats(self) -> Mapping[int, str]:
+        """The chats of Signal, by name. One with a person has the person's name."""
+        accounts = self._services.signal.values()
+        return {chat.channel_id: clean_name(chat.name) for account in accounts for chat in account.chats.all()}
 
     def _list(self) -> Sequence[Channel]:
         found: dict[int, Channel] = {}

@@ -149,7 +149,7 @@ class LivePage {
       items.push(this.channelLink(channel, situation));
     }
     this.links ??= h("div", { class: "channel-links" });
-    fill(this.links, items.length ? items : h("p", { class: "muted" }, "No channel has that name."));
+    fill(this.links, items.length ? items : h("p", { class: "muted" }, typed ? "No channel has that name." : "No channel."));
     if (!this.list.contains(this.links)) {
       this.filter = h("input", { type: "search", placeholder: "Find a channel", "aria-label": "Find a channel", oninput: () => this.showList() });
       fill(this.list, channels.size >= FILTER_FROM && this.filter, this.links);
@@ -336,7 +336,7 @@ class LivePage {
 
   showNothing() {
     const none = this.session.channels.size === 0;
-    const text = none ? "No channel yet: the bots of this program are still connecting, or see none of the channels in .env." : "No bot sees this channel. It may have been deleted.";
+    const text = none ? "No channel yet: the bots of this program are still connecting, or see none of the channels in .env. Chats of Signal are not shown here; their turns are, under Turns." : "No bot sees this channel. It may have been deleted.";
     fill(this.inner, empty(text));
   }
 
