@@ -135,5 +135,5 @@ def _for(days: float | None) -> str:
 def check_clock(settings: Settings, found: Findings, clock: Callable[[], float]) -> None:
     """Show the time, by which the owner recognises a wrong time zone."""
     now = datetime.fromtimestamp(clock(), settings.timezone)
-    hours = f"conversations from {settings.active_start} to {settings.active_end} h"
-    found.ok("time zone", f"{settings.timezone.key or 'of this machine'}, now {now:%H:%M}; {hours}")
+    hours = f"; conversations from {settings.active_start} to {settings.active_end} h" if settings.on_discord else ""
+    found.ok("time zone", f"{settings.timezone.key or 'of this machine'}, now {now:%H:%M}{hours}")

@@ -19,9 +19,12 @@ from agent_signal.rest_api.errors import SignalError, Unreachable
 
 
 def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
-    """One line for all that can speak, and one for each reason why others cannot. Returns them all."""
+    """One line for all that can speak, and one for each reason why others cannot; on Signal alone there are no rooms.
+    Returns them all."""
     agents = listed(settings, PersonaFolders(settings.personas_dir).refresh())
     personas = [one for one in agents if one.key not in settings.agents]
+    if not settings.on_discord:
+        return personas
     if able := [one for one in personas if one.why_not is None]:
         found.ok("personas", f"{_names(able)} can sit in rooms, without a bot; {_costs(able)}")
     refused: dict[str, list[RosterEntry]] = defaultdict(list)
