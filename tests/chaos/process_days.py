@@ -48,8 +48,10 @@ class Outside(Scene):
         return all([holder in str(await self.link.call(lambda r, n=name: r.get(n))) for name in names])
 
     async def up(self, process: Program) -> None:
-        """Returns when the process leads, its bots listen and its coordinator does what it is told. Raises TimeoutError
-        with what the process wrote."""
+        """Returns when the process leads, its bots listen and are known, and its coordinator does what it is told.
+
+        Raises TimeoutError with what the process wrote.
+        """
         channels = [keys.instructions(agent) for agent in self.present]
         try:
             async with asyncio.timeout(WITHIN):
@@ -69,7 +71,13 @@ class Outside(Scene):
 
     async def _listening(self, channels: list[str]) -> bool:
         numsub = await self.link.call(lambda redis: redis.pubsub_numsub(*channels))
-        return self.f.discord.online >= set(self.present) and all(count for _, count in numsub)
+        # What is said to an agent before Redis knows of it is not answered later.
+        known = await self.link.call(lambda redis: redis.exists(*(keys.seen(agent) for agent in self.present)))
+        return (
+            known == len(self.present)
+            and self.f.discord.online >= set(self.present)
+            and all(count for _, count in numsub)
+        )
 
     async def talk(self) -> None:
         """Asks for a conversation, as the owner's console does."""
