@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,14 @@ def test_a_text_is_shown_as_discord_shows_it_and_never_becomes_markup_of_the_pag
         )
 
 
+def until(page: Page, expression: str) -> None:
+    """Page.wait_for_function evaluates inside the page, whose Content-Security-Policy forbids it."""
+    end = time.monotonic() + 30
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(20)
+
+
 def test_a_channel_with_something_new_has_a_dot_until_it_is_opened(local: Program, open_page: OpenPage) -> None:
     page = open_page(local.url)
     page.locator("[role=log] article.message").first.wait_for()
@@ -85,13 +94,13 @@ def test_who_reads_above_stays_there_and_is_offered_what_is_new(local: Program, 
         say(page, "story", f"**{number}**" + "\nline" * 6)
     page.locator("article.message").nth(11).wait_for()
     page.locator("[role=log]").evaluate("log => log.scrollTop = 0")
-    page.wait_for_function("document.querySelector('[role=log]').scrollTop === 0")
+    until(page, "document.querySelector('[role=log]').scrollTop === 0")
     say(page, "story", "@gemini hello there")  # one's own message leads to the end; the answer comes later
     page.get_by_text("hello there").first.wait_for()
     page.locator("[role=log]").evaluate("log => log.scrollTop = 0")
     page.get_by_role("button", name="new message").click()
     log = "document.querySelector('[role=log]')"  # which may grow with further answers
-    page.wait_for_function(f"{log}.scrollHeight - {log}.scrollTop - {log}.clientHeight < 5")
+    until(page, f"{log}.scrollHeight - {log}.scrollTop - {log}.clientHeight < 5")
 
 
 @pytest.fixture
