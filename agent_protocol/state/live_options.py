@@ -2,9 +2,9 @@
 
 A field is a place, an agent and an option, `c7@9:claude:stream`; its value is JSON. A channel's place names its guild,
 so that each guild has a bound of its own; without one an older version wrote it, and a change of the same option there
-removes it. A notice publishes each change; the hash is then read again, as after a loss of
-Redis. Once used, the hash is never empty (EVER): where it is missing Redis was emptied, and a living process writes it
-again. Which options there are, and which may be set, is not known here.
+removes it. A notice publishes each change; the hash is then read again, as after a loss of Redis. Once used, the hash
+is never empty (EVER): where it is missing Redis was emptied, and a living process writes it again. Which options there
+are, and which may be set, is not known here.
 """
 
 from __future__ import annotations
