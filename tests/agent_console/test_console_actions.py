@@ -240,7 +240,7 @@ async def test_a_click_is_carried_out_although_its_browser_is_gone():
 
 async def test_while_redis_is_away_nothing_is_half_done_and_a_stop_counts_here():
     async with RedisLink(NOWHERE) as link:
-        here = Console(link, None)
+        here = Console(link, "started")  # with time for Redis to refuse
         async with client_of(here.parts) as here.client:
             away = (503, "Redis does not answer; the bots go on, try again in a moment")
             for name, fields in (
