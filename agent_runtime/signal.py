@@ -121,15 +121,18 @@ class SignalLines:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._listeners = dict(self._made())
+        self._ears = dict(self._made())
+        services = runtime.services
+        self._listeners = {
+            agent: SignalListener(services.signal[agent], ears, vanishing=services.ledger.vanishing)
+            for agent, ears in self._ears.items()
+        }
         self._tasks: list[asyncio.Task[None]] = []
 
-    def _made(self) -> Iterator[tuple[str, SignalListener]]:
+    def _made(self) -> Iterator[tuple[str, SignalEars]]:
         services = self._runtime.services
         for agent in self._runtime.setup.on_signal:
-            account = services.signal[agent]
-            ears = SignalEars(agent, account, services, partial(self._runtime.host_of, agent))
-            yield agent, SignalListener(account, ears, vanishing=services.ledger.vanishing)
+            yield agent, SignalEars(agent, services.signal[agent], services, partial(self._runtime.host_of, agent))
 
     def start(self) -> None:
         """Listen, until `stop`."""
@@ -154,9 +157,12 @@ class SignalLines:
         return {agent: one.receiver.is_connected for agent, one in self._listeners.items()}
 
     async def _listen(self, agent: str, listener: SignalListener) -> None:
-        while True:
-            try:
-                await listener.run()
-            except Exception:  # the outermost edge of the task: one account must not end the others
-                log.exception("%s: listening on Signal failed, it begins again in %.0f s", agent, AGAIN_SECONDS)
-            await asyncio.sleep(AGAIN_SECONDS)
+        try:
+            while True:
+                try:
+                    await listener.run()
+                except Exception:  # the outermost edge of the task: one account must not end the others
+                    log.exception("%s: listening on Signal failed, it begins again in %.0f s", agent, AGAIN_SECONDS)
+                await asyncio.sleep(AGAIN_SECONDS)
+        finally:
+            await self._ears[agent].aclose()

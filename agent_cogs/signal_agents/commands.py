@@ -82,6 +82,10 @@ class TextCommands:
             "forget me yes": self._forget,
         }
 
+    async def aclose(self) -> None:
+        """Carry out none of those that wait: another process takes the agent over."""
+        await self._waiting.cancel()
+
     async def answered(self, heard: Heard) -> bool:
         """Whether the message was a command; this agent answers it, unless it is another's."""
         words = self._words(heard)

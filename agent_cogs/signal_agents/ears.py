@@ -30,6 +30,10 @@ class SignalEars:
         channels = SignalChannels(agent, account, services, may_act=self._acts)
         self._commands = TextCommands(agent, account, services, channels)
 
+    async def aclose(self) -> None:
+        """Nothing is heard any more."""
+        await self._commands.aclose()
+
     async def on_message(self, heard: Heard) -> None:
         """A person wrote in a chat."""
         if (host := self._host()) is None:

@@ -261,4 +261,5 @@ async def test_a_command_is_carried_out_by_the_process_that_acts_alone(
             assert len(f.said()) == 2
             await until(lambda: "hello" in words_of(second))
             assert "/help" not in words_of(second)
+        assert "Signal: a command" not in {task.get_name() for task in asyncio.all_tasks()}, "nothing outlives it"
     assert not any("was not answered" in text for text in caplog.messages)
