@@ -14,6 +14,20 @@ async def given(value):
     return value
 
 
+class Hanging:
+    """Work that never ends by itself."""
+
+    def __init__(self):
+        self.began, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def run(self):
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+
 async def test_a_result_that_is_there_in_time_is_taken_once():
     aside = Aside()
     aside.begin(given("a picture"), "picture")
@@ -25,23 +39,13 @@ async def test_nothing_begun_is_nothing_taken():
 
 
 async def test_work_that_is_not_done_in_time_is_ended():
-    ended, began = asyncio.Event(), asyncio.Event()
-
-    async def hangs():
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
     aside = Aside()
     for end in (lambda: aside.taken(0.0), lambda: given(aside.drop()), lambda: given(aside.begin(given(1), "next"))):
-        began.clear()
-        ended.clear()
-        aside.begin(hangs(), "picture")
-        await began.wait()
+        work = Hanging()
+        aside.begin(work.run(), "picture")
+        await work.began.wait()
         assert await end() is None
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(work.ended.wait(), 5)
     assert await aside.taken(1.0) == 1
 
 
@@ -56,21 +60,13 @@ async def test_a_failure_is_logged_and_nothing_is_taken(caplog):
 
 
 async def test_who_waits_and_is_cancelled_ends_the_work_too():
-    ended, began = asyncio.Event(), asyncio.Event()
-
-    async def hangs():
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
+    work = Hanging()
     aside = Aside()
-    aside.begin(hangs(), "picture")
+    aside.begin(work.run(), "picture")
     waiting = asyncio.create_task(aside.taken(60))
-    await began.wait()
+    await work.began.wait()
     waiting.cancel()
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(work.ended.wait(), 5)
 
 
 async def test_the_others_are_cancelled_when_one_ends_and_its_error_is_raised():
