@@ -188,8 +188,7 @@ def test_the_pages_for_owners_name_every_permission_and_option() -> None:
             assert action.option_strings[-1] in words
 
 
-def test_the_readme_is_short_begins_with_commands_and_has_an_env_that_is_enough_to_go_live(tmp_path: Path) -> None:
-    assert len(README.encode()) <= 9_000
+def test_the_readme_begins_with_commands_and_has_an_env_that_is_enough_to_go_live(tmp_path: Path) -> None:
     assert re.findall(r"^    make (.*?)(?: +#|$)", README[:1_500], re.MULTILINE) == ["local", "test"]
     assert "make local ARGS=--once" in README[:1_500]
     (lines,) = re.findall(r"((?:^ +[A-Z_]+=.*\n)+)", README, re.MULTILINE)
