@@ -1,7 +1,7 @@
 # make local    four bots talk on this machine, no token and no key; options by ARGS, as in: make local ARGS=--once
 # make setup    asks for tokens, keys, channels and themes, checks each at once, and writes .env
 # make run      the bots that have a token in .env, and the coordinator
-# make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
+# make test     every test but the browser's        make lint     ruff and mypy        make bench    measurements, as a table
 # make test-browser  the console in a Chromium that is installed already (Debian: apt install chromium)
 # make simulate  a week of a server with 1,000 channels in virtual time, by policy
 # make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows

@@ -27,7 +27,7 @@ from agent_cogs.inbox.stop_orders import SEEN, STOP_SIGN
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.turn.failure_replies import SIGNS
 from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
-from agent_context.steering.options import Options, wanted
+from agent_context.steering.options import LARGEST_STEP, Options, wanted
 from agent_coordinator.idle import results
 from agent_discord.slash.definitions import SLASH, SUB_COMMAND, command_list
 from agent_llm.base import Access
@@ -38,6 +38,7 @@ from agent_local.discord.world.worlds import small_world
 from agent_local.voices.voice import ScriptedVoice
 from agent_protocol.coordination.endings import ENDINGS, PAUSES
 from agent_protocol.coordination.idle_state import Asking
+from agent_protocol.moderation.stop_store import LONGEST_PAUSE
 from agent_protocol.record.entries import SummaryNote
 from agent_protocol.wire import keys, messages, reading
 from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, WireMessage
@@ -148,6 +149,37 @@ def test_the_page_of_costs_has_about_the_price_of_a_room() -> None:
 
 def test_the_page_of_tools_has_the_default_of_the_code() -> None:
     assert f"`{','.join(DEFAULT_TOOLS)}`" in (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["settings", "privacy", "moving"])
+def test_pages_about_the_window_say_how_far_it_grows(page: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    (about,) = [part for part in re.split(r"\n(?=[-|])", text) if "`CONTEXT_WINDOW_SIZE`" in part]
+    assert f"{LARGEST_STEP} more" in about
+
+
+def test_the_page_of_commands_says_how_long_a_pause_lasts() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert f"{LONGEST_PAUSE / 86400:g} days" in text.partition("## Pause all bots")[2].partition("##")[0]
+
+
+def test_the_page_of_privacy_names_each_key_with_people_and_chats_of_signal() -> None:
+    text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    assert f"`{keys.SIGNAL_PEOPLE}`" in text
+    assert f"`{keys.SIGNAL_CHATS}`" in text
+
+
+def test_examples_of_rooms_name_personas_that_come_with_the_program() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    names = [name.strip().lower() for found in re.findall(r"`personas: (.*?)`", text) for name in found.split(",")]
+    assert names
+    assert set(names) <= {folder.name for folder in (ROOT / "personas").iterdir()}
+
+
+def test_contributors_read_what_ci_runs() -> None:
+    run = re.findall(r"^ *(make [\w-]+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    (about,) = re.findall(r"^`\.ci/run` is (.*?) from a clean", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert re.findall(r"make [\w-]+", about) == run
 
 
 def test_the_page_of_options_and_the_program_say_the_same_of_each() -> None:
