@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Collection
 
+from agent_chat.emoji import reaction_emoji
 from agent_cogs.answer.model_artifacts import MOST_ROUNDS, begins_a_form, without_echoes, without_machinery
 from agent_cogs.answer.tables import without_tables
 
@@ -30,45 +31,6 @@ _UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
-_SHORTCODE = re.compile(r":([a-z0-9_+-]{1,40}):")
-
-# Unicode 16, emoji-data.txt. Those in _AS_PICTURE are shown as pictures by themselves; the other ones below U+10000
-# need U+FE0F, and services know them as reactions only with it.
-_AS_PICTURE = "⌚⌛⏩-⏬⏰⏳◽◾☔☕♈-♓♿⚓⚡⚪⚫⚽⚾⛄⛅⛎⛔⛪⛲⛳⛵⛺⛽✅✊✋✨❌❎❓-❕❗➕-➗➰➿⬛⬜⭐⭕"
-_AS_TEXT = (
-    "©®‼⁉™ℹ↔-↙↩↪⌨⏏⏭-⏯⏱⏲⏸-⏺Ⓜ▪▫▶◀◻◼☀-☄☎☑☘☝☠☢☣☦☪☮☯☸-☺♀♂♟♠♣♥♦♨♻♾⚒⚔-⚗⚙⚛⚜⚠⚧⚰⚱⛈⛏⛑⛓⛩⛰⛱⛴⛷-⛹✂✈✉✌✍✏✒✔✖✝✡✳✴❄❇❣❤➡⤴⤵⬅-⬇〰〽㊗㊙"
-)
-_ASTRAL = (
-    "\U0001f004\U0001f0cf\U0001f170-\U0001f171\U0001f17e\U0001f17f\U0001f18e\U0001f191-\U0001f19a\U0001f201-\U0001f251"
-)
-_ASTRAL += "\U0001f300-\U0001f3fa\U0001f400-\U0001f64f\U0001f680-\U0001f6fc\U0001f7e0-\U0001f7f0\U0001f90c-\U0001faff"
-_ONE = rf"(?:[{_AS_PICTURE}{_AS_TEXT}{_ASTRAL}]\ufe0f?[\U0001f3fb-\U0001f3ff]?)"
-_FLAG = r"[\U0001f1e6-\U0001f1ff]{2}"
-_KEYCAP = r"[0-9#*]\ufe0f?\u20e3"
-_REGION = r"\U0001f3f4[\U000e0061-\U000e007a]{2,6}\U000e007f"
-_EMOJI = re.compile(rf"{_FLAG}|{_KEYCAP}|{_REGION}|{_ONE}(?:\u200d{_ONE}){{0,6}}")
-_NEEDS_SELECTOR = re.compile(rf"[{_AS_TEXT}]")
-
-SHORTCODES = {
-    "+1": "👍", "thumbsup": "👍", "thumbs_up": "👍", "-1": "👎", "thumbsdown": "👎", "thumbs_down": "👎",
-    "fire": "🔥", "heart": "❤️", "red_heart": "❤️", "broken_heart": "💔", "blue_heart": "💙", "green_heart": "💚",
-    "purple_heart": "💜", "sparkling_heart": "💖", "joy": "😂", "rofl": "🤣", "sob": "😭", "cry": "😢", "smile": "😄",
-    "smiley": "😃", "grin": "😁", "grinning": "😀", "laughing": "😆", "sweat_smile": "😅", "wink": "😉", "blush": "😊",
-    "heart_eyes": "😍", "kissing_heart": "😘", "sunglasses": "😎", "smirk": "😏", "thinking": "🤔",
-    "thinking_face": "🤔", "neutral_face": "😐", "expressionless": "😑", "unamused": "😒", "rolling_eyes": "🙄",
-    "eye_roll": "🙄", "flushed": "😳", "scream": "😱", "exploding_head": "🤯", "mind_blown": "🤯",
-    "partying_face": "🥳", "nerd": "🤓", "nerd_face": "🤓", "clown": "🤡", "clown_face": "🤡",
-    "skull": "💀", "ghost": "👻", "robot": "🤖",
-    "alien": "👽", "poop": "💩", "pleading_face": "🥺", "melting_face": "🫠", "saluting_face": "🫡", "salute": "🫡",
-    "shrug": "🤷", "facepalm": "🤦", "eyes": "👀", "clap": "👏", "pray": "🙏", "muscle": "💪", "wave": "👋",
-    "raised_hands": "🙌", "ok_hand": "👌", "handshake": "🤝", "point_up": "☝️", "fist": "✊", "v": "✌️", "100": "💯",
-    "tada": "🎉", "party_popper": "🎉", "sparkles": "✨", "star": "⭐", "star2": "🌟", "zap": "⚡", "boom": "💥",
-    "rocket": "🚀", "bulb": "💡", "brain": "🧠", "popcorn": "🍿", "pizza": "🍕", "coffee": "☕", "beer": "🍺",
-    "cake": "🎂", "trophy": "🏆", "crown": "👑", "gem": "💎", "moneybag": "💰", "chart_with_upwards_trend": "📈",
-    "chart_with_downwards_trend": "📉", "warning": "⚠️", "white_check_mark": "✅", "check": "✅", "x": "❌",
-    "question": "❓", "exclamation": "❗", "rainbow": "🌈", "sunny": "☀️", "snowflake": "❄️", "ocean": "🌊", "cat": "🐱",
-    "dog": "🐶", "crystal_ball": "🔮", "books": "📚", "microphone": "🎤", "art": "🎨",
-}  # fmt: skip
 
 
 def clean_text(text: str | None, names: Collection[str] = (), prompt: Collection[str] = ()) -> str | None:
@@ -137,19 +99,10 @@ def _without_name(text: str, names: Collection[str]) -> str:
 
 
 def clean_emoji(text: str | None) -> str | None:
-    """One emoji as services take it for a reaction, or None.
+    """Return one emoji as services take it for a reaction, or None.
 
-    A custom one stays `<:name:id>`; of several emoji the first one counts; a known `:shortcode:` becomes its emoji. An
-    emoji among words is none.
+    A custom emoji stays `<:name:id>`. Of several emoji the first one is used. A known `:shortcode:` becomes its emoji.
+    An emoji among words gives None.
     """
     text = (text or "").strip()
-    if _CUSTOM_EMOJI.fullmatch(text):
-        return text
-    shortcode = _SHORTCODE.fullmatch(text.lower())
-    if shortcode:
-        return SHORTCODES.get(shortcode[1])
-    found = [match[0] for match in _EMOJI.finditer(text[:200])]
-    if not found or _EMOJI.sub("", text).strip("\ufe0f \t\n"):
-        return None
-    first = found[0]
-    return first + "\ufe0f" if len(first) == 1 and _NEEDS_SELECTOR.match(first) else first
+    return text if _CUSTOM_EMOJI.fullmatch(text) else reaction_emoji(text)

@@ -1,7 +1,6 @@
 """Reactions to a message, and what counts as an emoji."""
 
-import unicodedata
-
+from agent_chat.emoji import is_reaction_emoji
 from agent_local.discord import errors, payloads
 from agent_local.discord.backend import Backend
 from agent_local.discord.world.messages import place, require_unarchived
@@ -10,36 +9,20 @@ from agent_local.discord.world.world import Channel, Message, World
 MAX_KINDS = 20
 Emoji = tuple[int | None, str]
 
-_JOINERS = {"\u200d", "\ufe0f", "\u20e3"}
-
 
 def parse_emoji(world: World, text: str) -> Emoji:
-    """A unicode emoji, or "name:id" of a custom one (also as <:name:id>). Raises ApiError 10014 for anything else."""
+    """Read a fully qualified Unicode emoji, or "name:id" of a custom one (also as <:name:id>).
+
+    Raises ApiError 10014 for anything else, as Discord does.
+    """
     text = text.strip("<>").removeprefix("a:").removeprefix(":")
     name, colon, custom = text.rpartition(":")
     if colon and custom.isdecimal():
         if any(int(custom) in guild.emojis for guild in world.guilds.values()):
             return int(custom), name
-    elif _looks_like_emoji(text):
+    elif is_reaction_emoji(text):
         return None, text
     raise errors.ApiError(400, 10014, "Unknown Emoji")
-
-
-def _looks_like_emoji(text: str) -> bool:
-    """Whether every character belongs to emoji sequences and one of them is an emoji by itself.
-
-    No table of all emoji is kept.
-    """
-    if not 0 < len(text) <= 16:
-        return False
-    kept = [c for c in text if c not in _JOINERS and not "\U000e0020" <= c <= "\U000e007f"]
-    if "\u20e3" in text:
-        return len(kept) == 1 and kept[0] in "0123456789#*"
-    return bool(kept) and all(_is_symbol(c) for c in kept)
-
-
-def _is_symbol(c: str) -> bool:
-    return (ord(c) > 0x2000 and unicodedata.category(c) in {"So", "Sk", "Sm", "Po", "Cn"}) or c in "©®"
 
 
 def add(backend: Backend, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
