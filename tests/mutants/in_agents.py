@@ -347,11 +347,6 @@ IN_AGENTS = (
             "return text or None",
             "what cannot be seen is nothing",
         ),
-        (
-            'return first + "\\ufe0f" if len(first) == 1',
-            "return first if len(first) == 1",
-            "an emoji is as Discord knows it",
-        ),
     ),
     *of(
         "agent_cogs/trace/trace.py",
