@@ -16,12 +16,12 @@ from agent_check.bots import options_in
 from agent_config import Settings
 from agent_context.steering.options import MAX_MESSAGES
 from agent_llm.pricing import at_home
+from agent_process.root import ROOT
 from agent_tools.builtin.files import FILE_TOOLS
 from agent_tools.builtin.memory import NAME as MEMORY
 from agent_tools.builtin.recall import NAME as RECALL
 from agent_tools.builtin.web_tools import NAMES
 
-PROGRAM = Path(__file__).parents[1]
 TOOLS = (*NAMES, MEMORY, RECALL, *FILE_TOOLS)
 CONFIG_FILES = ("shared.yaml", "endpoints.yaml", "mcp.yaml")
 _WILDCARDS = frozenset("*?[")
@@ -55,9 +55,9 @@ def _folders(settings: Settings, folder: Path) -> Iterator[SettingWarning]:
         text = f"{settings.config_files_dir} does not exist, so no options, endpoints or MCP servers are read"
         yield SettingWarning("CONFIG_FILES_DIR", text, "correct it, or create the folder")
     used = (".env", str(settings.personas_dir), str(settings.config_files_dir))
-    if "personas_dir" not in named and folder != PROGRAM and not any((folder / name).exists() for name in used):
+    if "personas_dir" not in named and folder != ROOT and not any((folder / name).exists() for name in used):
         text = f"{folder} has no .env, personas/ or config/, so the bots start with new files there"
-        yield SettingWarning("working folder", text, f"start it in {PROGRAM}, or set PERSONAS_DIR")
+        yield SettingWarning("working folder", text, f"start it in {ROOT}, or set PERSONAS_DIR")
 
 
 def _files(folder: Path, agents: Collection[str]) -> Iterator[SettingWarning]:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from agent_process.root import ROOT
+
 REDACTED = "[redacted]"
 LEAST_SHAPE = 15  # characters without a space that each shape has, but for a private key's
 MIN_SECRET = 6  # characters; a shorter one would be found in ordinary words
@@ -98,4 +100,4 @@ def _paths_in(folder: str) -> str:
 def own_folders(data_dir: Path) -> tuple[Path, ...]:
     """The program's folders: code, data, virtual environment."""
     environment = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
-    return (Path(__file__).parent.parent, data_dir, *environment)
+    return (ROOT, data_dir, *environment)

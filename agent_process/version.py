@@ -6,7 +6,9 @@ import platform
 import tomllib
 from pathlib import Path
 
-PROJECT_FILE = Path(__file__).parents[1] / "pyproject.toml"
+from agent_process.root import ROOT
+
+PROJECT_FILE = ROOT / "pyproject.toml"
 
 
 def program_version(project_file: Path = PROJECT_FILE) -> str:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_process.root import ROOT
 from agent_setup.env_text import with_settings
 
 NAME = ".env"
 EXAMPLE = ".env.example"
-PROGRAM = Path(__file__).parents[1]
 _OWNER_ONLY = 0o600
 _WORLD = stat.S_IROTH | stat.S_IWOTH
 
@@ -77,7 +77,7 @@ def read_text(path: Path) -> str:
 
 def template(folder: Path) -> str:
     """The text that a first `.env` is made from: that of .env.example, of the folder or of the program."""
-    for path in (folder / EXAMPLE, PROGRAM / EXAMPLE):
+    for path in (folder / EXAMPLE, ROOT / EXAMPLE):
         with contextlib.suppress(OSError, CannotWriteError):
             if text := read_text(path):
                 return text

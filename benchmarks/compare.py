@@ -18,8 +18,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from agent_process.root import ROOT
 from benchmarks.__main__ import WIDTH, machine, names
-from benchmarks.processes import ROOT, measured_environment
+from benchmarks.processes import measured_environment
 from benchmarks.table import median, shown
 
 ROWS = ("start", "cold", "mentions", "instructions", "context", "crowd", "rush")

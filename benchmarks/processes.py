@@ -15,9 +15,9 @@ from typing import Any
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
 from agent_config import process_environment
+from agent_process.root import ROOT
 from benchmarks.sides.lines import LONGEST_LINE
 
-ROOT = Path(__file__).parent.parent
 PATIENCE = 60.0  # seconds for an answer
 GOODBYE = 10.0  # seconds to end by itself
 SAMPLE_EVERY = 0.02  # seconds between two looks at the memory

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from agent_process.root import ROOT
+
 ANYTHING = None
 
 EVERYWHERE = "agent_ids"  # imported by any package, as if it were the standard library's

@@ -24,13 +24,14 @@ from agent_config import (
     process_environment,
     setting_names,
 )
+from agent_process.root import ROOT
 from agent_protocol.coordination import rooms
 from agent_settings.fields import NO_LIMIT, POLICIES
 from agent_settings.names import OLD_NAMES
 from agent_settings.validation import shared_tokens
 from agent_themes import THEMES
 
-EXAMPLE = Path(__file__).parent.parent / ".env.example"
+EXAMPLE = ROOT / ".env.example"
 
 
 def load(**environ: str) -> Settings:

@@ -36,6 +36,7 @@ from agent_llm.types import Prompt, Usage
 from agent_local.discord.server import routed_to
 from agent_local.discord.world.worlds import small_world
 from agent_local.voices.voice import ScriptedVoice
+from agent_process.root import ROOT
 from agent_protocol.coordination.endings import ENDINGS, PAUSES
 from agent_protocol.coordination.idle_state import Asking
 from agent_protocol.moderation.stop_store import LONGEST_PAUSE
@@ -55,7 +56,6 @@ from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.redis_server import redis_binary
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, call
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE, LOCAL, OPERATIONS, PROTOCOL, SETTINGS, THEMES_PAGE = (
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")

@@ -16,10 +16,10 @@ from agent_config import AGENTS
 from agent_personas.memory import append
 from agent_personas.workspace import Workspace
 from agent_process.python_check import OLDEST
+from agent_process.root import ROOT
 from agent_process.version import program_version, version_line
 from agent_runtime import cli
 
-ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 

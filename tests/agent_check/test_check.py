@@ -20,6 +20,7 @@ from agent_config import AGENTS
 from agent_local.discord.faults import RestFault
 from agent_local.discord.world import worlds
 from agent_local.discord.world.world import Channel, Overwrite
+from agent_process.root import ROOT
 from tests.support.check_doubles import EMOJIS, KEYS, TOKENS, stage
 from tests.support.models.chat_api import ChatServer
 from tests.support.redis_server import redis_binary
@@ -257,7 +258,7 @@ async def test_the_forecast_knows_which_model_speaks_in_which_server(tmp_path: P
         assert "✓ costs: about $0.00 a day" in set_up.section("Shared")
 
 
-MCP_SERVER = Path(__file__).parents[1] / "support/tools/mcp_server.py"
+MCP_SERVER = ROOT / "tests/support/tools/mcp_server.py"
 MCP = f"""
 servers:
   lab: {{command: "{sys.executable}", args: ["{MCP_SERVER}"], tools: [add, say]}}

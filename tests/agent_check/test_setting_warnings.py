@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_check.setting_warnings import PROGRAM, TOOLS, setting_warnings_here, taken_ports
+from agent_check.setting_warnings import TOOLS, setting_warnings_here, taken_ports
 from agent_config import load_settings
+from agent_process.root import ROOT
 from agent_runtime import cli
 from agent_tools.builtin.web_tools import NAMES
 
@@ -19,7 +20,7 @@ def told(folder: Path, **environ: str) -> list[str]:
 
 
 def test_the_programs_own_folder_with_nothing_set_is_nothing_to_speak_of() -> None:
-    assert told(PROGRAM) == []
+    assert told(ROOT) == []
 
 
 @pytest.mark.parametrize("key", ["PERSONAS_DIR", "CONFIG_FILES_DIR"])
@@ -34,16 +35,16 @@ def test_a_folder_that_is_named_and_not_there_is_told(tmp_path: Path, key: str) 
 def test_a_start_in_another_folder_is_told_until_something_of_ours_is_there(tmp_path: Path) -> None:
     (line,) = told(tmp_path)
     assert line.startswith(f"working folder: {tmp_path} has no .env")
-    assert str(PROGRAM) in line
-    assert told(tmp_path, PERSONAS_DIR=str(PROGRAM / "personas")) == []
+    assert str(ROOT) in line
+    assert told(tmp_path, PERSONAS_DIR=str(ROOT / "personas")) == []
     (tmp_path / ".env").touch()
     assert told(tmp_path) == []
 
 
 def test_a_window_beyond_what_is_kept_is_reported() -> None:
-    (line,) = told(PROGRAM, CONTEXT_WINDOW_SIZE="500")
+    (line,) = told(ROOT, CONTEXT_WINDOW_SIZE="500")
     assert line.startswith("CONTEXT_WINDOW_SIZE: 500 counts as 400")
-    assert told(PROGRAM, CONTEXT_WINDOW_SIZE="400") == []
+    assert told(ROOT, CONTEXT_WINDOW_SIZE="400") == []
 
 
 @pytest.mark.parametrize(
@@ -59,27 +60,27 @@ def test_a_window_beyond_what_is_kept_is_reported() -> None:
     ],
 )
 def test_a_tool_that_is_none_is_told(patterns: str, line: str) -> None:
-    (found,) = told(PROGRAM, ALLOWED_TOOLS=patterns)
+    (found,) = told(ROOT, ALLOWED_TOOLS=patterns)
     assert found.startswith(line)
-    (found,) = told(PROGRAM, ALLOWED_TOOLS_GROK=patterns)
+    (found,) = told(ROOT, ALLOWED_TOOLS_GROK=patterns)
     assert found.startswith(line.replace("ALLOWED_TOOLS", "ALLOWED_TOOLS_GROK"))
 
 
 @pytest.mark.parametrize("patterns", ["none", ",".join(TOOLS), "web_*,!web_fetch", "github__*,git*", "docs__read_page"])
 def test_tools_that_there_are_or_may_be_are_not(patterns: str) -> None:
-    assert told(PROGRAM, ALLOWED_TOOLS=patterns) == []
+    assert told(ROOT, ALLOWED_TOOLS=patterns) == []
     assert set(NAMES) < set(TOOLS)
 
 
 def test_tools_of_a_coding_agent_are_known_where_there_is_one() -> None:
-    assert told(PROGRAM, ALLOWED_TOOLS="Read,web_fetch", AGENT_RUNTIME="claude-agent-sdk") == []
+    assert told(ROOT, ALLOWED_TOOLS="Read,web_fetch", AGENT_RUNTIME="claude-agent-sdk") == []
 
 
 def test_a_model_server_at_home_without_a_key_is_told() -> None:
-    (line,) = told(PROGRAM, OPENAI_BASE_URL="http://127.0.0.1:11434/v1")
+    (line,) = told(ROOT, OPENAI_BASE_URL="http://127.0.0.1:11434/v1")
     assert line.startswith("OPENAI_BASE_URL: it names your own server, but OPENAI_API_KEY is not set, so ChatGPT has")
-    assert told(PROGRAM, OPENAI_BASE_URL="http://127.0.0.1:11434/v1", OPENAI_API_KEY="any") == []
-    assert told(PROGRAM, OPENAI_BASE_URL="https://models.example.com/v1") == []
+    assert told(ROOT, OPENAI_BASE_URL="http://127.0.0.1:11434/v1", OPENAI_API_KEY="any") == []
+    assert told(ROOT, OPENAI_BASE_URL="https://models.example.com/v1") == []
 
 
 @pytest.mark.parametrize("key", ["HEALTH_PORT", "EVENTS_PORT"])
@@ -109,7 +110,7 @@ def test_a_file_of_the_owners_that_nothing_reads_is_reported(tmp_path: Path) -> 
     for name in (*read, "endpoint.yaml", "mcp.yml", "guilds/1.yml", "bot/grok.yaml", "claude.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert told(PROGRAM, CONFIG_FILES_DIR=str(tmp_path)) == [
+    assert told(ROOT, CONFIG_FILES_DIR=str(tmp_path)) == [
         f"{tmp_path}/bot/grok.yaml: is not used; did you mean bots/grok.yaml?",
         f"{tmp_path}/claude.yaml: is not used; did you mean bots/claude.yaml?",
         f"{tmp_path}/endpoint.yaml: is not used; did you mean endpoints.yaml?",
@@ -123,7 +124,7 @@ def test_memory_without_a_record_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config" / "shared.yaml").write_text("message_log: true\n")
     (tmp_path / ".env").touch()
     environ = {"CONFIG_FILES_DIR": str(tmp_path / "config"), "BOT_TOKEN_CLAUDE": "a-token"}
-    environ |= {"SIGNAL_NUMBERS": "penny:+4915112345678", "PERSONAS_DIR": str(PROGRAM / "personas")}
+    environ |= {"SIGNAL_NUMBERS": "penny:+4915112345678", "PERSONAS_DIR": str(ROOT / "personas")}
     assert told(tmp_path, **environ) == []
     lines = told(tmp_path, **environ, RECORD_DAYS="0")
     assert [line.partition(",")[0] for line in lines] == [

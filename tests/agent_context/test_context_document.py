@@ -1,14 +1,14 @@
 """docs/context.md names every option, with its default and an example that can be read."""
 
 import re
-from pathlib import Path
 
 import yaml
 
 from agent_context.steering.options import NOT_PINNABLE, Options, options_of, read_options
+from agent_process.root import ROOT
 
-TEXT = (Path(__file__).parents[2] / "docs" / "context.md").read_text(encoding="utf-8")
-SHARED = (Path(__file__).parents[2] / "config" / "shared.example.yaml").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "context.md").read_text(encoding="utf-8")
+SHARED = (ROOT / "config" / "shared.example.yaml").read_text(encoding="utf-8")
 ROWS = {row[0]: row[1:] for row in re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", TEXT, re.MULTILINE)}
 (EXAMPLE,) = re.findall(r"^```yaml options\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 

@@ -9,9 +9,9 @@ import discord
 import pytest
 
 from agent_discord.rest.outbound import pings
+from agent_process.root import ROOT
 from tests.support.flow import flow
 
-ROOT = Path(__file__).parents[2]
 SPEAKING = {
     *("send", "reply", "respond", "send_message", "send_modal", "followup", "edit_message", "edit_original_response"),
     *(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from agent_personas.boot import BootConfig, parse_boot
 from agent_personas.files import PERSONA_FILES
@@ -12,8 +11,9 @@ from agent_personas.memory import visible_memory
 from agent_personas.schedules.cron import parse_cron
 from agent_personas.schedules.heartbeat import FIELDS, parse_heartbeat
 from agent_personas.schedules.hooks import EVENT_TYPES, parse_hooks
+from agent_process.root import ROOT
 
-TEXT = (Path(__file__).parent.parent.parent / "docs" / "personas.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "personas.md").read_text(encoding="utf-8")
 
 
 def example(heading: str) -> str:

@@ -15,9 +15,10 @@ from agent_personas.prompt import laid_out
 from agent_personas.schedules.cron import parse_cron
 from agent_personas.schedules.heartbeat import parse_heartbeat
 from agent_personas.schedules.hooks import Hooks, parse_hooks
+from agent_process.root import ROOT
 from agent_settings.agents import AGENTS
 
-PERSONAS = Path(__file__).parent.parent.parent / "personas"
+PERSONAS = ROOT / "personas"
 MAX_SHOWN = 3_000  # characters: each turn pays for them, if only at the price of what is cached
 
 

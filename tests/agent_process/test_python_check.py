@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from agent_process.python_check import complaint
-
-ROOT = Path(__file__).parents[2]
+from agent_process.root import ROOT
 
 
 def test_an_old_python_is_told_by_its_number_and_what_to_do() -> None:

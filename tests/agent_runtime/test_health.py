@@ -1,12 +1,12 @@
 import json
 import re
 import socket
-from pathlib import Path
 
 import aiohttp
 import pytest
 
 from agent_config import Settings
+from agent_process.root import ROOT
 from agent_runtime import health
 from agent_runtime.health import Health, main, serving_health
 
@@ -94,7 +94,7 @@ def test_a_start_is_waited_for_as_long_as_is_asked(monkeypatch, tmp_path, port):
 
 @pytest.mark.parametrize("file", ["Dockerfile", "compose.yaml", "deploy/agentic-discord.service"])
 def test_the_files_that_run_it_as_a_service_set_a_port_and_leave_running_turns_their_time(file):
-    text = (Path(__file__).parents[2] / file).read_text(encoding="utf-8")
+    text = (ROOT / file).read_text(encoding="utf-8")
     assert re.search(r"HEALTH_PORT[=:] ?\"?\d+", text)
     asked = re.search(r"agent_runtime\.health[\" ,]*(?:live|ready)?( --wait \d+)?", text)
     assert asked or file == "compose.yaml"  # it uses the image's

@@ -19,6 +19,7 @@ from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.providers.compatible import CompatibleModel
 from agent_llm.providers.ollama import OllamaModel
 from agent_llm.registry import build_model
+from agent_process.root import ROOT
 from agent_runtime.bot import runnable
 from agent_runtime.bot_run import cog_class
 from agent_runtime.models import make_guild_models, provider_model
@@ -219,7 +220,7 @@ def test_an_empty_file_brings_nothing(tmp_path: Path, text: str) -> None:
 
 
 def test_the_example_of_the_file_is_right(tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "config" / "endpoints.example.yaml"
+    example = ROOT / "config" / "endpoints.example.yaml"
     found = load(write(tmp_path, "endpoints.yaml", example.read_text(encoding="utf-8"))).endpoints
     assert set(found) == {"ollama", "lab"}
 

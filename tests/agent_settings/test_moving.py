@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_config import Settings, load_settings
+from agent_process.root import ROOT
 
 THEIRS = """\
 # Discord bot tokens, one per bot
@@ -91,7 +92,7 @@ def test_pauses_the_wrong_way_round_work_as_they_did_there(tmp_path: Path) -> No
 
 
 def test_what_the_page_of_moving_adds_can_be_added(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "moving.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "moving.md").read_text(encoding="utf-8")
     (added,) = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
     read = moved(
         tmp_path, THEIRS.replace("SHOW_COST_EMBEDS=True\n", "") + re.sub(r"^ +", "", added, flags=re.MULTILINE)

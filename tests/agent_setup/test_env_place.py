@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent_process.root import ROOT
 from agent_setup import env_place
 from agent_setup.env_place import CannotWriteError, find_place, template, write_settings
 
@@ -149,7 +150,7 @@ def test_the_example_of_the_folder_comes_before_that_of_the_program(tmp_path: Pa
 
 
 def test_git_and_docker_leave_every_file_out_that_holds_secrets() -> None:
-    git, docker = ((env_place.PROGRAM / name).read_text().split() for name in (".gitignore", ".dockerignore"))
+    git, docker = ((ROOT / name).read_text().split() for name in (".gitignore", ".dockerignore"))
     assert {".env*", "!.env.example"} <= set(git)
     assert "*" in docker  # what goes into an image is listed there
     assert not any(line.startswith("!.env") for line in docker)

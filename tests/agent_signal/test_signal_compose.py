@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import yaml
 
-SERVICES = yaml.safe_load((Path(__file__).parents[2] / "compose.yaml").read_text(encoding="utf-8"))["services"]
+from agent_process.root import ROOT
+
+SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
 
 
 def test_the_server_of_signal_runs_only_where_it_is_asked_for_and_only_this_machine_reaches_it():

@@ -9,13 +9,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from agent_process.root import ROOT
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.record.entries import CallRecord, Phases
 from agent_protocol.turns.records import TurnRecord
 from agent_telemetry import metrics as module
 from agent_telemetry.metrics import PREFIX, Metrics, Readings, metrics_route
 from tests.support.redis_server import until
-from tests.test_docs import ROOT
 
 NO_WORDS: Any = None
 CALLS = (

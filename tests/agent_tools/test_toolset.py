@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import aiohttp
 import pytest
 
 from agent_config import load_settings
+from agent_process.root import ROOT
 from agent_runtime.services import open_tools
 from agent_tools.call_log.record import ToolRecord
 from agent_tools.toolset import Toolset
 from tests.support.doubles import NOON
 from tests.support.tools.tool_doubles import FakeTool
 
-SERVER = Path(__file__).parents[1] / "support/tools/mcp_server.py"
+SERVER = ROOT / "tests/support/tools/mcp_server.py"
 
 
 def services(*names, allowed=("*",), of=None):

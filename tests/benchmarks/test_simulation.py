@@ -6,10 +6,10 @@ import asyncio
 import random
 import time
 from functools import cache
-from pathlib import Path
 
 import pytest
 
+from agent_process.root import ROOT
 from benchmarks.simulate.__main__ import rows
 from benchmarks.simulate.counted import Counted, deviation, gini
 from benchmarks.simulate.people import DAY, HABITS, HOUR, visits
@@ -108,5 +108,5 @@ def test_an_hour_without_anybody_counts_nothing() -> None:
 
 
 def test_make_simulate_runs_it() -> None:
-    makefile = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "-m benchmarks.simulate $(ARGS)" in makefile

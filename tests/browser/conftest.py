@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_process.root import ROOT
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
-ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROME_OF_MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"

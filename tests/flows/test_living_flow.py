@@ -4,8 +4,8 @@ import json
 import os
 import shutil
 import time
-from pathlib import Path
 
+from agent_process.root import ROOT
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.redis_server import RedisServer
@@ -74,7 +74,7 @@ async def test_it_wakes_works_by_the_clock_changes_with_its_files_and_remembers(
 
 
 async def test_the_personas_that_ship_call_no_model_by_themselves(tmp_path):
-    shipped, clock = Path(__file__).parent.parent.parent / "personas", Shifted()
+    shipped, clock = ROOT / "personas", Shifted()
     shutil.copytree(shipped, tmp_path / "personas", ignore=shutil.ignore_patterns(".*"))
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from agent_context.steering.options import Options
 from agent_local.discord.world.world import Role
+from agent_process.root import ROOT
 from agent_runtime.models import provider_model
 from tests.support.asking import ask, config, picture, pictures_in, shown
 from tests.support.flow import decision, flow
@@ -19,7 +19,7 @@ from tests.support.models.chat_api import ChatServer
 from tests.support.models.wire.values import Answer
 from tests.support.redis_server import until
 
-MCP_SERVER = Path(__file__).parents[1] / "support/tools/mcp_server.py"
+MCP_SERVER = ROOT / "tests/support/tools/mcp_server.py"
 ADD = Options(tools=("lab__add",))
 
 TEXT_FILE = "text/plain"

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from agent_process.root import ROOT
 from agent_runtime.models import provider_model
 from tests.support.flow import decision
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
@@ -23,7 +24,7 @@ from tests.support.signal_flow import SignalFlow, signal_flow
 from tests.support.signal_server import ACCOUNT, ANNA, quoting
 from tests.support.tools.search_web import PHOTO, SearchWeb, search_web
 
-PENNY = Path(__file__).parents[2] / "personas" / "penny"
+PENNY = ROOT / "personas" / "penny"
 FIRST_PAGE = "Trees of the world: https://trees.example/tall"
 IDLE = {
     "UNASKED_PERSON_HOURS": "0",

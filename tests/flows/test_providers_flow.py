@@ -4,21 +4,19 @@ import base64
 import io
 import json
 import sys
-from pathlib import Path
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from PIL import Image
 
 from agent_config import AGENTS
+from agent_process.root import ROOT
 from agent_runtime.models import provider_model
 from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 from tests.support.models.wire.values import Answer
 from tests.support.program import Program
 from tests.support.tools.search_web import LOOPBACK, open_to
-
-PROJECT = Path(__file__).parents[2]
 
 
 def tool_results(request):
@@ -126,7 +124,7 @@ MCP = f"""
 servers:
   lab:
     command: {sys.executable}
-    args: ["{PROJECT / "tests" / "support/tools/mcp_server.py"}"]
+    args: ["{ROOT / "tests" / "support/tools/mcp_server.py"}"]
     tools: [add]
 """
 

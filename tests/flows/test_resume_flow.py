@@ -8,16 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from agent_coordinator.events import ConversationEnded
+from agent_process.root import ROOT
 from agent_runtime import health
 from agent_runtime.bot_run import cancel
 from tests.support.flow import decision, flow
 from tests.support.program import Program
 from tests.support.redis_server import RedisServer, until
-
-PROJECT = Path(__file__).parents[2]
 
 
 class Held:
@@ -168,7 +166,7 @@ async def test_a_coordinator_alone_hears_of_a_stop_and_keeps_to_it_after_its_res
 
 
 def test_a_coordinator_alone_says_what_it_lacks(tmp_path):
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)}
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     alone = [sys.executable, "-m", "agent_coordinator"]
     done = subprocess.run(alone, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)  # noqa: S603
     assert (done.returncode, "has no channels" in done.stderr) == (2, True), done.stderr

@@ -7,7 +7,6 @@ import sqlite3
 import zlib
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, closing, suppress
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -15,6 +14,7 @@ import redis.asyncio
 
 from agent_config import AGENTS
 from agent_local.discord.faults import RestFault
+from agent_process.root import ROOT
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction
 from agent_store.database import connect
@@ -26,7 +26,6 @@ from tests.support.models.wire.values import Answer
 from tests.support.program import environment, program
 from tests.support.redis_server import RedisServer, until
 
-PROJECT = Path(__file__).parents[2]
 CANARY = "c4nary-"  # no secret below is without it but PASTED, nothing else has it
 PASTED = "p4sted-by-a-person"  # a secret that somebody wrote into a channel, so that it is in prompts
 
@@ -83,7 +82,7 @@ class Redis:
 def leaking(secrets, request):
     """A model that was told every secret and tells it on, in each way that it has."""
     all_of_them = " ".join(secrets.values())
-    path = f'Traceback (most recent call last):\n  File "{PROJECT}/agent_runtime.py", line 1, in x\n{all_of_them}'
+    path = f'Traceback (most recent call last):\n  File "{ROOT}/agent_runtime.py", line 1, in x\n{all_of_them}'
     text = f"said by {request.provider}: {all_of_them}\n{path}"
     return decision(
         text, topic=next(iter(secrets.values())), react_emoji=all_of_them, generate_image=True, image_prompt=all_of_them
@@ -133,7 +132,7 @@ async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style)
     assert leaks == []
     assert "Discord refuses its token: check BOT_TOKEN_GROK" in log
     assert all("[redacted]" in "\n".join(f.said("debate", name)) for name in ("chatgpt", "claude", "gemini"))
-    assert not any(str(PROJECT) in text for text in f.said("debate"))
+    assert not any(str(ROOT) in text for text in f.said("debate"))
     assert not any(PASTED in text for text in (*recorded, log))
     assert not shown or any("is [redacted] still valid?" in text for text in recorded)
     for looked_at in filter(None, (kept.said, shown, recorded)):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -15,14 +14,12 @@ from redis.asyncio import Redis
 
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
+from agent_process.root import ROOT
 from agent_runtime.runtime import running, serve
 from tests.support.flow import flow
 from tests.support.models.chat_api import ChatServer
 from tests.support.program import Program, wait_for
 from tests.support.redis_server import RedisServer, until
-
-PROJECT = Path(__file__).parents[2]
-
 
 # Nobody watches: voices think and wait no longer than they must.
 AT_ONCE = (
@@ -46,7 +43,7 @@ def started(folder, *arguments, **environment):
 def as_typed(folder, script, *arguments, **environment):
     """The same by a Python of its own."""
     return subprocess.run(  # noqa: S603
-        [sys.executable, str(PROJECT / script), *arguments],
+        [sys.executable, str(ROOT / script), *arguments],
         cwd=folder,
         env={"PATH": os.environ["PATH"], "HOME": str(folder), **environment},
         capture_output=True,
@@ -144,7 +141,7 @@ def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
 
 def test_local_once_with_a_topic_holds_a_short_room_of_personas_to_its_card(tmp_path):
     arguments = ("--local", "--scripted", "--once", "--room", "Is P equal to NP?")
-    ended = run(tmp_path, *arguments, COLUMNS="200", TIMEZONE="UTC", PERSONAS_DIR=str(PROJECT / "personas"))
+    ended = run(tmp_path, *arguments, COLUMNS="200", TIMEZONE="UTC", PERSONAS_DIR=str(ROOT / "personas"))
     assert ended.returncode == 0, ended.stderr
     shown = re.findall(
         r"^\d\d:\d\d +\d+ #room-1 (Historian|Optimist|Engineer|Sceptic) +(.*)", ended.stdout, re.MULTILINE

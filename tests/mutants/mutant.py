@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-ROOT = Path(__file__).parents[2]
 
 
 class Misfit(Exception):

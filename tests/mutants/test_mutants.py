@@ -7,8 +7,9 @@ from functools import cache
 
 import pytest
 
+from agent_process.root import ROOT
 from tests.mutants.listed import MUTANTS
-from tests.mutants.mutant import ROOT, Misfit, Mutant
+from tests.mutants.mutant import Misfit, Mutant
 
 
 @cache

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tests.mutants.mutant import ROOT, Misfit, Mutant
+from agent_process.root import ROOT
+from tests.mutants.mutant import Misfit, Mutant
 
 SECONDS = 240.0  # for the tests of one mutant; what takes longer hangs
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "data", ".hypothesis", ".env")

@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
-PROJECT = Path(__file__).parents[2]
+from agent_process.root import ROOT
+
 IN_A_CALL = """
     import asyncio
 
@@ -64,7 +64,7 @@ def test_tests_that_hang_fail_by_themselves_and_show_where(tmp_path):
         (tmp_path / f"test_hanging_{number}.py").write_text(textwrap.dedent(hanging))
     command = [sys.executable, "-m", "pytest", "-p", "tests.support.time_limit", "-p", "no:cacheprovider"]
     report = ["--junitxml=report.xml", "-o", "junit_logging=all"]
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)}
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     ended = subprocess.run([*command, *report], cwd=tmp_path, env=environment, capture_output=True, timeout=60)  # noqa: S603
     assert ended.returncode == 1, ended.stdout
     cases = (tmp_path / "report.xml").read_text().split("<testcase ")[1:]

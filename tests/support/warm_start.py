@@ -22,10 +22,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).parents[2]
+from agent_process.root import ROOT
+
 OURS = ("agent_local.mode", "agent_check.run", "agent_runtime.coordinator_process")
 SDKS = ("openai", "anthropic", "google.genai")
 MOST_BYTES = 1 << 20  # of a request
@@ -43,8 +43,8 @@ def address() -> str:
         use(f"{folder}/socket")
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "tests.support.warm_start", _address],
-            cwd=PROJECT,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)},
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

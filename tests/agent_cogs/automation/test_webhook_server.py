@@ -13,7 +13,6 @@ import socket
 import subprocess
 import zlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +32,7 @@ from agent_cogs.automation.webhook_server import (
     serve_webhooks,
     sign,
 )
+from agent_process.root import ROOT
 from tests.support.doubles import Clock
 
 SHELL = shutil.which("sh")
@@ -142,7 +142,7 @@ async def test_a_signature_of_the_first_scheme_is_refused_and_its_sender_told_wh
 
 @pytest.mark.skipif(not SHELL or not shutil.which("openssl"), reason="no shell or no openssl is installed")
 def test_the_example_of_the_docs_makes_this_signature() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "events.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
     example = next(part for part in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "openssl" in part)
     (line,) = (line for line in example.split("\n") if line.startswith("signature="))
     (header,) = re.findall(r"X-Signature: ([^\"]+)", example)

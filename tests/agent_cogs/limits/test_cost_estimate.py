@@ -1,6 +1,5 @@
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -21,6 +20,7 @@ from agent_context.entries import Attachment, Entry, Speaker
 from agent_context.steering.options import Options
 from agent_llm.types import Usage
 from agent_llm.usage_estimate import PICTURE_TOKENS, SEARCH_TOKENS, tokens_of
+from agent_process.root import ROOT
 from agent_protocol.wire.messages import HistoryEntry, Instruction
 
 ALICE = Speaker(11, "Alice", "person")
@@ -171,6 +171,6 @@ def test_what_is_under_way_comes_back_as_it_was_and_nonsense_is_nothing():
 
 def test_the_whole_program_counts_as_many_characters_to_a_token():
     names = re.compile(r"^\w*(CHARACTERS|CHARS)_?(A|PER)_TOKEN\w* *=", re.MULTILINE)
-    root = Path(__file__).parents[3]
-    sources = [path for folder in root.glob("agent_*") for path in folder.rglob("*.py")] + list(root.glob("*.py"))
+
+    sources = [path for folder in ROOT.glob("agent*") for path in folder.rglob("*.py")] + list(ROOT.glob("*.py"))
     assert [path.name for path in sources if names.search(path.read_text())] == ["usage_estimate.py"]

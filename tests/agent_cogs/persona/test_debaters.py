@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,10 @@ from agent_cogs.persona.persona import Persona, Personas
 from agent_cogs.persona.roster import Roster
 from agent_config import AGENTS, load_settings
 from agent_personas.identity import parse_identity
+from agent_process.root import ROOT
 from tests.support.doubles import MemoryPresence
 
-SHIPPED = Path(__file__).parents[3] / "personas"
+SHIPPED = ROOT / "personas"
 FOR_DEBATES = ("economist", "engineer", "ethicist", "historian", "optimist", "sceptic")
 COMPANION = "penny"
 MOST_CHARACTERS = 3_000  # docs/personas.md: each is paid for at each turn

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_process.root import ROOT
 from agent_protocol.connection import locate as embedded
 from agent_protocol.connection import private_server as private_redis
 from agent_protocol.connection import server_binary as redis_binary
@@ -25,7 +26,6 @@ from agent_protocol.connection.private_server import PrivateRedis
 from tests.support.redis_server import PATIENT, until
 from tests.support.redis_server import redis_binary as needed_binary
 
-ROOT = Path(__file__).parents[3]
 HOLD = """
 import asyncio, sys
 from pathlib import Path

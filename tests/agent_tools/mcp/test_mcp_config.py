@@ -1,14 +1,13 @@
 """The file of MCP servers: what is right runs, what is wrong is named by its line, and no value is ever told."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_process.root import ROOT
 from agent_tools.mcp.config import _ConfigReader, read_servers
 
-EXAMPLE = Path(__file__).parents[3] / "config" / "mcp.example.yaml"
+EXAMPLE = ROOT / "config" / "mcp.example.yaml"
 
 
 def read(tmp_path, text, **settings):

@@ -4,12 +4,12 @@ import asyncio
 import os
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import psutil
 import pytest
 
 from agent_llm.types import Picture, Prompt
+from agent_process.root import ROOT
 from agent_tools.loop import run_tools
 from agent_tools.mcp.client import McpServers
 from agent_tools.mcp.config import ServerConfig
@@ -20,7 +20,7 @@ from tests.support.tools.mcp_server import PNG, http_server
 from tests.support.tools.tool_doubles import FakeModel
 from tests.support.tools.tool_doubles import call as tool_call
 
-PROGRAM = Path(__file__).parents[2] / "support/tools/mcp_server.py"
+PROGRAM = ROOT / "tests/support/tools/mcp_server.py"
 
 
 @asynccontextmanager
