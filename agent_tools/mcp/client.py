@@ -66,9 +66,10 @@ class McpServers:
             await asyncio.gather(self._running, return_exceptions=True)
 
     def tools_for(self, agent: str) -> tuple[McpTool, ...]:
-        """Return the tools that this agent may use now, including those of a server that is being restarted."""
+        """Return the tools that this agent may use, including those of a server that was running and is not now: a
+        list that comes and goes would break the cached part of every prompt."""
         allowed = (server for server in self._servers if server.config.may_be_used_by(agent))
-        return tuple(tool for server in allowed if not server.is_over for tool in tools_of(server))
+        return tuple(tool for server in allowed for tool in tools_of(server))
 
     async def tried(self) -> None:
         """Wait until every server has started or failed once, which takes as long as the slowest."""

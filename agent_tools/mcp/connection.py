@@ -4,6 +4,9 @@ This module turns the SDK's errors into McpFailure and limits what a server send
 schemas, descriptions and answers. The client declares that it takes no requests from the server: no sampling at our
 cost, no questions to people, no folders.
 
+A server over HTTP that was restarted does not know our session. `_HttpClient` recognizes that by the status of its
+answer and ends the connection; the call raises CallNotRun, and server.py makes it again in a new session.
+
 Servers of 2026-07-28 report changed tools on a stream that the client opens (`listen`), older ones by a notification.
 """
 
@@ -26,11 +29,16 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    REQUEST_TIMEOUT,
     Implementation,
+    JSONRPCError,
     Resource,
     ResourceListChangedNotification,
     ResourceTemplate,
     ToolListChangedNotification,
+    jsonrpc_message_adapter,
 )
 from mcp_types import Tool as ServerTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -40,7 +48,7 @@ from agent_llm.types import Tool
 from agent_tools.mcp.config import ServerConfig
 from agent_tools.mcp.process import ServerProcess
 from agent_tools.mcp.results import output_of, output_of_listing, output_of_resource
-from agent_tools.mcp.server import Connect, McpFailure, Offer, Watch
+from agent_tools.mcp.server import CallNotRun, Connect, McpFailure, Offer, Watch
 from agent_tools.protocol import ToolOutput
 
 MAX_TOOLS = 128  # of one server: the most that every provider takes
@@ -52,7 +60,16 @@ MAX_RESOURCES = 1_000
 RELISTEN = 5.0  # seconds
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 300.0  # the longest silence of a stream
-_LOST = ("Connection closed", "Session terminated")  # the SDK's own words: jsonrpc_dispatcher.py, streamable_http.py
+CLOSE_SECONDS = 5.0  # for the end of a session
+SETTLE_SECONDS = 1.0  # for the answers to other calls of a session that is lost
+NOT_RUN = 46_000  # our code for a request that never reached the server's tools; outside of JSON-RPC's own range
+SESSION_STATUSES = (400, 404, 410)
+# Codes of JSON-RPC that servers give to a session they don't know. Any other code with the id of the request is the
+# answer to that request: mcp 2 sends its errors with status 400 or 404 as well.
+SESSION_CODES = (INVALID_REQUEST, CONNECTION_CLOSED, REQUEST_TIMEOUT)
+_HANDSHAKE = ("initialize", "server/discover")  # the SDK negotiates by the errors of these two
+_CLOSED = "Connection closed"  # the SDK's own words: jsonrpc_dispatcher.py
+_CUT = "SSE stream"  # the first words of the SDK's errors for an answer that was cut off: streamable_http.py
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -71,7 +88,7 @@ def connector(environment: Mapping[str, str]) -> Connect:
 
     @asynccontextmanager
     async def connect(config: ServerConfig, watch: Watch) -> AsyncIterator[SdkConnection]:
-        async with _transport(config, environment, watch) as transport:
+        async with _transport(config, environment, watch) as (transport, http):
             client = Client(
                 transport,
                 message_handler=_change_handler(watch),
@@ -83,6 +100,8 @@ def connector(environment: Mapping[str, str]) -> Connect:
                 try:
                     yield SdkConnection(client, config, watch)
                 finally:
+                    if http is not None:
+                        await http.settle()
                     listening.cancel()
                     await asyncio.gather(listening, return_exceptions=True)
 
@@ -90,17 +109,116 @@ def connector(environment: Mapping[str, str]) -> Connect:
 
 
 @asynccontextmanager
-async def _transport(config: ServerConfig, environment: Mapping[str, str], watch: Watch) -> AsyncIterator[Transport]:
+async def _transport(
+    config: ServerConfig, environment: Mapping[str, str], watch: Watch
+) -> AsyncIterator[tuple[Transport, _HttpClient | None]]:
     if config.url is None:
-        yield ServerProcess(config, environment, watch.end)
+        yield ServerProcess(config, environment, watch.end), None
         return
-    http = httpx2.AsyncClient(
+    http = _HttpClient(
+        watch,
         headers={"Accept-Encoding": "identity", **config.headers},
         timeout=httpx2.Timeout(CONNECT_SECONDS, read=max(config.call_seconds, SILENCE_SECONDS)),
         event_hooks={"response": [_bounded]},
     )
     async with http:
-        yield streamable_http_client(config.url, http_client=http, max_sse_event_size=MAX_ANSWER)
+        yield streamable_http_client(config.url, http_client=http, max_sse_event_size=MAX_ANSWER), http
+
+
+class _HttpClient(httpx2.AsyncClient):
+    """The SDK's HTTP client. It ends the connection if the server is gone or has forgotten the session.
+
+    A rejected request becomes a JSON-RPC error, which the SDK passes to the call that made the request. The SDK itself
+    has one text for most statuses and ends every call if it cannot connect for one.
+    """
+
+    def __init__(self, watch: Watch, **options: Any) -> None:
+        super().__init__(**options)
+        self._watch = watch
+        self._has_session = True  # False once the server has forgotten it or is gone
+        self._has_stream = False  # the server has answered a GET, which is optional
+        self._unanswered: set[asyncio.Future[None]] = set()
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        if request.method == "DELETE":
+            return await self._end_session(request, **options)
+        if request.method != "POST":
+            return await self._send(request, **options)
+        answered = asyncio.get_running_loop().create_future()
+        self._unanswered.add(answered)
+        try:
+            return await self._send(request, **options)
+        finally:
+            self._unanswered.discard(answered)
+            answered.set_result(None)
+
+    async def settle(self) -> None:
+        """Wait a moment if the session is lost: a server rejects every call of it, and these can be made again."""
+        if not self._has_session and self._unanswered:
+            await asyncio.wait(self._unanswered, timeout=SETTLE_SECONDS)
+
+    async def _send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        call = _call_in(request)
+        try:
+            response = await super().send(request, **options)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            self._end(f"it cannot be reached: {error or type(error).__name__}")
+            if call is None or call["method"] in _HANDSHAKE:
+                raise
+            return _rejection(request, 503, call, NOT_RUN, "the server cannot be reached")
+        status = response.status_code
+        if request.method == "GET":
+            self._has_stream = self._has_stream or status == 200
+            if self._has_stream and status in SESSION_STATUSES:
+                self._end(f"it does not know the session any more (HTTP {status})")
+        if status < 400 or call is None or call["method"] in _HANDSHAKE:
+            return response
+        said = await _error_in(response)
+        if status in SESSION_STATUSES and not (
+            said is not None and said.id == call["id"] and said.error.code not in SESSION_CODES
+        ):
+            reason = f"it does not know the session any more (HTTP {status}{': ' + said.error.message if said else ''})"
+            self._end(reason)
+            return _rejection(request, status, call, NOT_RUN, reason)
+        if said is not None:
+            return response
+        return _rejection(request, status, call, INTERNAL_ERROR, f"HTTP {status} {response.reason_phrase}")
+
+    def _end(self, reason: str) -> None:
+        self._has_session = False
+        self._watch.end(reason)
+
+    async def _end_session(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Tell the server that the session is over, unless it knows."""
+        if not self._has_session:
+            return httpx2.Response(204, request=request)
+        async with asyncio.timeout(CLOSE_SECONDS):  # the SDK logs a TimeoutError
+            return await super().send(request, **options)
+
+
+def _call_in(request: httpx2.Request) -> Mapping[str, Any] | None:
+    """Return the JSON-RPC request of a POST. None if it is a notification or a response of ours."""
+    message = json.loads(request.content) if request.method == "POST" else {}
+    return message if "id" in message and "method" in message else None
+
+
+async def _error_in(response: httpx2.Response) -> JSONRPCError | None:
+    """Read a rejection to its end. Return its JSON-RPC error, None if it is something else."""
+    try:
+        message = jsonrpc_message_adapter.validate_json(await response.aread(), by_name=False)
+    except (httpx2.StreamError, httpx2.TransportError, ValidationError):
+        return None
+    finally:
+        await response.aclose()
+    return message if isinstance(message, JSONRPCError) else None
+
+
+def _rejection(
+    request: httpx2.Request, status: int, call: Mapping[str, Any], code: int, message: str
+) -> httpx2.Response:
+    """Return an answer with a JSON-RPC error of ours."""
+    error = {"jsonrpc": "2.0", "id": call["id"], "error": {"code": code, "message": message}}
+    return httpx2.Response(status, json=error, request=request)
 
 
 async def _bounded(response: httpx2.Response) -> None:
@@ -217,9 +335,13 @@ class SdkConnection:
         try:
             return await answer
         except MCPError as error:
-            if self._config.url is not None and error.message in _LOST:
-                self._watch.end(error.message)
-            if self._watch.ended is not None or (error.code == CONNECTION_CLOSED and error.message in _LOST):
+            if error.code == NOT_RUN and self._config.url is not None:
+                raise CallNotRun(error.message) from error
+            if error.code == CONNECTION_CLOSED and error.message.startswith(_CUT):
+                raise McpFailure("the server's answer was cut off; the call may have run") from error
+            if error.code == CONNECTION_CLOSED and error.message == _CLOSED:
+                self._watch.end("the connection was lost")
+            if self._watch.ended is not None:
                 raise McpFailure("the connection to the server was lost; it is being restarted") from error
             raise McpFailure(f"the server says: {error.message}") from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError, OSError) as error:

@@ -2,11 +2,13 @@
 
 `McpServer.run` is a loop with one connection at a time; everything of a connection happens in its task. Calls come from
 other tasks, through `use`: they wait for a connection within their own time limit. A connection that breaks during a
-call is an error for that call and restarted for the next. While a server is away its tools are still offered, because
-they are in the cached part of a prompt.
+call is an error for that call and restarted for the next. A call that the server certainly did not run (CallNotRun) is
+made once more on the next connection. While a server is away, or given up, its tools are still offered, because they
+are in the cached part of a prompt; their calls fail.
 
 The first restart is immediate, later ones follow growing pauses, until the server has run well for a minute. A program
-that fails to start `MAX_STARTS` times in a row is given up; an address is retried forever. This module does not know
+that fails to start `MAX_STARTS` times in a row is given up. An address is retried forever, and at least every second
+while a call waits for it. This module does not know
 the SDK: `Connect` opens a connection (connection.py), which reports through `Watch`.
 """
 
@@ -25,6 +27,7 @@ from agent_tools.protocol import ToolContext, ToolOutput
 
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)  # seconds before the restarts in a row
 LAST_PAUSE = 300.0
+WAITING_PAUSE = 1.0  # seconds between attempts to reach an address that a call waits for
 SETTLED = 60.0  # seconds after which an end is no longer one in a row
 MAX_STARTS = 8
 RELIST_PAUSE = 1.0  # seconds from one listing to the next, however often the server asks
@@ -35,6 +38,10 @@ log = logging.getLogger(__name__)
 
 class McpFailure(Exception):
     """A server could not do a request. The text is one line, for the model."""
+
+
+class CallNotRun(McpFailure):
+    """The request did not reach the server's tools, and the connection is over: it may be made again on the next."""
 
 
 class Watch:
@@ -70,7 +77,7 @@ class Offer:
 
 
 class McpConnection(Protocol):
-    """An open connection. Each method raises McpFailure and nothing else."""
+    """An open connection. Each method raises McpFailure and nothing else. With CallNotRun it has ended the watch."""
 
     async def offer(self) -> Offer: ...
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput: ...
@@ -93,6 +100,8 @@ class McpServer:
         self._connection: McpConnection | None = None
         self._watch = Watch()
         self._stopping = asyncio.Event()
+        self._waiting = 0  # calls that wait for a connection
+        self._wake = asyncio.Event()  # ends the pause before the next attempt
         self._turned = asyncio.Event()  # there is a connection, or there will never be one again
         self._first = asyncio.Event()
         self._over: str | None = None
@@ -121,7 +130,11 @@ class McpServer:
             return ToolOutput.failed("there is no time left in this turn")
         try:
             async with asyncio.timeout(seconds):
-                return await operation(await self._connected())
+                try:
+                    return await operation(await self._connected())
+                except CallNotRun as failure:
+                    log.info("MCP server %s: a call is made again: %s", self.config.name, self._line(str(failure)))
+                    return await operation(await self._connected())
         except TimeoutError:
             state = "took too long" if self.is_up else "is not running; it is being restarted"
             return ToolOutput.failed(f"the server {self.config.name} {state}")
@@ -135,16 +148,22 @@ class McpServer:
             if self._connection is not None and self._watch.ended is None:
                 return self._connection
             self._turned.clear()  # the connection is over, though `run` may not have noticed yet
-            await self._turned.wait()
+            self._waiting += 1
+            if self.config.url is not None:  # a program would use up its MAX_STARTS
+                self._wake.set()
+            try:
+                await self._turned.wait()
+            finally:
+                self._waiting -= 1
 
     def stop(self) -> None:
         self._stopping.set()
+        self._wake.set()
         self._watch.end("it was stopped")
 
     def give_up(self) -> None:
-        """Offer no tools any more, and wake up the calls that wait."""
+        """Start it no more, and wake up the calls that wait. Its tools stay in the prompts."""
         self._over = self._over or "given up"
-        self.offer = Offer()
         self._first.set()
         self._turned.set()
 
@@ -227,7 +246,8 @@ class McpServer:
         name, self.reason = self.config.name, self._line(reason)
         self._in_row = 0 if was_up and settled else self._in_row + 1
         if was_up:
-            log.warning("MCP server %s ended and is restarted: %s", name, self.reason)
+            what = "ended and is restarted" if self.config.command is not None else "is gone, connecting again"
+            log.warning("MCP server %s %s: %s", name, what, self.reason)
             return
         self._starts_in_row += 1
         if self.config.command is not None and self._starts_in_row >= MAX_STARTS:
@@ -242,9 +262,14 @@ class McpServer:
             return
         place = self._in_row - 1
         seconds = self._pauses[place] if place < len(self._pauses) else LAST_PAUSE
+        if self._waiting and self.config.url is not None:
+            seconds = min(seconds, WAITING_PAUSE)
+        self._wake.clear()
+        if self._stopping.is_set():
+            return
         try:
             async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+                await self._wake.wait()
         except TimeoutError:
             return
 

@@ -1,6 +1,7 @@
-"""A real MCP server, made with the official package: `python support/tools/mcp_server.py` speaks over standard streams.
+"""A real MCP server, made with the official package.
 
-`http_server()` serves the same on loopback, in the running loop.
+`python support/tools/mcp_server.py` speaks over standard streams, with a port over HTTP on loopback. `http_server()`
+serves the same in the running loop, `http_program()` in a child process that can be killed.
 """
 
 from __future__ import annotations
@@ -140,5 +141,30 @@ async def http_server(server: MCPServer | None = None, port: int = 0) -> AsyncIt
         await serving
 
 
+@asynccontextmanager
+async def http_program(port: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The server as a child process that answers on `port`. It is killed at the end."""
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, __file__, str(port), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                break
+            except OSError:
+                assert program.returncode is None
+                await asyncio.sleep(0.05)
+        yield program
+    finally:
+        if program.returncode is None:
+            program.kill()
+        await program.wait()
+
+
 if __name__ == "__main__":
-    make_server().run("stdio")
+    if len(sys.argv) > 1:
+        make_server().run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+    else:
+        make_server().run("stdio")
