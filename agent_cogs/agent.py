@@ -40,6 +40,7 @@ from agent_protocol.turns.costs import Costs
 from agent_tools.builtin.memory import NAME as MEMORY
 from agent_tools.call_log.records import ToolRecords
 from agent_tools.call_runner import ToolEvent
+from agent_tools.protocol import ToolSource
 from agent_tools.toolbox import WEB_SEARCH, Toolbox, is_allowed
 
 log = logging.getLogger(__name__)
@@ -207,6 +208,7 @@ class Agent:
     prefill: PrefillMemory
     frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
     toolbox: GiveTools
+    tool_servers: ToolSource | None = None  # None: no tools
     may_use: Callable[[str], bool] = may_use_none
     find_picture: FindPicture | None = None  # None: pictures are not looked for
     reported: set[str] = field(default_factory=set)  # what the log has said once

@@ -93,6 +93,7 @@ def build_agent(
         toolbox=partial(tools.toolbox, spec.name, own=own_tools(spec.name, services, persona, channel_of))
         if tools
         else no_tools,
+        tool_servers=tools.servers if tools else None,
         may_use=partial(tools.allows, spec.name) if tools else may_use_none,
         find_picture=tools.pictures.find if tools and tools.pictures else None,
         tool_records=tools.records if tools else None,

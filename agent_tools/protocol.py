@@ -84,3 +84,7 @@ class ToolSource(Protocol):
     async def tried(self) -> None:
         """Wait until each server has started or failed to start once."""
         ...
+
+    async def ready(self, agent: str) -> None:
+        """Wait for the servers that this agent may use, for a limited time after the start of the program."""
+        ...

@@ -71,6 +71,8 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
 async def _look(turn: Turn, closing: bool) -> TurnView:
     agent, channel, event = turn.agent, turn.outlet.view, turn.event
     options = await _settled(agent, turn.outlet)
+    if agent.tool_servers is not None and options.max_tool_depth:
+        await agent.tool_servers.ready(agent.key)
     files = await agent.persona_prompt(event.channel_id, options)
     reset = await agent.reset(event.channel_id)
     inner = agent.options.inner_names(channel)

@@ -4,7 +4,9 @@
     async with McpServers(servers, environment=settings) as mcp:
         mcp.tools_for("claude")
 
-Entering starts the servers concurrently and waits for none; a slow server's tools appear when it is up. The SDK is
+Entering starts the servers concurrently and waits for none. A turn waits for them (`ready`), but only until
+READY_SECONDS after the start: without their tools its prompt would begin differently from all later ones, and the
+cached part would be lost. The tools of a slower server appear when it is up. The SDK is
 imported in a thread, and only if a server is configured, since that takes most of a second. Leaving ends each
 connection in its own task, waits a limited time, and leaves no process behind.
 """
@@ -24,6 +26,7 @@ from agent_tools.mcp.server import PAUSES, Connect, McpServer
 from agent_tools.mcp.tools import McpTool, tools_of
 
 STOP_SECONDS = 10.0
+READY_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +49,11 @@ class McpServers:
         self._servers = [McpServer(server, clock=clock, pauses=pauses) for server in servers]
         self._environment, self._connect = environment, connect
         self._running: asyncio.Task[None] | None = None
+        self._ready_until = 0.0  # on the loop's clock
 
     async def __aenter__(self) -> McpServers:
         if self._servers:
+            self._ready_until = asyncio.get_running_loop().time() + READY_SECONDS
             self._running = asyncio.create_task(self._run(), name="mcp servers")
         return self
 
@@ -74,6 +79,16 @@ class McpServers:
     async def tried(self) -> None:
         """Wait until every server has started or failed once, which takes as long as the slowest."""
         await asyncio.gather(*(server.tried() for server in self._servers))
+
+    async def ready(self, agent: str) -> None:
+        """Wait until every server of this agent has started or failed once, at most until READY_SECONDS after the
+        start of all."""
+        waits = [server.tried() for server in self._servers if server.config.may_be_used_by(agent)]
+        try:
+            async with asyncio.timeout_at(self._ready_until):
+                await asyncio.gather(*waits)
+        except TimeoutError:
+            return
 
     def status(self) -> dict[str, str]:
         """Return each server's name → running, starting or stopped."""

@@ -18,6 +18,7 @@ from tests.chaos import (
     redis_days,
     room_kills,
     signal_kills,
+    tool_days,
 )
 from tests.chaos.process_days import Outside, outside
 from tests.chaos.stage import Inside, behind_sentinels, inside
@@ -59,6 +60,12 @@ async def _inside(play: Callable[[Inside], Awaitable[None]], slow: bool, folder:
 async def _failed_over(folder: Path, seed: int) -> Tally:
     async with behind_sentinels(folder, seed) as scene:
         await redis_days.failed_over(scene)
+        return await scene.tally()
+
+
+async def _tool_server_killed(folder: Path, seed: int) -> Tally:
+    async with tool_days.with_tools(folder, seed) as (scene, server):
+        await tool_days.killed(scene, server)
         return await scene.tally()
 
 
@@ -106,6 +113,7 @@ SCENARIOS = (
     _here("gateway", "posts answered 429", 6, gateway_days.too_many),
     _here("gateway", "posts answered 500", 6, gateway_days.broken),
     _here("gateway", "posts cut off", 6, gateway_days.cut),
+    Scenario("tools", "tool server killed and restarted", 6, _tool_server_killed),
     *(_here("models", name, model_days.RUNS.get(name, 6), play) for name, play in model_days.SCENES.items()),
     _there("two coordinators, one is killed", 4, process_days.leader_killed),
     _there("restarted after redis was away", 6, process_days.after_an_outage),

@@ -119,7 +119,7 @@ class Scene:
 
     async def _answer(self, request: ModelRequest) -> Answer | str:
         self._number += 1
-        number, tags = self._number, re.findall(r"\bq\d+\b", request.tail)
+        number, tags = self._number, self._tags_in(request)
         if not tags:
             await self._come_to("thinking")
         bad = self.misbehave(request)
@@ -130,9 +130,13 @@ class Scene:
 
     def head(self, request: ModelRequest, tags: list[str] | None = None, number: int | None = None) -> str:
         """What an answer to the request begins with."""
-        tags = re.findall(r"\bq\d+\b", request.tail) if tags is None else tags
+        tags = self._tags_in(request) if tags is None else tags
         where = tags[-1] if tags else self.talks[-1]
         return f"{where} {NAMES[request.provider]} a{number or self._number}"
+
+    def _tags_in(self, request: ModelRequest) -> list[str]:
+        """The questions that it asks; behind the results of tools they are not in the tail."""
+        return re.findall(r"\bq\d+\b", " ".join(request.texts) if request.results else request.tail)
 
     async def _requested(self, info: RequestInfo) -> None:
         if info.method == "POST" and info.path == f"/channels/{self.f.channel(TALK)}/messages":

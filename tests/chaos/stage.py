@@ -78,12 +78,14 @@ def _hearing_faults(scene: Scene) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def inside(folder: Path, seed: int, *, quick: bool = False, slow: bool = False) -> AsyncIterator[Inside]:
+async def inside(
+    folder: Path, seed: int, *, quick: bool = False, slow: bool = False, **settings: str
+) -> AsyncIterator[Inside]:
     """All four bots and the coordinator, online."""
     with RedisServer() as redis:
         async with SlowRedis(redis.socket) as way, AsyncExitStack() as stack:
             used = way.url if slow else redis.url
-            scene = await stack.enter_async_context(_online(folder, seed, redis.url, used, quick=quick))
+            scene = await stack.enter_async_context(_online(folder, seed, redis.url, used, quick=quick, **settings))
             scene.redis, scene.way = redis, way
             yield scene
 
@@ -98,10 +100,12 @@ async def behind_sentinels(folder: Path, seed: int) -> AsyncIterator[Inside]:
 
 
 @asynccontextmanager
-async def _online(folder: Path, seed: int, url: str, way: str, *, quick: bool = False) -> AsyncIterator[Inside]:
+async def _online(
+    folder: Path, seed: int, url: str, way: str, *, quick: bool = False, **settings: str
+) -> AsyncIterator[Inside]:
     """The program on that way to the Redis of `url`."""
     async with AsyncExitStack() as stack:
-        f = await stack.enter_async_context(flow(folder, redis_url=way, COORDINATOR_MAX_ROUNDS="1"))
+        f = await stack.enter_async_context(flow(folder, redis_url=way, COORDINATOR_MAX_ROUNDS="1", **settings))
         link = await stack.enter_async_context(RedisLink(url, command_timeout=PATIENT))
         scene = Inside(f, link, seed, quick=quick, present=tuple(AGENTS))
         stack.enter_context(_hearing_faults(scene))

@@ -5,7 +5,7 @@ Nothing is posted twice, charged twice or lost, and every conversation ends in o
 
 import pytest
 
-from tests.chaos import gateway_days, model_days, redis_days
+from tests.chaos import gateway_days, model_days, redis_days, tool_days
 from tests.chaos.stage import inside
 
 REDIS = (redis_days.killed, redis_days.emptied, redis_days.paused, redis_days.full)
@@ -36,6 +36,13 @@ async def test_a_bad_day_costs_no_word_and_no_money_twice(group, tmp_path):
 async def test_a_slow_redis_costs_no_word_and_no_money_twice(tmp_path):
     async with inside(tmp_path, 3, quick=True, slow=True) as scene:
         await redis_days.slow(scene)
+        tally = await scene.tally()
+        assert (tally.faults(), tally.conversations) == ([], 1)
+
+
+async def test_a_tool_server_that_is_killed_and_restarted_costs_no_turn_and_no_call_twice(tmp_path):
+    async with tool_days.with_tools(tmp_path, 2, quick=True) as (scene, server):
+        await tool_days.killed(scene, server)
         tally = await scene.tally()
         assert (tally.faults(), tally.conversations) == ([], 1)
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from agent_context.steering.options import Options
 from agent_runtime.runtime import running
-from tests.support.asking import ask, link, shown
+from tests.support.asking import ask, config, link, shown
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.thinking_scene import let
+from tests.support.tools.mcp_sessions import SessionServer
 from tests.support.tools.tool_doubles import FakeTool
 
+MCP_SERVER = Path(__file__).parents[1] / "support/tools/mcp_server.py"
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 SHOWN = ".claude>[weather]: city: Oslo\nclaude<[weather]: rain until noon"
 VISIBLE = Options(tool_output_visible=True)
@@ -44,6 +48,33 @@ async def test_each_providers_model_calls_a_tool_and_answers_with_its_result(tmp
         assert ("weather" in first.tools, tool.ran) == (True, [{"city": "Oslo"}])
         assert [text for _, text in last.results] == ["rain until noon"]
         assert first.tail in last.texts, "what was asked stays where it was"
+
+
+async def test_the_first_turn_after_a_start_has_the_tools_of_every_server(tmp_path):
+    server = f"servers:\n  lab:\n    command: {sys.executable}\n    args: ['{MCP_SERVER}']\n"
+    async with flow(tmp_path / "data", **config(tmp_path, mcp=server)) as f:
+        f.models.answer = lambda _: decision("fine")
+        async with f.running(agents=("claude",)) as runtime:
+            first = await ask(f)
+            assert "lab__add" in first.tools
+            await runtime.services.tools.servers.tried()
+            second = await ask(f)
+            assert (second.tools, second.system) == (first.tools, first.system)
+
+
+async def test_a_turn_after_the_restart_of_a_tool_server_uses_it(tmp_path):
+    def say_first(request):
+        return decision(request.results[-1][1]) if request.results else Answer(text="", calls=(("lab__say", "{}"),))
+
+    async with SessionServer() as server:
+        files = config(tmp_path, mcp=f"servers:\n  lab:\n    url: {server.url}\n")
+        async with flow(tmp_path / "data", **files) as f, f.running(agents=("claude",)):
+            f.models.answer = say_first
+            for number in (1, 2):
+                await ask(f)
+                await f.discord.wait_for(lambda number=number: f"run {number}" in f.said("debate", "claude"))
+                await server.kill()
+                await server.start()
 
 
 async def test_a_call_is_shown_by_webhook_and_no_bot_sees_it(tmp_path):

@@ -47,6 +47,9 @@ class NoServers:
     async def tried(self) -> None:
         pass
 
+    async def ready(self, _: str) -> None:
+        pass
+
 
 class ThinkingScene(Scene):
     """Its agents may use every tool that there is."""

@@ -32,6 +32,29 @@ async def test_a_server_that_starts_slowly_holds_up_nobody_and_a_call_waits_for_
         assert (await calling).text == "say {'a': 1}"
 
 
+async def test_nobody_waits_for_a_server_that_is_down_nor_long_for_one_that_hangs(monkeypatch):
+    down, hung = FakeServer(OSError("refused")), FakeServer(asyncio.Event().wait)
+    async with running(down) as servers:
+        await servers.ready("claude")
+        assert servers.reasons() == {"s": "refused"}
+    monkeypatch.setattr("agent_tools.mcp.client.READY_SECONDS", 0.05)
+    async with running(hung, command(agents=("grok",))) as servers:
+        await servers.ready("claude")  # not a server of this agent
+        assert servers.reasons() == {"s": ""}
+        await servers.ready("grok")
+        assert servers.status() == {"s": "starting"}
+
+
+async def test_the_tools_of_a_server_that_was_given_up_stay_in_the_prompt_and_fail():
+    server = FakeServer(None, OSError("no such thing"))
+    async with running(server) as servers:
+        await servers.ready("claude")
+        server.watches[0].end("it ended")
+        await until(lambda: servers.status() == {"s": "stopped"})
+        assert names(servers) == ["s__say"]
+        assert (await call(servers, "s__say")).text == "the server s is not running"
+
+
 async def test_servers_start_side_by_side():
     go = asyncio.Event()
     server = FakeServer(go.wait)
@@ -173,7 +196,6 @@ async def test_at_the_end_every_connection_is_closed_and_who_waits_is_told():
         waiting.cancel()
     assert server.closed == 2
     assert servers.status() == {"a": "stopped"}
-    assert names(servers) == []
 
 
 async def test_without_a_server_nothing_runs():
