@@ -17,7 +17,7 @@ NOBODY = "someone"
 _STRUCTURE = frozenset(
     ":：꞉˸∶︓﹕\u0589\u05c3\u0703\u1803\ua4fd\u205a\u2982@`\\<>[]{}()＜＞［］｛｝（）【】「」〔〕⟦⟧⟨⟩⁅⁆〈〉《》"
 )
-_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _SPACES = frozenset({"Zs", "Zl", "Zp"})
 _MARKS_IN_A_ROW = 2  # more of them write over the neighbouring lines
@@ -40,7 +40,7 @@ def clean_name(name: str) -> str:
     for char in name[: 8 * MAX_NAME]:
         category = unicodedata.category(char)
         marks = marks + 1 if category in ("Mn", "Me") else 0
-        if _is_form(char) or char in _BLANK_LETTERS or category in _SPACES or char in "\n\r\t\v\f":
+        if _is_form(char) or char in BLANK_LETTERS or category in _SPACES or char in "\n\r\t\v\f":
             kept.append(" ")
         elif category not in _INVISIBLE and marks <= _MARKS_IN_A_ROW:
             kept.append(char)

@@ -18,7 +18,7 @@ from agent_discord.posting.command_replies import DiscordCommandReplies
 from agent_discord.posting.message_writer import MessageWriter
 from agent_discord.posting.multipart import LIMIT, EarlierPosts, PostParts, put_all
 from agent_discord.posting.name_markup import NameMarkup, user_ids
-from agent_discord.posting.post_extras import extras_of
+from agent_discord.posting.post_extras import extras_of, text_limit
 from agent_discord.posting.source_line import text_with_sources
 from agent_discord.posting.streaming_post import DiscordStreamingPost
 from agent_discord.posting.typing import TypingSign
@@ -93,9 +93,9 @@ class DiscordSink:
             self._streaming = None
         parts = streaming.parts if streaming is not None else None
         parts = parts or await self._open_parts(turn_id, post.ping, post.after, self._may_reply(post.reply_to))
-        limit = min(post.split_at, STREAMING_LIMIT if streaming is not None else LIMIT)
+        limit = text_limit(post, STREAMING_LIMIT if streaming is not None else LIMIT)
         texts: list[str | None] = [*self._split(without_mark(text_with_sources(post)), limit)] or [None]
-        last = extras_of(post, embeds=permissions_in(self._channel).embed_links)
+        last = await extras_of(post, self._channel, embeds=permissions_in(self._channel).embed_links)
         return await put_all(parts, texts, last, noted)
 
     def streaming(

@@ -15,7 +15,7 @@ from agent_chat.splitting import split_text
 from agent_discord.channel_view import DiscordView
 from agent_discord.posting.multipart import LIMIT, EarlierPosts, PostParts, put_all
 from agent_discord.posting.name_markup import NameMarkup, user_ids
-from agent_discord.posting.post_extras import extras_of
+from agent_discord.posting.post_extras import extras_of, text_limit
 from agent_discord.posting.source_line import text_with_sources
 from agent_discord.posting.webhook_writer import WebhookWriter
 from agent_discord.posting.webhooks import WebhookIdentity, Webhooks, may_use_webhooks
@@ -65,8 +65,8 @@ class WebhookSink(SinkWithoutSigns):
         earlier = EarlierPosts(await self._writer.since(post.after) if post.after is not None else ())
         parts = PostParts(self._writer, turn_id, earlier)
         text = without_mark(text_with_sources(post))
-        texts: list[str | None] = [*self._split(text, min(post.split_at, LIMIT))] or [None]
-        return await put_all(parts, texts, extras_of(post, embeds=True), noted)
+        texts: list[str | None] = [*self._split(text, text_limit(post, LIMIT))] or [None]
+        return await put_all(parts, texts, await extras_of(post, self._view.channel, embeds=True), noted)
 
     def _split(self, text: str, limit: int) -> list[str]:
         """Splits a text after it was cleaned: half a secret is not recognised."""

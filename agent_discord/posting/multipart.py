@@ -18,7 +18,7 @@ from agent_chat.names import clean_name
 from agent_chat.outlet import CannotPost, Posted, ignored, unfinished
 from agent_discord.objects.mentions import to_names
 from agent_discord.objects.messages import shown_text
-from agent_discord.rest.outbound import Attach, nonce
+from agent_discord.rest.outbound import Attach, nonce, without_file_note
 
 LIMIT = 2000
 """UTF-16 units of a message. Discord counts code points (discord/discord-api-docs#1315), clients and libraries count
@@ -198,10 +198,11 @@ class EarlierPosts:
 
 
 def _same(message: discord.Message, text: str | None) -> bool:
-    """Whether a message has this text. Both are compared as people see them: names in a mention may have changed."""
+    """Whether a message has this text, with or without the note about a refused file. Both are compared as people see
+    them: names in a mention may have changed."""
+    content = without_file_note(message.content).strip()
     if text is None:
-        return not message.content and bool(message.attachments)
+        return not content and bool(message.attachments or message.content)
     people = {user.id: clean_name(user.display_name) for user in message.mentions}
-    return text.strip() in (message.content.strip(), shown_text(message).strip()) or (
-        to_names(text, people, {}, {}).strip() == shown_text(message).strip()
-    )
+    shown = without_file_note(shown_text(message)).strip()
+    return text.strip() in (content, shown) or to_names(text, people, {}, {}).strip() == shown

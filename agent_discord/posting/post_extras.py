@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import logging
 from functools import partial
 
 import discord
 
 from agent_chat.outlet import Post, TurnCost
-from agent_discord.posting.multipart import Extras
+from agent_discord.objects.channels import Channel
+from agent_discord.posting.multipart import LIMIT, Extras
+from agent_discord.rest.outbound import FILE_NOTE_ROOM
 from agent_llm.types import Picture
+from agent_net.addresses import FetchRefused
+from agent_net.picture_scaling import Fit, scale
+
+SMALLEST_FILE_LIMIT = 10 * 1024 * 1024  # bytes: Discord's limit in direct messages and servers without boosts
+LONGEST_SIDE = 4096  # pixels of a picture that is scaled down to a server's limit
+
+log = logging.getLogger(__name__)
 
 
-def extras_of(post: Post, *, embeds: bool) -> Extras:
+async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
     """`embeds`: whether embeds may be posted there."""
+    picture = await _within_file_limit(post.picture, channel) if post.picture else None
     return Extras(
-        attach=partial(picture_file, post.picture) if post.picture else None,
+        attach=partial(picture_file, picture) if picture else None,
         embed=cost_embed(post.cost) if post.cost and embeds else None,
     )
+
+
+def text_limit(post: Post, most: int) -> int:
+    """The longest text of a message of this post: below a picture there is room for the note that it was refused."""
+    return min(post.split_at, most, LIMIT - FILE_NOTE_ROOM if post.picture else most)
+
+
+async def _within_file_limit(picture: Picture, channel: Channel) -> Picture:
+    """Scale a picture down that is larger than the server takes. One that cannot be scaled stays as it is."""
+    if len(picture.data) <= SMALLEST_FILE_LIMIT:
+        return picture
+    guild = channel.guild if not isinstance(channel, discord.DMChannel) else None
+    limit = guild.filesize_limit if guild is not None else SMALLEST_FILE_LIMIT
+    if len(picture.data) <= limit:
+        return picture
+    try:
+        scaled = await asyncio.to_thread(scale, picture.data, Fit(LONGEST_SIDE, limit))
+    except FetchRefused as error:
+        log.warning("channel %d: a picture of %d bytes cannot be scaled: %s", channel.id, len(picture.data), error)
+        return picture
+    return Picture(scaled.data, scaled.media_type)
 
 
 def picture_file(picture: Picture) -> discord.File:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,6 +20,7 @@ import aiohttp
 import discord
 
 from agent_chat.directory import Directory, WebhookPostStore
+from agent_chat.names import BLANK_LETTERS
 from agent_chat.splitting import length
 from agent_discord.objects.channels import Channel
 from agent_discord.posting.multipart import LIMIT, NO_EXTRAS, Extras
@@ -31,6 +33,10 @@ MAX_NAME = 80  # characters
 TIMEOUT = 10.0  # seconds for a post or an edit with all that it needs
 MAX_WEBHOOKS = 1000  # remembered
 
+_INVISIBLE = frozenset({"Cf", "Cs", "Co", "Cn"})
+_LOOK_ALIKES = {ord("@"): "＠", ord("#"): "＃", ord(":"): "：", ord("`"): "'"} | dict.fromkeys(
+    (*range(32), *range(0x7F, 0xA0)), " "
+)
 _UNKNOWN_WEBHOOK, _INVALID_TOKEN = 10015, 50027  # discord.com/developers/docs/topics/opcodes-and-status-codes
 _MORE = "\n… (cut here: too long for Discord)"
 
@@ -192,13 +198,29 @@ class Webhooks:
 
 
 def allowed_name(name: str) -> str:
-    """The name as Discord accepts it for a webhook's post: 1 to 80 characters, without Discord's own names in it."""
+    """Return the name as Discord accepts it for a webhook's post.
+
+    Discord wants 1 to 80 visible characters, no "discord" or "clyde" in any spelling, not "everyone" or "here" alone,
+    and no characters that begin a mention or code (discord.com/developers/docs/resources/webhook#create-webhook).
+    """
+    visible = (char for char in name if unicodedata.category(char) not in _INVISIBLE and char not in BLANK_LETTERS)
+    name = " ".join("".join(visible).translate(_LOOK_ALIKES).split()).lstrip("＠ ")
     for word in ("discord", "clyde"):
-        at = name.lower().find(word)
+        at = _plain(name).find(word)
         while at >= 0:
             name = f"{name[: at + 1]}.{name[at + 1 :]}"
-            at = name.lower().find(word)
-    return name.strip()[:MAX_NAME].strip() or NAME
+            at = _plain(name).find(word)
+    if _plain(name).strip() in ("everyone", "here"):
+        name = f"{name[:1]}.{name[1:]}"
+    name = name[:MAX_NAME]
+    while length(name) > MAX_NAME:
+        name = name[:-1]
+    return name.strip() or NAME
+
+
+def _plain(name: str) -> str:
+    """Return the name in lower case and in plain letters where it has other forms of them, of the same length."""
+    return "".join(unicodedata.normalize("NFKC", char).casefold()[:1] or char for char in name)
 
 
 def fitting(text: str) -> str:

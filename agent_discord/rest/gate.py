@@ -22,7 +22,14 @@ from cachetools import LRUCache
 from agent_chat.pins import MAX_PINS
 from agent_discord.objects.partial_payloads import UnreadableAnswer, answer_read
 from agent_discord.rest.errors import CONNECTION_ERRORS, REQUEST_ERRORS, GateClosed, Silenced, kind
-from agent_discord.rest.outbound import Attach, OutboundShared, pings, shortened
+from agent_discord.rest.outbound import (
+    Attach,
+    OutboundShared,
+    may_be_the_file,
+    pings,
+    shortened,
+    with_file_note,
+)
 from agent_discord.rest.rate_limit import RequestWindow
 
 RETRY_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
@@ -78,8 +85,26 @@ class Gate:
         """The text without secrets. A text is cleaned before it is split: half a secret is not recognised."""
         return self._shared.redact(text)
 
-    def _files(self, attach: Attach | None) -> dict[str, Any]:
-        return {"files": [self._shared.clean_file(attach())]} if attach is not None else {}
+    def _files(self, attach: Attach) -> dict[str, Any]:
+        return {"files": [self._shared.clean_file(attach())]}
+
+    async def _with_or_without_file(
+        self, request: Callable[[str | None, dict[str, Any]], Awaitable[T]], text: str | None, attach: Attach | None
+    ) -> T:
+        """Make a request with a text and a file. If Discord refuses the file, the text goes without it and says so.
+
+        A refused request leaves nothing behind, so nothing is posted twice.
+        """
+        if attach is None:
+            return await request(text, {})
+        try:
+            return await request(text, self._files(attach))
+        except discord.HTTPException as error:
+            if not may_be_the_file(error):
+                raise
+            log.warning("a post with a file was refused: %s; it is made without the file", kind(error))
+            text = with_file_note(text, attach, error)
+        return await request(text, {})
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
@@ -106,12 +131,12 @@ class Gate:
             extras["reference"] = reply_to
         text = self.clean(text) if text is not None else None
 
-        async def post() -> discord.Message:
+        async def post(text: str | None, files: dict[str, Any]) -> discord.Message:
             await self._enter(answers=ping is not None)
             with answer_read():
-                return await channel.send(text, **extras, **self._files(attach))
+                return await channel.send(text, **extras, **files)
 
-        return await self._with_retry(post)
+        return await self._with_retry(lambda: self._with_or_without_file(post, text, attach))
 
     async def edit(
         self,
@@ -127,12 +152,12 @@ class Gate:
         extras: dict[str, Any] = {"embed": self._shared.clean_embed(embed)} if embed is not None else {}
         text = self.clean(text) if text is not None else None
 
-        async def change() -> discord.Message:
+        async def change(text: str | None, files: dict[str, Any]) -> discord.Message:
             await self._enter(answers=answers)
             with answer_read():
-                return await message.edit(content=text, allowed_mentions=pings(None), **extras, **self._files(attach))
+                return await message.edit(content=text, allowed_mentions=pings(None), **extras, **files)
 
-        return await self._with_retry(change)
+        return await self._with_retry(lambda: self._with_or_without_file(change, text, attach))
 
     async def edit_by_id(self, message: discord.PartialMessage, text: str) -> None:
         """Changes the text of a message of the bot's that is known by its id alone."""
@@ -214,16 +239,19 @@ class Gate:
     ) -> None:
         """Answers a command, announced or not. Only its user sees it, unless it is `public`; it pings nobody. The
         answer to a choice from a menu replaces the menu."""
-        await self._enter(answers=True)
-        text = shortened(self.clean(text))
-        extras: dict[str, Any] = {"allowed_mentions": pings(None), "view": view, **self._files(attach)}
-        with answer_read():
-            if interaction.response.is_done():
-                await interaction.edit_original_response(content=text, **extras)
-            elif _is_choice(interaction):
-                await interaction.response.edit_message(content=text, **extras)
-            else:
-                await interaction.response.send_message(text, ephemeral=not public, **extras)
+        extras: dict[str, Any] = {"allowed_mentions": pings(None), "view": view}
+
+        async def respond(text: str | None, files: dict[str, Any]) -> None:
+            await self._enter(answers=True)
+            with answer_read():
+                if interaction.response.is_done():
+                    await interaction.edit_original_response(content=text, **extras, **files)
+                elif _is_choice(interaction):
+                    await interaction.response.edit_message(content=text, **extras, **files)
+                else:
+                    await interaction.response.send_message(text, ephemeral=not public, **extras, **files)
+
+        await self._with_or_without_file(respond, shortened(self.clean(text)), attach)
 
     async def show_form(self, interaction: discord.Interaction, form: discord.ui.Modal) -> None:
         """Answers a command with a form, whose texts are cleaned already."""
@@ -314,12 +342,16 @@ class Gate:
         attach: Attach | None = None,
         embed: discord.Embed | None = None,
     ) -> discord.WebhookMessage:
-        """Posts under that name. It is never repeated: a webhook's post has no nonce."""
-        extras = {**self._by_webhook(thread, attach, embed), **({"avatar_url": avatar} if avatar else {})}
-        said = self.clean(text) if text is not None else discord.utils.MISSING
-        await self._enter()
-        with answer_read():
-            return await webhook.send(said, username=self.clean(name), wait=True, **extras)
+        """Posts under that name. It is never repeated after a broken connection: a webhook's post has no nonce."""
+        extras = {**self._by_webhook(thread, embed), **({"avatar_url": avatar} if avatar else {})}
+
+        async def post(text: str | None, files: dict[str, Any]) -> discord.WebhookMessage:
+            said = text if text is not None else discord.utils.MISSING
+            await self._enter()
+            with answer_read():
+                return await webhook.send(said, username=self.clean(name), wait=True, **extras, **files)
+
+        return await self._with_or_without_file(post, self.clean(text) if text is not None else None, attach)
 
     async def edit_by_webhook(
         self,
@@ -331,12 +363,14 @@ class Gate:
         attach: Attach | None = None,
         embed: discord.Embed | None = None,
     ) -> discord.WebhookMessage:
-        extras = self._by_webhook(thread, attach, embed)
-        await self._enter()
-        with answer_read():
-            return await webhook.edit_message(
-                message_id, content=self.clean(text) if text is not None else None, **extras
-            )
+        extras = self._by_webhook(thread, embed)
+
+        async def change(text: str | None, files: dict[str, Any]) -> discord.WebhookMessage:
+            await self._enter()
+            with answer_read():
+                return await webhook.edit_message(message_id, content=text, **extras, **files)
+
+        return await self._with_or_without_file(change, self.clean(text) if text is not None else None, attach)
 
     async def delete_by_webhook(
         self, webhook: discord.Webhook, message_id: int, *, thread: discord.abc.Snowflake | None
@@ -344,10 +378,8 @@ class Gate:
         await self._enter()
         await webhook.delete_message(message_id, thread_id=thread.id if thread is not None else None)
 
-    def _by_webhook(
-        self, thread: discord.abc.Snowflake | None, attach: Attach | None, embed: discord.Embed | None
-    ) -> dict[str, Any]:
-        extras: dict[str, Any] = {"allowed_mentions": pings(None), **self._files(attach)}
+    def _by_webhook(self, thread: discord.abc.Snowflake | None, embed: discord.Embed | None) -> dict[str, Any]:
+        extras: dict[str, Any] = {"allowed_mentions": pings(None)}
         if thread is not None:
             extras["thread"] = thread
         if embed is not None:

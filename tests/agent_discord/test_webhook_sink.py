@@ -136,11 +136,38 @@ async def test_a_picture_may_stand_alone():
         assert (r.texts, len(r.messages[0].attachments)) == ([""], 1)
 
 
-@pytest.mark.parametrize("name", ["Clyde of Discord", "  ", "n" * 200])
-async def test_a_name_is_made_one_that_discord_takes(name):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Clyde of Discord",
+        "dis\u200bcord",
+        "ＤＩＳＣＯＲＤ fan",
+        "here",
+        " Everyone ",
+        "@here",
+        "he\u200dre",
+        "Dr: Who #1 @home",
+        "```py```",
+        "\u200b\u2800",
+        "  ",
+        "a\nb",
+        "n" * 200,
+        "🎃" * 80,
+    ],
+)
+async def test_a_name_is_made_one_that_discord_takes_and_its_post_is_found_again(name):
     async with room() as r:
-        await r.sink(WebhookIdentity("odd", name)).post(Post(text="hi"), "t1")
+        after, odd = r.newest, WebhookIdentity("odd", name)
+        await r.sink(odd).post(Post(text="hi"), "t1")
+        await r.sink(odd).post(Post(text="hi", after=after), "t1")
         assert r.texts == ["hi"]
+
+
+@pytest.mark.parametrize("name", ["Ada", "The Here and Now", "Nowhere", "C-3PO", "Zoë 🎃"])
+async def test_a_name_that_discord_takes_is_shown_as_it_is(name):
+    async with room() as r:
+        await r.sink(WebhookIdentity("ada", name)).post(Post(text="hi"), "t1")
+        assert r.messages[0].author.username == name
 
 
 async def test_after_a_crash_what_was_posted_is_found_part_by_part_and_only_the_rest_is_posted():

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from agent_coordinator.events import TurnTaken
+from agent_local.discord.world import messages
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 
@@ -104,6 +105,17 @@ async def test_a_picture_and_its_text_are_one_message_and_go_into_the_history(tm
         # Anthropic draws nothing: it posts text alone
         assert (report.messages, report.pictures, len(with_picture)) == (4, 3, 3)
         assert all(m["content"] == "look" for m in f.discord.messages("memes"))
+
+
+async def test_a_picture_that_is_too_large_for_the_channel_leaves_the_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(messages, "MAX_FILE_BYTES", 10)
+    async with flow(tmp_path, channels={"memes": "memes"}, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+        f.models.answer = lambda r: decision("look", generate_image=True, image_prompt="a cat", topic="t")
+        report = await runtime.coordinator.fire(f.channel("memes"))
+        said = f.said("memes")
+        assert (report.messages, len(said)) == (4, 4)
+        assert all(text.startswith("look") for text in said)
+        assert sum("too large" in text for text in said) == 3  # Anthropic draws nothing
 
 
 async def test_the_bots_found_elsewhere_converse_with_those_here(tmp_path):

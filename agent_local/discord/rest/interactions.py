@@ -45,7 +45,6 @@ async def callback(call: RestCall) -> Any:
     body, uploads = await call.form()
     if body["type"] in (DEFERRED_UPDATE, UPDATE) and interaction.source is None:
         raise errors.invalid_form("type", "BASE_TYPE_CHOICES", "There is no message to update.")
-    interaction.callback = body
     answer: dict[str, Any] = {"interaction": {"id": str(interaction.id), "type": 2}}
     if body["type"] == MESSAGE:
         message = _post(call, interaction, draft_of(body.get("data") or {}, uploads))
@@ -53,6 +52,7 @@ async def callback(call: RestCall) -> Any:
         answer["resource"] = {"type": MESSAGE, "message": message}
     if body["type"] == UPDATE:
         _change(call, interaction, _answered(interaction), body.get("data") or {}, uploads)
+    interaction.callback = body  # a refused answer acknowledges nothing
     call.backend.changed()
     return answer if call.request.query.get("with_response") == "true" else RestAnswer(204)
 

@@ -4,8 +4,10 @@ Answers to interactions use the same addresses (/webhooks/{application}/{token})
 """
 
 import secrets
+import unicodedata
 from typing import Any
 
+from agent_chat.names import BLANK_LETTERS
 from agent_local.discord import errors, message_payloads, payloads
 from agent_local.discord.backend import Backend
 from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
@@ -49,7 +51,16 @@ async def create(call: RestCall) -> Any:
 
 
 def _check_name(field: str, name: str) -> None:
-    if not 1 <= len(name) <= 80 or any(word in name.lower() for word in ("discord", "clyde")):
+    """Raise Discord's ApiError for a name that it refuses for a webhook."""
+    visible = "".join(c for c in name if unicodedata.category(c) not in ("Cc", "Cf") and c not in BLANK_LETTERS)
+    plain = unicodedata.normalize("NFKC", visible).strip().lower()
+    if (
+        not 1 <= len(name) <= 80
+        or not plain
+        or plain in ("everyone", "here")
+        or any(word in plain for word in ("discord", "clyde", "```"))
+        or any(char in name for char in "@#:")
+    ):
         raise errors.invalid_form(field, "WEBHOOK_NAME_INVALID", "Webhook name is not allowed.")
 
 
@@ -95,7 +106,9 @@ async def get(call: RestCall) -> Any:
 
 async def change(call: RestCall) -> Any:
     webhook = _webhook(call)
-    webhook.name = (await call.json()).get("name") or webhook.name
+    if name := str((await call.json()).get("name") or "").strip():
+        _check_name("name", name)
+        webhook.name = name
     return payloads.webhook(call.world, webhook)
 
 

@@ -49,14 +49,18 @@ class Draft:
             raise errors.invalid_form("nonce", "BASE_TYPE_MAX_LENGTH", f"Must be {MAX_NONCE} or fewer in length.")
         if not (self.content.strip() or self.uploads or self.embeds or self.components):
             raise errors.ApiError(400, 50006, "Cannot send an empty message")
-        if any(len(upload.content) > MAX_FILE_BYTES for upload in self.uploads):
-            raise errors.ApiError(413, 40005, "Request entity too large")
+        check_uploads(self.uploads)
 
 
 def require_unarchived(channel: Channel) -> None:
     """Raise the API's error for an archived thread, in which nothing is edited, pinned or reacted to."""
     if channel.archived:
         raise errors.archived()
+
+
+def check_uploads(uploads: Sequence[Upload]) -> None:
+    if any(len(upload.content) > MAX_FILE_BYTES for upload in uploads):
+        raise errors.ApiError(413, 40005, "Request entity too large")
 
 
 def check_content(content: str) -> None:
@@ -163,6 +167,7 @@ def edit(backend: Backend, channel: Channel, message: Message, change: Change) -
 
 
 def apply_change(backend: Backend, channel: Channel, message: Message, change: Change) -> None:
+    check_uploads(change.uploads)
     if change.content is not None:
         check_content(change.content)
         pinger = None if message.webhook_id else message.author.id

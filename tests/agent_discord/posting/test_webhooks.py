@@ -19,7 +19,7 @@ from agent_chat.transcript import Transcripts
 from agent_discord.channel_sink import STREAMING_LIMIT, DiscordSink
 from agent_discord.channel_view import DiscordView
 from agent_discord.posting.multipart import LIMIT
-from agent_discord.posting.webhooks import NAME, WebhookIdentity, Webhooks, allowed_name, fitting
+from agent_discord.posting.webhooks import NAME, WebhookIdentity, Webhooks, fitting
 from agent_discord.reading.gateway import TranscriptCog
 from agent_discord.reading.history import HistoryFetcher
 from agent_discord.reading.history_cache import HistoryCache
@@ -273,14 +273,6 @@ def test_a_text_by_webhook_is_one_message(text):
     assert length(fitting(text)) <= LIMIT
     assert fitting(text)[:5] == text[:5]
     assert ("cut here" in fitting(text)) is (text != "short")
-
-
-@pytest.mark.parametrize("name", ["Discord helper", "clyde", "disDISCORDcord", "  ", "n" * 200, "Ada"])
-def test_a_webhooks_name_is_one_that_discord_takes(name):
-    allowed = allowed_name(name)
-    assert 1 <= len(allowed) <= 80
-    assert "discord" not in allowed.lower()
-    assert "clyde" not in allowed.lower()
 
 
 # -- an outlet over the wire ------------------------------------------------------------------------------------------

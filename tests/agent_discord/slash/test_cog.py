@@ -12,8 +12,9 @@ from agent_discord.rest.gate import Gate
 from agent_discord.rest.outbound import OutboundShared
 from agent_discord.slash import cog
 from agent_discord.slash.cog import NOT_EDITABLE, TOO_SLOW, CommandInvocation, Completion, Slash
-from agent_discord.slash.responses import Choice, Field, Form, Menu, Response
+from agent_discord.slash.responses import Choice, CommandReply, Field, Form, Menu, Response
 from agent_local.discord.interactions import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
+from agent_local.discord.world import messages
 from agent_process.redaction import Redactor
 from tests.support.discord.gateway_scene import Scene, scene
 
@@ -92,6 +93,22 @@ async def test_a_form_shows_its_fields_and_comes_back_as_a_command_with_their_te
         back = kitchen.asked[1]
         assert (back.name, back.who.user_id) == ("form table", kitchen.asked[0].who.user_id)
         assert back.values == {"id": "table:7", "name": "Ann", "wishes": "by the\ndoor"}
+
+
+@pytest.mark.parametrize("slow", [False, True])
+async def test_an_answer_whose_file_is_refused_comes_without_it_and_says_so(monkeypatch, slow: bool):
+    monkeypatch.setattr(messages, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(cog, "DEFER_AFTER", 0.05 if slow else 5.0)
+    async with a_kitchen(CommandReply("Your export:", file=("export.txt", "line\n" * 100))) as (s, kitchen):
+        if slow:
+            kitchen.open.clear()
+        used = await s.server.interact("Alice", "lounge", "claude", "order", {"dish": "soup"})
+        if slow:
+            await s.server.wait_for(lambda: used.callback)
+            kitchen.open.set()
+        await s.server.wait_for(lambda: used.answers)
+        assert used.answers[-1]["content"].startswith("Your export:\n-# The file was too large")
+        assert used.answers[-1]["attachments"] == []
 
 
 async def test_a_menu_is_replaced_by_the_answer_to_the_choice():
