@@ -479,6 +479,12 @@ class InstructionTests(CogCase):
                 scene.channel().wrong = [http_error(status)]
                 self.assert_result(await scene.instruct(), skipped=True, reason=reason, text=None)
 
+    async def test_whoever_asked_is_told_that_the_answer_was_not_taken(self) -> None:
+        scene = await self.scene()
+        scene.channel().wrong = [http_error(400)]
+        await scene.ask()
+        self.assertEqual(scene.texts(), [LINES["discord_failed"]])
+
     async def test_a_model_that_hangs_is_given_up_at_the_deadline(self) -> None:
         scene, loop = await self.scene(), LoopTime()
         scene.answers(asyncio.Event().wait)

@@ -33,7 +33,10 @@ LINES: Mapping[str, str] = {
     "refused": "I'd rather not answer that one.",
     "unreadable": "I couldn't put a proper answer together. Please ask again.",
     "picture_failed": "I couldn't draw the picture. Please try again.",
-    "discord_failed": "Discord rejected my answer. Please ask again in a minute.",
+    **dict.fromkeys(
+        ("discord_failed", "signal_failed"),
+        "I had an answer, but it could not be posted here. Please ask again in a minute.",
+    ),
     "internal_error": "Something went wrong on my side. Please try again later.",
 }
 

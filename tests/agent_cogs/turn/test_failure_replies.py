@@ -76,7 +76,7 @@ async def test_where_no_word_may_be_written_a_sign_is_given(reason):
     assert outlet.reactions == [(5, "🙊")] * 2
 
 
-@pytest.mark.parametrize("reason", ["unknown_channel", "discord_failed", "not_ours"])
+@pytest.mark.parametrize("reason", ["unknown_channel", "not_ours"])
 async def test_where_nothing_can_be_posted_nothing_is_tried(reason):
     outlet = Outlet()
     await post_failure_reply(outlet, EVENT, reason)
