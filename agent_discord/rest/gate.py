@@ -93,8 +93,9 @@ class Gate:
     ) -> T:
         """Make a request with a text and a file. If Discord refuses the file, the text goes without it and says so.
 
-        A refused request leaves nothing behind, so nothing is posted twice.
+        A refused request leaves nothing behind, so nothing is posted twice. The text is cleaned.
         """
+        text = self.clean(text) if text is not None else None
         if attach is None:
             return await request(text, {})
         try:
@@ -129,7 +130,6 @@ class Gate:
             extras["embed"] = self._shared.clean_embed(embed)
         if reply_to is not None:
             extras["reference"] = reply_to
-        text = self.clean(text) if text is not None else None
 
         async def post(text: str | None, files: dict[str, Any]) -> discord.Message:
             await self._enter(answers=ping is not None)
@@ -150,7 +150,6 @@ class Gate:
         """Changes a message of the bot's; `attach` adds a file. The same edit twice does no harm, so one whose
         connection broke is made once more."""
         extras: dict[str, Any] = {"embed": self._shared.clean_embed(embed)} if embed is not None else {}
-        text = self.clean(text) if text is not None else None
 
         async def change(text: str | None, files: dict[str, Any]) -> discord.Message:
             await self._enter(answers=answers)
@@ -351,7 +350,7 @@ class Gate:
             with answer_read():
                 return await webhook.send(said, username=self.clean(name), wait=True, **extras, **files)
 
-        return await self._with_or_without_file(post, self.clean(text) if text is not None else None, attach)
+        return await self._with_or_without_file(post, text, attach)
 
     async def edit_by_webhook(
         self,
@@ -370,7 +369,7 @@ class Gate:
             with answer_read():
                 return await webhook.edit_message(message_id, content=text, **extras, **files)
 
-        return await self._with_or_without_file(change, self.clean(text) if text is not None else None, attach)
+        return await self._with_or_without_file(change, text, attach)
 
     async def delete_by_webhook(
         self, webhook: discord.Webhook, message_id: int, *, thread: discord.abc.Snowflake | None

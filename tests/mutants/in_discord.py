@@ -46,7 +46,7 @@ IN_DISCORD = (
         "agent_discord/rest/gate.py",
         GATE,
         ("username=self.clean(name)", "username=name", "no secret leaves in a webhook's name", GATE),
-        ("said = self.clean(text) if text", "said = text if text", "no secret leaves in a webhook's post", GATE),
+        ("text = self.clean(text) if text", "text = text if text", "no secret leaves in a post", GATE),
         (
             "        self._check_open(answers=answers)  # it may",
             "        pass  # it may",
