@@ -121,8 +121,7 @@ class Transcript:
 
     def lacks_text(self, message_id: int) -> bool:
         """Whether a message came through a bot without the message content intent; another bot may bring its text."""
-        entry = self._entries[message_id]
-        return not entry.text and not entry.attachments
+        return _is_empty(self._entries[message_id])
 
     def add(self, entry: Entry) -> None:
         """Adds a new message. A known one stays as it is, a deleted one stays away."""
@@ -252,13 +251,13 @@ class Transcript:
 
 def revised(known: Entry, entry: Entry) -> Entry:
     """The known entry with what an edit can change. An update without roles or rights keeps the known ones."""
-    emptied = not entry.text and not entry.attachments  # a bot without the message content intent gets it so
-    said = known if emptied else entry
+    said = known if _is_empty(entry) else entry
     rights = entry if entry.author_roles or entry.may_manage else known
     return replace(
         known,
         text=said.text,
         attachments=said.attachments,
+        extras=said.extras,
         hidden=said.hidden,
         mentions=said.mentions,
         edited=known.edited or said.text != known.text,
@@ -266,6 +265,12 @@ def revised(known: Entry, entry: Entry) -> Entry:
         author_roles=rights.author_roles,
         may_manage=rights.may_manage,
     )
+
+
+def _is_empty(entry: Entry) -> bool:
+    """Whether a message may have lost its content: a bot without the message content intent gets nothing of it but
+    stickers."""
+    return not (entry.text or entry.attachments or any(not line.startswith("sticker:") for line in entry.extras))
 
 
 def _as_agent(speaker: Speaker, agent: str) -> Speaker:

@@ -22,6 +22,11 @@ class Speaker:
     agent: str | None = None
     audience: bool = False
 
+    @property
+    def is_service(self) -> bool:
+        """Whether the chat service itself reports something: a join, a boost, a pin. Nobody waits for an answer."""
+        return self.kind == "stranger" and self.id == 0
+
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
@@ -57,7 +62,8 @@ class Entry:
     text hides it (a command, or text not meant for bots); a reaction may show it again or hide another (visibility.py).
     `author_roles` and `may_manage` (Manage Messages in its channel) decide what the author may command; empty if
     unknown. `order`: the stop order that it consists of. `parts`: the messages joined into this one, the first included
-    (join_messages.py); empty for a single message.
+    (join_messages.py); empty for a single message. `extras`: what the service keeps outside of the text (a forward, a
+    sticker, a poll, an embed), one line each ("sticker: Wave"), in strangers' words as they came.
     """
 
     id: int
@@ -66,6 +72,7 @@ class Entry:
     created_at: float
     reply_to: int | None = None
     attachments: tuple[Attachment, ...] = ()
+    extras: tuple[str, ...] = ()
     reactions: tuple[Reaction, ...] = field(default=())
     edited: bool = False
     mentions: frozenset[int] = frozenset()

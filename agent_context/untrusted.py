@@ -22,7 +22,8 @@ _OPENING = "[\\[\uff3b\u3010\u3014\u27e6\u2045]"
 _MARK = re.compile(_OPENING + r"(?=\s*(?:(?:msg|note)\s*[:\uff1a]|(?:tool|summary)\s*[\]\uff3d]))", re.IGNORECASE)
 _MARK_OR_NOTE = re.compile(
     _OPENING
-    + r"(?=\s*(?:(?:msg|note|reactions|picture|file|posted\s+image)\s*[:\uff1a]|(?:tool|summary)\s*[\]\uff3d]))",
+    + r"(?=\s*(?:(?:msg|note|reactions|picture|file|posted\s+image|sticker|poll|poll\s+result|components|embed|event"
+    r"|link\s+preview|voice\s+message|forwarded\s[\w\s]{1,20})\s*[:\uff1a]|(?:tool|summary)\s*[\]\uff3d]))",
     re.IGNORECASE,
 )
 _BRACKETS = str.maketrans("[]\uff3b\uff3d\u3010\u3011", "()()()")

@@ -114,7 +114,7 @@ def prompt_tokens(
 
     A transcript that is not whole counts as full: it may be completed before the call.
     """
-    characters = sum([len(entry.text) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
+    characters = sum([len(entry.text) + sum(map(len, entry.extras)) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
     if not whole:
         characters = max(characters, window * UNKNOWN_CHARACTERS)
     characters += sum(len(text) + ENTRY_CHARACTERS for text in said)

@@ -16,7 +16,7 @@ from agent_cogs.prompt.view import TurnView
 from agent_context.build import TurnContext, build_system, memory_part
 from agent_context.entries import Entry
 from agent_context.layout.chat import build_history
-from agent_context.layout.render import attachment_marks
+from agent_context.layout.render import content_marks
 from agent_context.layout.room import RoomTurn
 from agent_context.layout.tail import build_tail
 from agent_context.steering.options import Options
@@ -169,4 +169,4 @@ def _room_labels(context: TurnContext, room: RoomTurn) -> dict[str, str]:
 
 
 def _files(entry: Entry) -> str:
-    return " ".join(attachment_marks(entry))
+    return " ".join(content_marks(entry))

@@ -102,7 +102,8 @@ def gate_prompt(context: TurnContext, seconds: float, members: str) -> Prompt:
 
 
 def _short(context: TurnContext, entry: Entry) -> str:
-    cut = replace(entry, text=entry.text[:CHARACTERS], parts=(), attachments=(), reactions=())
+    extras = tuple(line[:CHARACTERS] for line in entry.extras[:1])
+    cut = replace(entry, text=entry.text[:CHARACTERS], parts=(), attachments=(), extras=extras, reactions=())
     return render_entry(cut, 0.0, context.me.key, context.me.agents, timed=False)
 
 

@@ -18,6 +18,7 @@ from agent_cogs.prompt.view import TurnView
 from agent_context.build import TurnContext, memory_part
 from agent_context.layout.automation_task import automation_task
 from agent_context.layout.prefill import PrefillLayout, build_prefill, read_completion
+from agent_context.layout.render import text_with_marks
 from agent_context.layout.reply_chain import NO_CHAIN, chain_sentence
 from agent_context.layout.room import RoomTurn, angle_line, turn_of
 from agent_context.untrusted import one_line
@@ -202,7 +203,7 @@ def ephemeral(context: TurnContext) -> str:
     elif context.trigger in ("mention", "reactive", "call") and entries and entries[-1].speaker.agent == context.me.key:
         asked = context.target
         if asked is not None:
-            task.append(f"{me} answers {one_line(asked.speaker.name, 80)}: “{one_line(asked.text, 200)}”")
+            task.append(f"{me} answers {one_line(asked.speaker.name, 80)}: “{one_line(text_with_marks(asked), 200)}”")
     if sentence := chain_sentence(context.chain, context.me.key, context.me.agents):
         task.append(sentence)
     task += _steering(context)
@@ -218,7 +219,7 @@ def _steering(context: TurnContext) -> Iterator[str]:
     if context.room is not None:
         yield f"This is {turn_of(context.room)} in this room."
     if context.take_up and (asked := context.target) is not None:
-        name, said = one_line(asked.speaker.name, 80), one_line(asked.text, 200)
+        name, said = one_line(asked.speaker.name, 80), one_line(text_with_marks(asked), 200)
         yield f"{context.me.display_name} takes up what {name} said: “{said}”"
     if angle := angle_line(context.angle):
         yield angle

@@ -24,8 +24,12 @@ def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
     if len(left) < 2:
         return left[0] if left else None
     asked = next((part for part in left if part.id == event.asked.id), left[-1])
-    files = tuple(file for part in left for file in part.attachments)
-    return replace(asked, text="\n".join(part.text for part in left if part.text), attachments=files)
+    return replace(
+        asked,
+        text="\n".join(part.text for part in left if part.text),
+        attachments=tuple(file for part in left for file in part.attachments),
+        extras=tuple(line for part in left for line in part.extras),
+    )
 
 
 def taken_back(event: MentionEvent, transcript: Transcript) -> bool:

@@ -111,7 +111,8 @@ def remembered(entries: Sequence[Entry], forgotten: Mapping[int, float]) -> list
 def summary_prompt(entries: Sequence[Entry], former: Summary | None, turn: Turn, seconds: float) -> Prompt:
     lines, left = list[str](), INPUT_CHARACTERS
     for entry in reversed(entries):
-        cut = replace(entry, text=entry.text[:MESSAGE_CHARACTERS], parts=(), reactions=())
+        extras = tuple(line[:MESSAGE_CHARACTERS] for line in entry.extras[:3])
+        cut = replace(entry, text=entry.text[:MESSAGE_CHARACTERS], extras=extras, parts=(), reactions=())
         line = render_entry(cut, 0.0, "", turn.agent.identity.agents, timed=False)
         if (left := left - len(line)) < 0:
             break

@@ -202,7 +202,7 @@ def _target(turn: Turn, window: Window) -> Entry | None:
     heard = window.entries
     if isinstance(event, InstructionEvent) and turn.agent.barge_in == "ignore":
         heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
-    others = (entry for entry in reversed(heard) if entry.speaker.agent != turn.agent.key)
+    others = (e for e in reversed(heard) if e.speaker.agent != turn.agent.key and not e.speaker.is_service)
     return next(others, None)
 
 

@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from agent_chat.transcript import Transcript, Transcripts
 from agent_cogs.thread_memory.hearers import Hearers, Hearing
 from agent_context.entries import Entry
-from agent_context.layout.render import attachment_marks
+from agent_context.layout.render import text_with_marks
 from agent_context.selecting.visibility import is_visible
 from agent_protocol.record.entries import LoggedMessage
 from agent_protocol.record.writer import Notes
@@ -28,8 +28,6 @@ REMEMBERED = 20_000  # messages that were logged, and changes that wait
 CHARACTERS = 4_000  # of a message
 
 log = logging.getLogger(__name__)
-
-_NOT_IN_MARKS = str.maketrans("[]", "()")  # a mark in brackets is the program's own, in a prompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +132,7 @@ class MessageLog:
         kept = self._may_keep(entry)
         if hearing is None or not (kept or self._may_be_logged(entry)):
             return
-        said = _said(entry) if kept else ""
+        said = text_with_marks(entry)[:CHARACTERS] if kept else ""
         now = _Logged(hearing, hash((said, entry.speaker.agent, entry.reply_to)))
         if before is None or before.fingerprint != now.fingerprint:
             self._logged[entry.id] = now
@@ -143,12 +141,7 @@ class MessageLog:
     def _may_keep(self, entry: Entry) -> bool:
         speaker = entry.speaker
         ignored = speaker.kind == "person" and self._rules.ignored(speaker.id, entry.author_roles)
-        return entry.order is None and is_visible(entry) and not ignored
-
-
-def _said(entry: Entry) -> str:
-    marks = (mark.translate(_NOT_IN_MARKS) for mark in attachment_marks(entry))
-    return " ".join(filter(None, (entry.text, *marks)))[:CHARACTERS]
+        return entry.order is None and is_visible(entry) and not ignored and not speaker.is_service
 
 
 def _logged(entry: Entry, said: str, channel_id: int, hearing: Hearing, now: float) -> LoggedMessage:

@@ -13,6 +13,7 @@ from cachetools import LRUCache
 
 from agent_chat.directory import Directory
 from agent_context.entries import Entry
+from agent_context.layout.render import text_with_marks
 from agent_process.tasks import BackgroundTasks
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.names import names_in
@@ -51,7 +52,7 @@ class PersonNotices:
         return PersonNotice(
             channel_id=channel_id,
             message_id=said.id,
-            text=said.text[:MOST_CHARACTERS],
+            text=text_with_marks(said)[:MOST_CHARACTERS],
             names=tuple(dict.fromkeys((*sorted(mentioned), *names_in(said.text, self._names)))),
             replied_to=answered or self._post_replied_to(said),
             calls=calls or bool(mentioned) or answered is not None,

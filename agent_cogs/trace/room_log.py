@@ -6,12 +6,12 @@ again: the record has them by id, so nothing is in it twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from cachetools import LRUCache
 
 from agent_context.entries import Entry
-from agent_context.layout.render import attachment_marks
+from agent_context.layout.render import text_with_marks
 from agent_context.selecting.visibility import is_visible
 from agent_protocol.record.entries import RoomMessage, RoomWords
 
@@ -51,11 +51,6 @@ def _message(entry: Entry) -> RoomMessage:
         author_id=None if is_agent else entry.speaker.id,
         agent=entry.speaker.agent,
         name=entry.speaker.name,
-        text=_text(entry)[:CHARACTERS],
+        text=text_with_marks(entry)[:CHARACTERS],
         at=entry.created_at,
     )
-
-
-def _text(entry: Entry) -> str:
-    parts: Iterable[str] = (entry.text, *attachment_marks(entry))
-    return " ".join(part for part in parts if part)

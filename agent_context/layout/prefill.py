@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from agent_context.build import Identity, TurnContext, build_persona, memory_part
 from agent_context.entries import Entry, Speaker
 from agent_context.layout.chat import NO_PICTURES, marked, pictures_of
-from agent_context.layout.render import MAX_TEXT, NO_FILES, attachment_marks, quoted_files, speaker_label
+from agent_context.layout.render import MAX_TEXT, NO_FILES, content_marks, quoted_files, speaker_label
 from agent_context.selecting.blocks import Block, Line, Note, ToolLine, quoted_in
 from agent_context.untrusted import words
 from agent_llm.types import Message, Picture
@@ -170,7 +170,7 @@ def _paragraph(line: Line, me: Identity, files: Mapping[int, str]) -> str:
 
 def _body(entry: Entry, files: Mapping[int, str]) -> str:
     text = escaped(entry.text[: MAX_TEXT * len(entry.units)])
-    head = " ".join([*([text] if text else []), *attachment_marks(entry)])
+    head = " ".join([*([text] if text else []), *content_marks(entry)])
     return "\n".join((head or "(no text)", *(f"| {line}" for line in quoted_files(entry, files))))
 
 

@@ -22,8 +22,10 @@ from agent_context.untrusted import one_line, poses, words
 
 INDENT = "  "
 QUOTE = f"\n{INDENT}| "
+_NOT_IN_MARKS = str.maketrans("[]", "()")
 NO_FILES: Mapping[int, str] = {}
 MAX_TEXT = 4000  # characters of one message that a model sees; Discord's own limit is 2,000, or 4,000 with Nitro
+MAX_EXTRA = 1_500  # characters of a forward, a poll, an embed
 MAX_FILENAME = 80  # characters, and so for an emoji, a custom one with its name and id
 MAX_EMOJI = 60
 
@@ -79,6 +81,8 @@ def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
     imitate."""
     if speaker.agent == me:
         return f"{speaker.name} (you)"
+    if speaker.is_service:
+        return f"{speaker.name} (service)"
     if speaker.kind == "stranger":
         return f"{speaker.name} (another bot)"
     if speaker.audience:
@@ -88,12 +92,21 @@ def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
     return speaker.name
 
 
-def attachment_marks(entry: Entry) -> list[str]:
-    """`[picture: cat.png]`, `[file: notes.txt]`."""
+def content_marks(entry: Entry) -> list[str]:
+    """Return marks of what is outside of the text: `[sticker: Wave]`, `[picture: cat.png]`, `[file: notes.txt]`."""
     return [
-        f"[{'picture' if attachment.is_picture else 'file'}: {one_line(attachment.filename, MAX_FILENAME)}]"
-        for attachment in entry.attachments
+        *(f"[{one_line(line, MAX_EXTRA)}]" for line in entry.extras),
+        *(
+            f"[{'picture' if attachment.is_picture else 'file'}: {one_line(attachment.filename, MAX_FILENAME)}]"
+            for attachment in entry.attachments
+        ),
     ]
+
+
+def text_with_marks(entry: Entry) -> str:
+    """Return the text and the marks without their brackets, for what is stored or quoted: a mark in brackets is the
+    program's own in a prompt."""
+    return " ".join(filter(None, (entry.text, *(mark.translate(_NOT_IN_MARKS) for mark in content_marks(entry)))))
 
 
 def quoted_files(entry: Entry, files: Mapping[int, str]) -> list[str]:
@@ -103,11 +116,11 @@ def quoted_files(entry: Entry, files: Mapping[int, str]) -> list[str]:
 
 
 def entry_body(entry: Entry) -> str:
-    """Return text and attachments in one string, never empty."""
+    """Return the text and what is outside of it in one string, never empty."""
     text = indented(entry, MAX_TEXT * len(entry.units)) if entry.text.strip() else ""
-    if not entry.attachments:
+    if not (entry.attachments or entry.extras):
         return text or "(no text)"
-    return " ".join([*([text] if text else []), *attachment_marks(entry)])
+    return " ".join([*([text] if text else []), *content_marks(entry)])
 
 
 def render_entry(

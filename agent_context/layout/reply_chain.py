@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent_context.entries import Entry
-from agent_context.layout.render import INDENT, attachment_marks, off_margin, speaker_label
+from agent_context.layout.render import INDENT, content_marks, off_margin, speaker_label, text_with_marks
 from agent_context.untrusted import one_line, words
 
 CHARACTERS = 4_000  # of a chain; the oldest messages are left out first
@@ -55,10 +55,10 @@ def chain_sentence(chain: ReplyChain, me: str, agents: Iterable[str] = ()) -> st
     if not chain:
         return ""
     known = tuple(agents)
-    said = [
-        f"{one_line(speaker_label(entry.speaker, me, known), 80)}: “{_quoted(entry.text, SHORT_CHARACTERS)}”"
-        for entry in chain.entries[-SHORT_MESSAGES:]
-    ]
+    said: list[str] = []
+    for entry in chain.entries[-SHORT_MESSAGES:]:
+        text = _quoted(text_with_marks(entry), SHORT_CHARACTERS)
+        said.append(f"{one_line(speaker_label(entry.speaker, me, known), 80)}: “{text}”")
     if chain.summary:
         said.insert(0, f"in short, “{_quoted(chain.summary, SUMMARY_CHARACTERS)}”")
     return f"The message to answer is a reply. Before it in that chain: {'; '.join(said)}."
@@ -66,7 +66,7 @@ def chain_sentence(chain: ReplyChain, me: str, agents: Iterable[str] = ()) -> st
 
 def _line(entry: Entry, me: str, agents: Sequence[str]) -> str:
     said = _indented(entry.text.strip()[:MESSAGE_CHARACTERS], own_notes=entry.speaker.kind == "agent")
-    body = " ".join(filter(None, (said, *attachment_marks(entry)))) or "(no text)"
+    body = " ".join(filter(None, (said, *content_marks(entry)))) or "(no text)"
     return f"{INDENT}[msg:{entry.id}] {speaker_label(entry.speaker, me, agents)}: {body}"
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from agent_context.build import Identity, Trigger, TurnContext
 from agent_context.entries import Entry
 from agent_context.layout.automation_task import automation_task
-from agent_context.layout.render import INDENT, after, indented, speaker_label
+from agent_context.layout.render import INDENT, after, entry_body, speaker_label, text_with_marks
 from agent_context.layout.reply_chain import chain_part
 from agent_context.layout.room import angle_line, naming_line, turn_of
 from agent_context.untrusted import one_line, words
@@ -159,8 +159,8 @@ _TASKS: Mapping[Trigger, Callable[[TurnContext], str]] = {
 
 
 def _quote(entry: Entry, me: Identity) -> str:
-    text = indented(entry).replace("\n", f"\n{INDENT}")
-    return f"{INDENT}[msg:{entry.id}] {speaker_label(entry.speaker, me.key, me.agents)}: {text or '(no text)'}"
+    text = entry_body(entry).replace("\n", f"\n{INDENT}")
+    return f"{INDENT}[msg:{entry.id}] {speaker_label(entry.speaker, me.key, me.agents)}: {text}"
 
 
 def _stands_above(entry: Entry, context: TurnContext) -> bool:
@@ -171,6 +171,6 @@ def _stands_above(entry: Entry, context: TurnContext) -> bool:
 
 def _beginning(entry: Entry, me: Identity) -> str:
     """Return enough of a message to find it above."""
-    text = " ".join(words(entry.text).split())
+    text = " ".join(words(text_with_marks(entry)).split())
     text = text if len(text) <= BEGINNING else f"{text[:BEGINNING].rstrip()}…"
     return f"[msg:{entry.id}] {speaker_label(entry.speaker, me.key, me.agents)}: {text or '(no text)'}"

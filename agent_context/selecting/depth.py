@@ -49,4 +49,4 @@ class Depth:
 
 def weight(entry: Entry) -> int:
     """The approximate number of characters that an entry takes."""
-    return len(entry.text) + LABEL
+    return len(entry.text) + sum(map(len, entry.extras)) + LABEL

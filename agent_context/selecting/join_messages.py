@@ -44,6 +44,7 @@ def join(parts: Sequence[Entry]) -> Entry:
         first,
         text=SEPARATOR.join(part.text.strip() for part in parts if part.text.strip()),
         attachments=tuple(file for part in parts for file in part.attachments),
+        extras=tuple(line for part in parts for line in part.extras),
         reactions=_united(reaction for part in parts for reaction in part.reactions),
         mentions=frozenset().union(*(part.mentions for part in parts)),
         edited=any(part.edited for part in parts),

@@ -257,7 +257,7 @@ def _last_entry(blocks: Sequence[Block]) -> Entry | None:
 def _grows(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entry | None:
     """Return the last entry as it is now, if what was shown is its beginning. `known` is already shown."""
     holder = holder_of(reversed(entries), last.id)
-    if holder is None or last.reactions or last.attachments or not last.text.strip():
+    if holder is None or last.reactions or last.attachments or last.extras or not last.text.strip():
         return None
     units = holder.units[_ids(holder.units).index(last.id) :]
     if any(unit.id in known for unit in units[len(last.units) :]):
@@ -269,7 +269,7 @@ def _grows(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entr
 
 def _changes(before: Entry, now: Entry) -> list[Line]:
     notes: list[Line] = []
-    if (before.text, before.attachments) != (now.text, now.attachments):
+    if (before.text, before.attachments, before.extras) != (now.text, now.attachments, now.extras):
         notes.append(Note(now, "edited"))
     if before.reactions != now.reactions:
         notes.append(Note(now, "reactions"))

@@ -20,11 +20,13 @@ from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.steering.hiding import hidden_by_text
 from agent_context.steering.stop_words import order_in
 from agent_discord.objects.channels import parent_of
+from agent_discord.objects.extras import extras_of, forwarded_files, is_forward, notice_of
 from agent_discord.objects.mentions import mentioned_in, to_names
 from agent_discord.objects.permissions import author_of
 
 LONGEST_QUESTION = 1900  # characters; the mention goes before it
 NO_AGENTS = Directory()
+SERVICE = Speaker(0, "Discord", "stranger")  # says what happened in the server
 
 _QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
 
@@ -100,14 +102,30 @@ def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> st
 
 
 def mentioned_users(message: discord.Message) -> frozenset[int]:
-    """The ids of mentioned users. Discord lists those that are pinged; a bot's text pings nobody, so it is searched."""
+    """The ids of mentioned users. Discord lists those that are pinged; a bot's text pings nobody, so it is searched. A
+    forwarded mention calls nobody."""
+    if is_forward(message):
+        return frozenset()
     pinged = frozenset(user.id for user in message.mentions)
     return pinged | mentioned_in(message.content) if message.author.bot else pinged
 
 
+def mentioned_roles(message: discord.Message) -> frozenset[int]:
+    return frozenset() if is_forward(message) else frozenset(message.raw_role_mentions)
+
+
+def replied_message(message: discord.Message) -> int | None:
+    """Return the id of the message in the same channel that this one replies to. A forward, and a post that a channel
+    follows from elsewhere, refer to another channel's message and are no replies."""
+    reference = message.reference
+    if reference is None or is_forward(message) or reference.channel_id != message.channel.id:
+        return None
+    return reference.message_id
+
+
 def replied_author(message: discord.Message) -> int | None:
     """The author of the message that this one replies to, where Discord sends it."""
-    replied = message.reference.resolved if message.reference else None
+    replied = message.reference.resolved if message.reference and replied_message(message) is not None else None
     return replied.author.id if isinstance(replied, discord.Message) else None
 
 
@@ -132,7 +150,7 @@ def incoming_message(message: discord.Message, by_command: CommandQuestion | Non
         channel_id=message.channel.id,
         parent_id=parent_of(message.channel),
         mentioned_users=mentioned_users(message),
-        mentioned_roles=frozenset(message.raw_role_mentions),
+        mentioned_roles=mentioned_roles(message),
         replied_to=replied_author(message),
     )
 
@@ -154,9 +172,9 @@ def to_entries(messages: Iterable[discord.Message], directory: Directory) -> lis
 
 
 def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
-    """None for a message that nobody wrote."""
+    """None for a message that nobody wrote, except for a notice of Discord's that bots should know."""
     if not is_said(message):
-        return None
+        return _notice_entry(message)
     if (question := command_question(message, directory)) is not None:
         return _question_entry(message, question, directory)
     author, speaker = author_of(message), speaker_of(message, directory)
@@ -165,14 +183,19 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         speaker=speaker,
         text=shown_text(message, directory),
         created_at=message.created_at.timestamp(),
-        reply_to=message.reference.message_id if message.reference else None,
-        attachments=tuple(
-            Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0])
-            for a in message.attachments
+        reply_to=replied_message(message),
+        attachments=(
+            *(
+                Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0])
+                for a in message.attachments
+            ),
+            *forwarded_files(message),
         ),
+        # An agent's own posts are its text; a preview of a link in it would come after the others have read it.
+        extras=() if speaker.kind == "agent" else extras_of(message, _names_in(message, directory)),
         reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
         edited=message.edited_at is not None,
-        mentions=mentioned_users(message) | frozenset(message.raw_role_mentions),
+        mentions=mentioned_users(message) | mentioned_roles(message),
         replied_to=replied_author(message),
         hidden=hidden_by_text(message.content) or (speaker.kind == "agent" and unfinished(message.content)),
         pinned=message.pinned,
@@ -181,6 +204,20 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         may_manage=author.manages_messages,
         order=order_in(message.content),
     )
+
+
+def _names_in(message: discord.Message, directory: Directory) -> dict[int, str]:
+    """The names of our agents, and of users that the message mentions."""
+    agents = {user_id: directory.name_of(user_id) or "" for user_id in directory.ids}
+    return {**agents, **{user.id: clean_name(user.display_name) for user in message.mentions}}
+
+
+def _notice_entry(message: discord.Message) -> Entry | None:
+    """A notice of Discord's, by nobody: it calls no agent and counts as no person's word."""
+    notice = notice_of(message)
+    if notice is None:
+        return None
+    return Entry(message.id, SERVICE, "", message.created_at.timestamp(), extras=(notice,))
 
 
 def _question_entry(message: discord.Message, question: CommandQuestion, directory: Directory) -> Entry:

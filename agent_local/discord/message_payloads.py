@@ -59,6 +59,7 @@ def message(world: World, m: Message, viewer_id: int | None = None, *, nested: b
         "components": m.components,
         "pinned": m.pinned_at is not None,
         "flags": m.flags,
+        **m.more,
     }
     if m.reactions:
         body["reactions"] = reactions(m, viewer_id)
@@ -128,4 +129,5 @@ def _emptied(body: Json, viewer_id: int) -> Json:
     viewer = str(viewer_id)
     if body["author"]["id"] == viewer or any(u["id"] == viewer for u in body["mentions"]):
         return body
-    return {**body, "content": "", "embeds": [], "attachments": [], "components": []}
+    seen = {key: value for key, value in body.items() if key not in ("poll", "message_snapshots")}
+    return {**seen, "content": "", "embeds": [], "attachments": [], "components": []}

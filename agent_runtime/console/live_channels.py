@@ -120,7 +120,7 @@ def _message(channel_id: int, entry: Entry) -> Message:
         kind=entry.speaker.kind,
         agent=entry.speaker.agent,
         at=entry.created_at,
-        text=without_mark(entry.text) if growing else entry.text,
+        text=without_mark(entry.text) if growing else "\n".join(filter(None, (entry.text, *entry.extras))),
         reply_to=entry.reply_to,
         edited=entry.edited,
         growing=growing,

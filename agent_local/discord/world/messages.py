@@ -41,6 +41,7 @@ class Draft:
     nonce: str | int | None = None
     tts: bool = False
     flags: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise Discord's ApiError for a message that it would refuse."""
@@ -110,6 +111,7 @@ def build(backend: Backend, channel: Channel, author: User, draft: Draft, how: P
         nonce=draft.nonce,
         tts=draft.tts,
         flags=draft.flags,
+        more=draft.more,
         webhook_id=how.webhook_id,
         application_id=how.application_id,
         interaction=how.interaction,

@@ -100,6 +100,7 @@ class Message:
     application_id: int | None = None
     thread_id: int | None = None
     interaction: dict[str, Any] | None = None
+    more: dict[str, Any] = field(default_factory=dict)  # sticker_items, poll, message_snapshots: kept as they come
 
 
 @dataclass(slots=True)

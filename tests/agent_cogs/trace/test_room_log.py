@@ -61,7 +61,7 @@ def test_an_entry_is_bounded() -> None:
 def test_a_message_of_files_alone_names_them() -> None:
     words = log().news("claude", 1, [said(1, text="", attachments=(Attachment(3, "tea.pdf", "https://x", 1),))])
     assert words is not None
-    assert words.messages[0].text == "[file: tea.pdf]"
+    assert words.messages[0].text == "(file: tea.pdf)"
 
 
 async def test_after_a_turn_in_a_room_its_new_messages_go_along_with_the_turn_s_words() -> None:

@@ -19,7 +19,7 @@ from agent_local.discord.interactions import Interaction
 from agent_local.discord.rest import webhooks
 from agent_local.discord.rest.api import RequestRecord
 from agent_local.discord.world import channels, messages, reactions, threads, worlds
-from agent_local.discord.world.messages import Change, Posting
+from agent_local.discord.world.messages import Change, Draft, Posting
 from agent_local.discord.world.world import BotApplication, Channel, Member, Message, User, World
 
 
@@ -77,6 +77,39 @@ class DiscordStandIn(server.DiscordStandIn):
         member = guild.members[user.id] = Member(user, joined_at=self.backend.clock())
         body = {**payloads.member(member), "guild_id": str(guild.id)}
         self.backend.emit("GUILD_MEMBER_ADD", body, guild_id=guild.id)
+
+    async def send(self, author: int | str, channel: int | str, draft: Draft, *, kind: int = 0) -> dict[str, Any]:
+        """Post any draft as a person, or Discord's own notice about one of them (`kind` is the message's type)."""
+        place, who = self.world.channel(channel), self.world.user(author)
+        return self._shown(messages.post(self.backend, place, who, draft, Posting(type=kind)))
+
+    async def forward(
+        self, author: int | str, channel: int | str, source: int | str, message: MessageRef
+    ) -> dict[str, Any]:
+        """Forward a message of the channel `source`."""
+        place = self.world.channel(source)
+        original = self._message(place, message)
+        taken = ("content", "embeds", "attachments", "components", "sticker_items", "mentions", "mention_roles")
+        taken += ("type", "flags", "timestamp", "edited_timestamp")
+        shown = self._shown(original)
+        snapshot = {"message": {key: shown[key] for key in taken if key in shown}}
+        reference = {**messages.reference(place, original), "type": 1}
+        target, who = self.world.channel(channel), self.world.user(author)
+        draft = Draft(reference=reference, more={"message_snapshots": [snapshot]})
+        built = messages.build(self.backend, target, who, draft, Posting())
+        built.type, built.mentions = 0, []
+        self.backend.remember(target, built)
+        body = message_payloads.gateway_message(self.world, built, target)
+        self.backend.emit("MESSAGE_CREATE", body, target)
+        return self._shown(built)
+
+    async def unfurl(self, channel: int | str, message: MessageRef, *embeds: Json) -> None:
+        """Add previews of a message's links, which Discord does a moment after the message."""
+        place = self.world.channel(channel)
+        target = self._message(place, message)
+        target.embeds = list(embeds)
+        body = message_payloads.gateway_message(self.world, target, place)
+        self.backend.emit("MESSAGE_UPDATE", body, place)
 
     async def edit(self, channel: int | str, message: MessageRef, text: str) -> dict[str, Any]:
         place = self.world.channel(channel)
