@@ -6,14 +6,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 
-from agent_chat.attachments import DEFAULT_LIMITS, PictureLimits
+from agent_chat.attachments import DEFAULT_LIMITS, NOTHING_ATTACHED, Attached, AttachmentLimits
 from agent_chat.outlet import NO_CHANNEL, SPLIT_AT, ChannelView, Outlet, Post, Posted, StreamingPost, ignored
 from agent_chat.service import DISCORD, Service
-from agent_chat.text_files import MAX_FILES, TextFile
 from agent_chat.transcript import Transcript
 from agent_context.entries import Entry
 from agent_context.selecting.history import Interval
-from agent_llm.types import Picture
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +41,8 @@ class EmptyView:
     async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
         return None
 
-    async def pictures(
-        self, entries: Sequence[Entry], limits: PictureLimits = DEFAULT_LIMITS
-    ) -> Mapping[int, tuple[Picture, ...]]:
-        return {}
-
-    async def text_files(
-        self, entries: Sequence[Entry], *, max_characters: int, most: int = MAX_FILES
-    ) -> Mapping[int, TextFile]:
-        return {}
+    async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
+        return NOTHING_ATTACHED
 
 
 class SinkWithoutSigns:

@@ -97,7 +97,7 @@ def build_agent(
         may_use=partial(tools.allows, spec.name) if tools else may_use_none,
         find_picture=tools.pictures.find if tools and tools.pictures else None,
         tool_records=tools.records if tools else None,
-        fitted=services.pictures.fitted,
+        fitted=services.attachments.fitted,
         show_tools=show_tools,
         persona=persona,
     )

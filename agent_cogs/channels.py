@@ -124,7 +124,7 @@ class AgentChannels:
             gate=self._gate,
             transcripts=services.transcripts,
             fetcher=services.fetcher,
-            pictures=services.pictures,
+            attachments=services.attachments,
             history_cache=services.history_cache,
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from agent_chat.attachments import PictureReader
+from agent_chat.attachments import AttachmentReader
 from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
 from agent_cogs.events.calls import MentionEvent
@@ -86,7 +86,7 @@ class AgentServices:
     directory: Directory
     transcripts: Transcripts
     fetcher: HistoryFetcher
-    pictures: PictureReader
+    attachments: AttachmentReader
     history_cache: HistoryCache
     clock: Callable[[], float]
     rng: random.Random

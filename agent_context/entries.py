@@ -40,7 +40,10 @@ class Attachment:
 
     @property
     def is_picture(self) -> bool:
-        return self.media_type.startswith("image/")
+        """Whether it is said to be a picture, by its media type or, without one, by its name."""
+        if self.media_type in ("", "application/octet-stream"):
+            return self.filename.lower().endswith((".png", ".jpg", ".jpeg", ".gif", ".webp"))
+        return self.media_type.startswith("image/") and self.media_type != "image/svg+xml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import discord
 
-from agent_chat.attachments import DEFAULT_LIMITS, PictureLimits, PictureReader
+from agent_chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits, AttachmentReader
 from agent_chat.incoming import Person
 from agent_chat.names import clean_name
 from agent_chat.service import DISCORD
-from agent_chat.text_files import MAX_FILES, TextFile
 from agent_chat.transcript import Transcript, Transcripts
 from agent_context.entries import Entry
 from agent_context.selecting.history import Interval
@@ -25,7 +24,6 @@ from agent_discord.reading.history import PAGE_TIMEOUT, HistoryFetcher
 from agent_discord.reading.history_cache import HistoryCache
 from agent_discord.rest.errors import REQUEST_ERRORS, kind
 from agent_discord.rest.gate import Gate
-from agent_llm.types import Picture
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +40,12 @@ class DiscordView:
         gate: Gate,
         transcripts: Transcripts,
         fetcher: HistoryFetcher,
-        pictures: PictureReader,
+        attachments: AttachmentReader,
         history_cache: HistoryCache,
     ) -> None:
         self.channel, self.gate, self.transcripts = channel, gate, transcripts
         self._reader: str | None = None
-        self._fetcher, self._pictures, self._history_cache = fetcher, pictures, history_cache
+        self._fetcher, self._attachments, self._history_cache = fetcher, attachments, history_cache
 
     def read_by(self, persona: str) -> DiscordView:
         """The same view for a persona without an account, which goes by this name and which no id mentions."""
@@ -101,7 +99,7 @@ class DiscordView:
             gate=self.gate,
             transcripts=self.transcripts,
             fetcher=self._fetcher,
-            pictures=self._pictures,
+            attachments=self._attachments,
             history_cache=self._history_cache,
         )
 
@@ -141,17 +139,9 @@ class DiscordView:
             return self.channel
         return await self._history_cache.channel(self.gate, guild, channel_id) if guild else None
 
-    async def pictures(
-        self, entries: Sequence[Entry], limits: PictureLimits = DEFAULT_LIMITS
-    ) -> Mapping[int, tuple[Picture, ...]]:
-        """The newest pictures of these entries, by message id."""
-        return await self._pictures.read(entries, limits)
-
-    async def text_files(
-        self, entries: Sequence[Entry], *, max_characters: int, most: int = MAX_FILES
-    ) -> Mapping[int, TextFile]:
-        """The newest text files of these entries, by attachment id."""
-        return await self._pictures.texts.read(entries, max_characters=max_characters, most=most)
+    async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
+        """Read the newest pictures and text files of these entries."""
+        return await self._attachments.read(entries, limits)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

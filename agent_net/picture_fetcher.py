@@ -37,7 +37,7 @@ TIMEOUT = 10.0  # seconds for one picture, redirects included
 
 T = TypeVar("T")
 
-_ACCEPT = "image/png,image/jpeg,image/gif,image/webp"
+_ACCEPT = "image/png,image/jpeg,image/gif,image/webp,text/*,*/*;q=0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +70,19 @@ class PictureFetcher:
         self._origins = frozenset(URL(origin).origin() for origin in extra_origins)
         self._max_bytes = max_bytes
         self._timeout = timeout
-        self._cache: LRUCache[str, FetchedPicture] = LRUCache(cache_bytes, lambda kept: len(kept.data))
+        self._cache: LRUCache[str, bytes] = LRUCache(cache_bytes, len)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._at_once = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def fetch(self, url: str) -> FetchedPicture:
         """Return the picture at this address. Raises FetchRefused, also for connection errors and timeouts."""
-        address = self._allowed(url)
-        return await self._in_time(self._fetch_once(url, address))
+        return as_picture(await self.fetch_bytes(url, self._max_bytes))
 
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
-        """Return the bytes at this address, uncached. Raises FetchRefused, also for more than `max_bytes`."""
+        """Return the bytes at this address. Raises FetchRefused, also for more than `max_bytes`, for connection errors
+        and timeouts."""
         address = self._allowed(url)
-
-        async def read() -> bytes:
-            async with self._at_once:
-                return await self._bytes(address, "text/*,*/*;q=0.1", max_bytes)
-
-        return await self._in_time(read())
+        return await self._in_time(self._fetch_once(url, address, max_bytes))
 
     async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -98,19 +93,19 @@ class PictureFetcher:
         except (aiohttp.ClientError, OSError) as error:
             raise FetchRefused("no connection") from error
 
-    async def _fetch_once(self, url: str, address: URL) -> FetchedPicture:
+    async def _fetch_once(self, url: str, address: URL, max_bytes: int) -> bytes:
         async with self._locks.setdefault(url, asyncio.Lock()):
-            cached = self._cache.get(url)
-            if cached is not None:
-                return cached
-            async with self._at_once:
-                picture = as_picture(await self._bytes(address, _ACCEPT, self._max_bytes))
-            with suppress(ValueError):  # larger than all that is kept
-                self._cache[url] = picture
-            return picture
-
-    async def _bytes(self, address: URL, accept: str, max_bytes: int) -> bytes:
-        return await download(self._session, address, allowed=self._allowed, max_bytes=max_bytes, accept=accept)
+            data = self._cache.get(url)
+            if data is None:
+                async with self._at_once:
+                    data = await download(
+                        self._session, address, allowed=self._allowed, max_bytes=max_bytes, accept=_ACCEPT
+                    )
+                with suppress(ValueError):  # larger than all that is kept
+                    self._cache[url] = data
+            elif len(data) > max_bytes:
+                raise FetchRefused("too large")
+            return data
 
     def _allowed(self, url: str) -> URL:
         address = parsed_url(url)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import aiohttp
 
-from agent_chat.attachments import PictureReader
+from agent_chat.attachments import AttachmentReader
 from agent_chat.directory import Directory
 from agent_chat.transcript import MAX_ENTRIES, Transcripts
 from agent_cogs.limits.cheap_model import CheapModel, cheapest, tariff_of
@@ -132,7 +132,7 @@ def build_services(
         directory=directory,
         transcripts=transcripts,
         fetcher=HistoryFetcher(transcripts, posts),
-        pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
+        attachments=AttachmentReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
         outbound=outbound,

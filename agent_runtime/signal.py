@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
-from agent_chat.attachments import PictureReader
+from agent_chat.attachments import AttachmentReader
 from agent_chat.transcript import Transcripts
 from agent_cogs.services import AgentServices
 from agent_cogs.signal_agents.ears import SignalEars
@@ -45,7 +45,7 @@ async def open_accounts(
     names, files = services.roster.names, SignalFetcher(client)
     accounts = {number: (agent, names.get(agent, agent)) for agent, number in settings.numbers.items()}
     contacts = Contacts(accounts, allowed=settings.signal_allowed, linked=settings.linked_people)
-    chats, pictures = Chats(contacts), PictureReader(files)
+    chats, attachments = Chats(contacts), AttachmentReader(files)
     book = AddressKeeper(services.ledger.addresses, contacts, chats, services.transcripts)
     await book.restore()
     stack.push_async_callback(book.aclose)
@@ -54,7 +54,7 @@ async def open_accounts(
     for agent, number in settings.numbers.items():
         services.directory.learn_also(agent, contacts.ours(number).person)
     return {
-        agent: SignalAccount(number, client, contacts, chats, services.transcripts, files, pictures)
+        agent: SignalAccount(number, client, contacts, chats, services.transcripts, files, attachments)
         for agent, number in settings.numbers.items()
     }
 

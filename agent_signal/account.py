@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_chat.attachments import PictureReader
+from agent_chat.attachments import AttachmentReader
 from agent_chat.transcript import Transcript, Transcripts
 from agent_signal.chats import Chat, Chats
 from agent_signal.contacts import Contact, Contacts
@@ -14,7 +14,7 @@ from agent_signal.rest_api.files import SignalFetcher
 
 @dataclass(frozen=True, slots=True)
 class SignalAccount:
-    """An agent's account. All but the phone number is shared by the accounts of a process; `pictures` reads through
+    """An agent's account. All but the phone number is shared by the accounts of a process; `attachments` reads through
     `files`."""
 
     number: str
@@ -23,7 +23,7 @@ class SignalAccount:
     chats: Chats
     transcripts: Transcripts
     files: SignalFetcher
-    pictures: PictureReader
+    attachments: AttachmentReader
 
     @property
     def me(self) -> Contact:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from agent_chat.attachments import DEFAULT_LIMITS, PictureLimits
+from agent_chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits
 from agent_chat.incoming import Person
 from agent_chat.service import SIGNAL
-from agent_chat.text_files import MAX_FILES, TextFile
 from agent_chat.transcript import Transcript
 from agent_context.entries import Entry
 from agent_context.selecting.history import Interval
-from agent_llm.types import Picture
 from agent_signal.account import SignalAccount
 from agent_signal.chats import Chat
 
@@ -67,17 +65,9 @@ class SignalView:
         upto = [entry for entry in self.transcript.entries() if entry.id <= interval.last]
         return upto[-messages:] if messages > 0 else []
 
-    async def pictures(
-        self, entries: Sequence[Entry], limits: PictureLimits = DEFAULT_LIMITS
-    ) -> Mapping[int, tuple[Picture, ...]]:
-        """The newest pictures of these entries, by message id."""
-        return await self.account.pictures.read(entries, limits)
-
-    async def text_files(
-        self, entries: Sequence[Entry], *, max_characters: int, most: int = MAX_FILES
-    ) -> Mapping[int, TextFile]:
-        """The newest text files of these entries, by attachment id."""
-        return await self.account.pictures.texts.read(entries, max_characters=max_characters, most=most)
+    async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
+        """Read the newest pictures and text files of these entries."""
+        return await self.account.attachments.read(entries, limits)
 
     # -- reactions that were missed -----------------------------------------------------------------------------------
 

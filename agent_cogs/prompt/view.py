@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from agent_chat.attachments import PictureLimits
+from agent_chat.attachments import AttachmentLimits, TextFile
 from agent_chat.names import clean_name, strip_mention
 from agent_chat.outlet import Outlet
-from agent_chat.text_files import TextFile
 from agent_chat.transcript import Transcript
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.events.automation import AutomationEvent
@@ -264,22 +262,17 @@ def _calls(agent: Agent) -> frozenset[int]:
 
 async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:
     """The view with the chosen pictures and text files."""
-    if not (chosen.pictures or chosen.files):
+    if not chosen:
         return view
+    options, model = view.options, turn.agent.model
+    limits = AttachmentLimits(
+        min(options.max_images, model.max_pictures) if options.include_images else 0,
+        model.fit,
+        options.max_file_characters if options.include_files else 0,
+    )
     units = [unit for entry in view.context.window.entries for unit in entry.units]
-    pictures, texts = await asyncio.gather(
-        turn.outlet.view.pictures(
-            Chosen(pictures=chosen.pictures).of(units), PictureLimits(len(chosen.pictures), turn.agent.model.fit)
-        ),
-        turn.outlet.view.text_files(
-            Chosen(files=chosen.files).of(units),
-            max_characters=view.options.max_file_characters,
-            most=len(chosen.files),
-        ),
-    )
-    return replace(
-        view, pictures=pictures, files={attachment_id: quoted(file) for attachment_id, file in texts.items()}
-    )
+    found = await turn.outlet.view.attached(chosen.of(units), limits)
+    return replace(view, pictures=found.pictures, files={key: quoted(file) for key, file in found.texts.items()})
 
 
 def quoted(file: TextFile) -> str:

@@ -37,11 +37,12 @@ def build_history(
 
 
 def pictures_of(block: Block, pictures: Mapping[int, tuple[Picture, ...]]) -> tuple[Picture, ...]:
-    """Return the pictures of the message that ends the block."""
-    last = block.lines[-1]
-    if not isinstance(last, Entry) or not pictures:
+    """Return the pictures of the block's messages. A message with a known picture ends its block; one whose file turned
+    out to be a picture may stand anywhere."""
+    if not pictures:
         return ()
-    return tuple(picture for unit in last.units for picture in pictures.get(unit.id, ()))
+    units = (unit for line in block.lines if isinstance(line, Entry) for unit in line.units)
+    return tuple(picture for unit in units for picture in pictures.get(unit.id, ()))
 
 
 def marked(blocks: Sequence[Block], marker: int | None) -> set[int]:

@@ -75,7 +75,7 @@ class TranscriptChannels:
             for attachment in entry.attachments if entry is not None else ():
                 if attachment.id == file_id and attachment.is_picture:
                     async with self._fetching:
-                        picture = await self._services.pictures.original(attachment)
+                        picture = await self._services.attachments.original(attachment)
                     return None if picture is None else Picture(picture.data, picture.media_type)
         return None
 

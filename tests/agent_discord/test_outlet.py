@@ -55,7 +55,7 @@ class Place:
             gate=Gate(),
             transcripts=self.transcripts,
             fetcher=HistoryFetcher(self.transcripts),
-            pictures=Pictures(),
+            attachments=Pictures(),
             history_cache=HistoryCache(self.transcripts, Clock()),
         )
         names = {"claude": "Claude", "grok": "Grok", "gemini": "Gemini"}

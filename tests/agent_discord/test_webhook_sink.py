@@ -10,7 +10,7 @@ from typing import Any
 import discord
 import pytest
 
-from agent_chat.attachments import PictureReader
+from agent_chat.attachments import AttachmentReader
 from agent_chat.directory import Directory
 from agent_chat.outlet import CannotPost, Post, TurnCost
 from agent_chat.splitting import length
@@ -58,7 +58,7 @@ class Room:
             gate=Gate(shared=self.outbound),
             transcripts=self.transcripts,
             fetcher=HistoryFetcher(self.transcripts),
-            pictures=PictureReader(fetcher),
+            attachments=AttachmentReader(fetcher),
             history_cache=HistoryCache(self.transcripts),
         ).read_by(face.name)
         webhooks = Webhooks(self.session, self.directory, self.posts, self.outbound.refused)

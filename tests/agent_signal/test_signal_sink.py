@@ -61,21 +61,21 @@ async def test_a_picture_alone_is_a_message_that_the_agent_can_see_again():
         assert (server.sent[0].text, server.sent[0].pictures) == ("", [PNG])
         assert posted.picture_url is not None
         entries = scene.entries(chat)
-        assert [p.data for p in (await scene.view(chat).pictures(entries))[posted.message_id]] == [PNG]
+        assert [p.data for p in (await scene.view(chat).attached(entries)).pictures[posted.message_id]] == [PNG]
 
 
 async def test_pictures_and_texts_of_people_are_read_from_the_server():
     async with SignalServer() as server, signal_scene(server) as scene:
-        server.files.update({"a.png": PNG, "b.txt": b"a text"})
+        server.files.update({"a.png": PNG, "b.txt": b"a text", "c": b"FROM scratch"})
         files = [
             {"id": "a.png", "contentType": "image/png", "size": len(PNG)},
             {"id": "b.txt", "contentType": "text/plain", "filename": "b.txt", "size": 6},
+            {"id": "c", "filename": "Dockerfile"},
         ]
         heard = await scene.hear("look", attachments=files)
-        view = scene.view(heard.chat)
-        assert [p.data for p in (await view.pictures([heard.entry]))[heard.entry.id]] == [PNG]
-        texts = await view.text_files([heard.entry], max_characters=100)
-        assert [found.text for found in texts.values()] == ["a text"]
+        found = await scene.view(heard.chat).attached([heard.entry])
+        assert [picture.data for picture in found.pictures[heard.entry.id]] == [PNG]
+        assert [file.text for file in found.texts.values()] == ["a text", "FROM scratch"]
 
 
 async def test_sources_and_costs_stand_below_the_text_as_plain_lines():

@@ -164,3 +164,21 @@ async def test_posts_of_foreign_bots_and_webhooks_with_embeds_alone_are_read(tmp
         post = await say("GitHub", "debate", "")
         await f.discord.unfurl("debate", post, {"type": "rich", "title": "2 new commits"})
         assert "GitHub (another bot): [embed: 2 new commits]" in shown(await ask(f))
+
+
+async def test_the_bytes_of_a_file_decide_whether_it_is_shown_as_a_picture_or_as_a_text(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False):
+        files = [
+            ("app.ts", b"const a = 1", "video/mp2t"),
+            ("Dockerfile", b"FROM scratch", "application/octet-stream"),
+            ("notes.txt", SMALL_PNG, "text/plain"),
+            ("odd.png", b"no picture at all", "image/png"),
+            ("wide.txt", "wide höhe".encode("utf-16"), "text/plain"),
+            ("clip.mp4", b"\0\0\0\x18ftypmp42", "video/mp4"),
+        ]
+        request = await ask(f, "what do you see?", attachments=files)
+        for text in ("const a = 1", "FROM scratch", "no picture at all", "wide höhe"):
+            assert f"| {text}" in shown(request)
+        assert request.pictures == 1
+        fetched = [r.path for r in f.discord.requests if "/attachments/" in r.path]
+        assert not any("clip.mp4" in path for path in fetched)

@@ -264,8 +264,8 @@ IN_AGENTS = (
             "properties/test_persona_prompt_properties.py",
         ),
         (
-            "if entry.speaker.agent != turn.agent.key",
-            "if entry.speaker.agent == turn.agent.key",
+            "if e.speaker.agent != turn.agent.key",
+            "if e.speaker.agent == turn.agent.key",
             "a turn is about what others said",
         ),
         (

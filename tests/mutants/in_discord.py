@@ -299,6 +299,6 @@ IN_DISCORD = (
             "if not address.raw_host",
             "only Discord's hosts are asked for pictures",
         ),
-        ("            if cached is not None:\n                return cached\n", "", "a picture is fetched once"),
+        ("if data is None:", "if True:", "a picture is fetched once"),
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import discord
 
-from agent_chat.attachments import PictureReader
+from agent_chat.attachments import AttachmentReader
 from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
 from agent_cogs.base import BaseAgentCog
@@ -185,7 +185,7 @@ class Scene:
             directory=self.directory,
             transcripts=self.transcripts,
             fetcher=HistoryFetcher(self.transcripts),
-            pictures=PictureReader(fetcher),
+            attachments=AttachmentReader(fetcher),
             options=load_options(self.settings, names),
             history_cache=HistoryCache(self.transcripts, self.clock),
             clock=self.clock,

@@ -327,6 +327,9 @@ class Pictures:
             raise FetchRefused("not there")
         return FetchedPicture(self.known[url], "image/png")
 
+    async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
+        return (await self.fetch(url)).data
+
 
 # -- Redis ------------------------------------------------------------------------------------------------------------
 

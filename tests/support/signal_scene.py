@@ -9,7 +9,7 @@ from typing import Any
 
 from support.signal_server import ACCOUNT, ANNA, SignalServer
 
-from agent_chat.attachments import PictureReader
+from agent_chat.attachments import AttachmentReader
 from agent_chat.directory import Directory
 from agent_chat.incoming import PersonReaction
 from agent_chat.transcript import Transcripts
@@ -150,7 +150,7 @@ async def signal_scene(
     async with SignalClient(server.url, **options) as client:
         files = SignalFetcher(client)
         account = SignalAccount(
-            number, client, contacts, Chats(contacts), Transcripts(Directory()), files, PictureReader(files)
+            number, client, contacts, Chats(contacts), Transcripts(Directory()), files, AttachmentReader(files)
         )
         listener = SignalListener(account, Handler())
         task = asyncio.create_task(listener.run())

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_chat.text_files import TextFile
+from agent_chat.attachments import TextFile
 from agent_cogs.prompt.view import quoted
 from agent_context.steering.options import Options
 from tests.support.agent_scene import Scene

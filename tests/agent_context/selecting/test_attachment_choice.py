@@ -1,5 +1,5 @@
 from agent_context.entries import Attachment
-from agent_context.selecting.attachment_choice import NOTHING_CHOSEN, Chosen, choose, is_text
+from agent_context.selecting.attachment_choice import NOTHING_CHOSEN, Chosen, choose
 from agent_context.steering.options import Options
 from tests.support.said import said
 
@@ -38,10 +38,11 @@ def test_text_files_are_quoted_up_to_a_limit_together():
     assert choose(entries, Options(include_files=False)).files == set()
 
 
-def test_a_text_is_known_by_its_type_or_else_by_its_name():
-    assert [is_text(Attachment(1, name, "u", 1, kind)) for name, kind in (
-        ("a.bin", "text/csv"), ("a", "application/json"), ("a.PY", ""), ("a.exe", ""), ("a.txt", "application/zip"),
-    )] == [True, True, True, False, False]  # fmt: skip
+def test_files_of_which_only_the_bytes_will_tell_are_chosen_beside_the_others_the_newest_four():
+    files = [Attachment(number, "thing", "u", 1, "application/octet-stream") for number in range(1, 7)]
+    chosen = choose([with_files(1, *files), with_files(2, text(9, 10), picture(8))], Options(max_file_characters=500))
+    assert (chosen.files, chosen.pictures, chosen.unclear) == ({9}, {8}, {1, 2, 3, 4})
+    assert not choose([with_files(1, *files)], Options(include_files=False, include_images=False))
 
 
 def test_what_is_to_be_read_are_the_entries_with_nothing_else_attached():

@@ -11,7 +11,7 @@ import discord
 import pytest
 from PIL import Image
 
-from agent_chat.attachments import PictureReader
+from agent_chat.attachments import AttachmentLimits, AttachmentReader
 from agent_chat.directory import Directory
 from agent_chat.outlet import Outlet, Post
 from agent_chat.splitting import length
@@ -62,7 +62,7 @@ class House:
             gate=self.gate,
             transcripts=self.transcripts,
             fetcher=self.fetcher,
-            pictures=PictureReader(PictureFetcher(self.session, extra_origins=[origin])),
+            attachments=AttachmentReader(PictureFetcher(self.session, extra_origins=[origin])),
             history_cache=HistoryCache(self.transcripts),
         )
         sink = DiscordSink(view, names={"claude": "Claude"}, may_post=lambda: True, may_remove=lambda: True)
@@ -428,10 +428,10 @@ async def test_attached_files_are_shown_as_pictures_that_fit_and_as_text_once():
         outlet = h.outlet()
         await outlet.view.settle()
         entries = outlet.view.transcript.entries()
-        ((picture,),) = (await outlet.view.pictures(entries)).values()
+        found = await outlet.view.attached(entries, AttachmentLimits(characters=6))
+        ((picture,),) = found.pictures.values()
         assert Image.open(io.BytesIO(picture.data)).size[0] == 2048
-        texts = (await outlet.view.text_files(entries, max_characters=6)).values()
-        assert [(file.name, file.text, file.left_out) for file in texts] == [
+        assert [(file.name, file.text, file.left_out) for file in found.texts.values()] == [
             ("notes.md", "# Note", 4),
             ("old.txt", "café", 0),
         ]
