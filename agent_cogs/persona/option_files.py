@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ log = logging.getLogger(__name__)
 
 Layer = Mapping[str, Any]
 Stamp = tuple[int, int]  # modification time in nanoseconds, size in bytes
+UNREAD: Stamp = (-1, -1)  # unlike any file's, so it is read again
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,17 @@ class OptionFiles:
             await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> None:
-        """Read the files that have changed since the last call. Blocks while reading from disk."""
-        found, first = self._found(), not self._checked
-        self._checked = True
+        """Read the files that have changed since the last call. Blocks while reading from disk.
+
+        What cannot be listed or read keeps its previous options, and is tried again.
+        """
+        try:
+            found = self._found()
+        except OSError as error:
+            self._report(".", [f"{_reason(error)}; the options stay as they are"])
+            return
+        self._report(".", [])
+        first, self._checked = not self._checked, True
         changed = {name: stamp for name, stamp in found.items() if self._stamp_of(name) != stamp}
         gone = self._files.keys() - found.keys()
         if not changed and not gone:
@@ -103,22 +114,22 @@ class OptionFiles:
         return None if read is None else read.stamp
 
     def _found(self) -> dict[str, Stamp]:
+        """The option files that exist. Raises OSError."""
         found: dict[str, Stamp] = {}
-        for path in (*self._folder.glob("*.yaml"), *self._folder.glob("*/*.yaml")):
-            name = path.relative_to(self._folder).as_posix()
-            if name != "shared.yaml" and not name.startswith(("guilds/", "bots/")):
-                continue  # not an option file
-            try:
-                stat = path.stat()
-            except OSError as error:
-                log.debug("%s: not read: %s", name, type(error).__name__)
-                continue
-            found[name] = (stat.st_mtime_ns, stat.st_size)
+        for folder in ("", "guilds/", "bots/"):
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder / folder) as entries:
+                for entry in entries:
+                    name = folder + entry.name
+                    if name.endswith(".yaml") and (folder or name == "shared.yaml"):
+                        with suppress(FileNotFoundError):  # removed just now, or a link to nothing
+                            stat = entry.stat()
+                            found[name] = (stat.st_mtime_ns, stat.st_size)
         return found
 
     def _read(self, name: str, stamp: Stamp) -> _Read:
         before = self._files.get(name, _Read(stamp)).layer
         problems: list[str] = []
+        is_unread = False
         if (problem := self._name_problem(name)) is not None:
             layer: Layer | None = {}
             problems.append(problem)
@@ -126,9 +137,13 @@ class OptionFiles:
             layer = None
             problems.append(f"more than {MAX_BYTES} bytes")
         else:
-            layer = self._layer(name, problems)
+            try:
+                layer = self._layer(name, problems)
+            except OSError as error:
+                layer, is_unread = None, True
+                problems.append(_reason(error))
         self._report(name, problems)
-        return _Read(stamp, before if layer is None else layer)
+        return _Read(UNREAD if is_unread else stamp, before if layer is None else layer)
 
     def _name_problem(self, name: str) -> str | None:
         if name == "shared.yaml" or _GUILD.fullmatch(name):
@@ -139,11 +154,11 @@ class OptionFiles:
         return None if bot[1] in self._bots else "is not used: there is no such bot"
 
     def _layer(self, name: str, problems: list[str]) -> Layer | None:
-        """The usable options of the file; None if it cannot be read at all."""
+        """The usable options of the file; None if it is no such text. Raises OSError if it cannot be read now."""
         try:
             text = (self._folder / name).read_text(encoding="utf-8-sig")
             layer, wrong = read_layer(text)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
+        except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
             problems.append(_reason(error))
             return None
         problems += wrong

@@ -130,6 +130,7 @@ class PersonaFolders:
         self._folder, self._cache = folder, FileCache()
         self._parsed: dict[str, tuple[str | None, FrontMatter]] = {}
         self._reported = frozenset[str]()
+        self._is_unreadable = False
 
     def refresh(self) -> Fronts:
         """The front matter of each persona as it is now, by key."""
@@ -145,9 +146,16 @@ class PersonaFolders:
 
     def _names(self) -> list[str]:
         try:
-            entries = sorted(entry.name for entry in os.scandir(self._folder) if entry.is_dir())
-        except OSError:
-            return []
+            with os.scandir(self._folder) as found:
+                entries = sorted(entry.name for entry in found if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            entries = []
+        except OSError as error:  # no file descriptor is free, say: nobody's persona is gone because of that
+            if not self._is_unreadable:
+                log.warning("%s: not read: %s; the personas stay as they are", self._folder, error.strerror or error)
+            self._is_unreadable = True
+            return sorted(self._parsed)
+        self._is_unreadable = False
         return [name for name in entries if not name.startswith(".") and self._is_persona(name)]
 
     def _is_persona(self, name: str) -> bool:

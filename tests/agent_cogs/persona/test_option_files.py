@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+from pathlib import Path
 
 import pytest
 
@@ -146,3 +148,39 @@ def test_a_model_in_the_first_file_of_all_is_told_too(folder, caplog):
     write(folder / "shared.yaml", "model: openai/x")
     files.refresh()
     assert "shared.yaml: model: changed; restart the bots to use it" in caplog.text
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.EACCES])
+def test_a_folder_that_cannot_be_listed_changes_no_option(folder, caplog, monkeypatch, number):
+    write(folder / "shared.yaml", "max_messages: 1")
+    files, scandir = files_in(folder), os.scandir
+
+    def refuse(_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    files.refresh()
+    files.refresh()
+    assert [layer["max_messages"] for layer in files.layers("claude", 7)] == [1]
+    assert caplog.text.count(os.strerror(number)) == 1
+    monkeypatch.setattr(os, "scandir", scandir)
+    write(folder / "shared.yaml", "max_messages: 2", when=2)
+    files.refresh()
+    assert [layer["max_messages"] for layer in files.layers("claude", 7)] == [2]
+
+
+def test_a_changed_file_that_cannot_be_read_now_is_read_later(folder, caplog, monkeypatch):
+    write(folder / "shared.yaml", "max_messages: 1")
+    files, read_text = files_in(folder), Path.read_text
+    write(folder / "shared.yaml", "max_messages: 2", when=2)
+
+    def refuse(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    files.refresh()
+    assert [layer["max_messages"] for layer in files.layers("claude", 7)] == [1]
+    assert "Too many open files" in caplog.text
+    monkeypatch.setattr(Path, "read_text", read_text)
+    files.refresh()
+    assert [layer["max_messages"] for layer in files.layers("claude", 7)] == [2]

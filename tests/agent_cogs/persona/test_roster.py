@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import shutil
 
 import pytest
@@ -176,3 +178,16 @@ async def test_the_watch_looks_again_by_itself(tmp_path, monkeypatch):
         await changed.wait()
     watch.cancel()
     assert agents.of("poet") is not None
+
+
+def test_a_folder_that_cannot_be_listed_takes_no_persona_away(tmp_path, monkeypatch, caplog):
+    folder(tmp_path, poet="---\ninterests: ships\n---\n")
+    folders = PersonaFolders(tmp_path)
+    known = folders.refresh()
+
+    def refuse(_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert folders.refresh() == folders.refresh() == known
+    assert caplog.text.count("Too many open files") == 1
