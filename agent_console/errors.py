@@ -17,6 +17,7 @@ LINES = {
     401: "sign in first",
     404: "there is no such page",
     405: "this address does not take that method",
+    408: "the request did not come in time",
     413: "the request is too large",
 }
 

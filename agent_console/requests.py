@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import TypeVar
 
@@ -11,8 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_console.errors import Refused
 from agent_ids import LARGEST_ID
-
-READ_SECONDS = 10.0  # for a whole body
+from agent_net import http_server
 
 _ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
@@ -24,11 +22,7 @@ async def read_body(request: web.Request, model: type[M]) -> M:
     """The JSON object of a POST. Raises Refused with the names of the wrong fields, without their contents."""
     if request.content_type != "application/json":
         raise Refused(415, "expected JSON (Content-Type: application/json)")
-    try:
-        async with asyncio.timeout(READ_SECONDS):
-            body = await request.read()
-    except TimeoutError:
-        raise Refused(408, "the request did not come in time") from None
+    body = await http_server.read_body(request)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

@@ -44,7 +44,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Server": "agentic-discord",
 }
 COOKIE = "agentic_console"
 CSRF = "X-CSRF-Token"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
+
+MAX_PAUSE = 60.0  # seconds between two starts of a task that fails
+STEADY_SECONDS = 60.0  # a task that ran this long has recovered
 
 T = TypeVar("T")
 
@@ -89,3 +93,31 @@ async def run_until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in ended:
         task.result()
+
+
+async def restart_on_failure(
+    work: Callable[[], Coroutine[Any, Any, None]],
+    name: str,
+    *,
+    failing: set[str] | None = None,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> None:
+    """Run a watcher until it ends by itself or is cancelled. If it fails, log that and start it again after a pause.
+
+    `failing` has its name during the pause.
+    """
+    names, failures = set[str]() if failing is None else failing, 0
+    while True:
+        began = time.monotonic()
+        try:
+            await work()
+            return
+        except Exception:  # the outermost edge of a task whose fault must not end the bots
+            failures = failures + 1 if time.monotonic() - began < STEADY_SECONDS else 1
+            pause = min(MAX_PAUSE, 2.0 ** (failures - 1))
+            log.exception("%s failed; it starts again in %.0f s", name, pause)
+        names.add(name)
+        try:
+            await sleep(pause)
+        finally:
+            names.discard(name)

@@ -134,6 +134,7 @@ def main_coordinator(arguments: Sequence[str] = ()) -> int:
 
 
 async def _coordinate(settings: Settings) -> int:
+    from agent_net.http_server import Connections
     from agent_runtime.coordinator_process import serve
     from agent_runtime.health import Health, serving_health
 
@@ -145,7 +146,7 @@ async def _coordinate(settings: Settings) -> int:
             stops = stopping.stop.is_set()
             return Health(bots=(), bus=connected(), stopping=stops, needs_bots=False, record=record())
 
-        return serving_health(settings.health_port, read_health)
+        return serving_health(settings.health_port, read_health, Connections())
 
     return await serve(settings, stopping.stop, watched)
 

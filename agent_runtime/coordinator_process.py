@@ -18,6 +18,7 @@ from agent_cogs.limits.meaning import meaning_of
 from agent_config import Settings
 from agent_coordinator.coordinator import Coordinator
 from agent_process.redaction import Redactor
+from agent_process.tasks import restart_on_failure
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.connection.locate import locate_redis
 from agent_protocol.coordination.leases import Lease
@@ -73,8 +74,9 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
             idle_store=memory,
         )
         await stack.enter_async_context(watched(bus.ready.is_set, read_record))
-        writing = {"record": writer.run()} if writer is not None else {}
-        tasks = {"bus": bus.run(), **writing, "stops": stops.run(), "coordinator": coordinator.run()}
+        tasks = {"bus": bus.run(), "stops": restart_on_failure(stops.run, "stops"), "coordinator": coordinator.run()}
+        if writer is not None:
+            tasks["record"] = restart_on_failure(writer.run, "record")
         return await _run_until(stop, tasks)
 
 

@@ -3,8 +3,8 @@
 /healthz  200 while the process responds; restart it when it does not
 /metrics  the metrics of the process, for Prometheus
 /readyz   200 when a bot is online, or an agent connected to Signal (the coordinator alone needs none), and Redis
-          answers; 503 otherwise, and while it stops. The body names the bots that failed, with the reason, and says
-          how the record goes
+          answers; 503 otherwise, and while it stops. The body names the bots that failed, with the reason, and the
+          watchers that failed and start again, and says how the record goes
 
 A restart does not help when Discord or Redis is down, so restart on /healthz only.
 
@@ -22,7 +22,7 @@ import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -30,6 +30,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from agent_config import SettingsError, load_settings, process_environment
+from agent_net.http_server import Connections, serve_http
 
 HOST = "127.0.0.1"
 OWN_NAMES = ("localhost", HOST)
@@ -44,7 +45,8 @@ log = logging.getLogger(__name__)
 class Health:
     """The state of a process: bots online, bus connected, stopping. `needs_bots`: without a bot online it is not ready.
     `offline`: bots that failed, with the reason in one line each. `record`: whether the durable record is kept here,
-    and what is wrong with it; the bots work without it. `signal`: agents on Signal, with whether they are connected."""
+    and what is wrong with it; the bots work without it. `signal`: agents on Signal, with whether they are connected.
+    `failing`: tasks beside the bots that failed and start again in a moment."""
 
     bots: tuple[str, ...]
     bus: bool
@@ -53,6 +55,7 @@ class Health:
     offline: Mapping[str, str] = field(default_factory=dict)
     record: str = "off"
     signal: Mapping[str, bool] = field(default_factory=dict)
+    failing: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -62,7 +65,7 @@ class Health:
 
 @asynccontextmanager
 async def serving_health(
-    port: int, read_health: Callable[[], Health], *, routes: Iterable[web.RouteDef] = ()
+    port: int, read_health: Callable[[], Health], connections: Connections, *, routes: Iterable[web.RouteDef] = ()
 ) -> AsyncIterator[int]:
     """Serve on `port` while entered, and yield the port; 0 serves nothing. `routes` are served beside the two.
 
@@ -70,18 +73,14 @@ async def serving_health(
     """
     app = _app(read_health)
     app.add_routes(routes)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
+    async with AsyncExitStack() as stack:
         if port:
             try:
-                await web.TCPSite(runner, HOST, port).start()
+                await stack.enter_async_context(serve_http(app, HOST, port, connections))
             except OSError as error:
                 reason = error.strerror or error
                 log.warning("HEALTH_PORT %d not served: %s; health checks there reach another program", port, reason)
         yield port
-    finally:
-        await runner.cleanup()
 
 
 def _app(read_health: Callable[[], Health]) -> web.Application:
@@ -97,6 +96,7 @@ def _app(read_health: Callable[[], Health]) -> web.Application:
             "redis": health.bus,
             "offline": dict(health.offline),
             "record": health.record,
+            "failing": list(health.failing),
             "signal": {agent: "connected" if there else "not connected" for agent, there in health.signal.items()},
         }
         return web.json_response(body, status=200 if health.ready else 503)

@@ -1,7 +1,7 @@
 """A running process: its bots, its coordinator, and the tasks beside them.
 
-A bot that fails leaves the others running. When the bus, the coordinator or another essential task fails, the whole
-process stops.
+A bot that fails leaves the others running, and a watcher that fails starts again. When the bus or the coordinator
+fails, the whole process stops.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from agent_cogs.services import AgentServices
 from agent_cogs.webhook_agents.hosts import PersonaHosts
 from agent_config import AgentSettings
 from agent_coordinator.coordinator import Coordinator
+from agent_net.http_server import Connections
 from agent_process.signals import Shutdown, last_turns
+from agent_process.tasks import restart_on_failure
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS, Lease
 from agent_protocol.wire import keys
@@ -58,6 +60,8 @@ class Runtime:
         self.personas: PersonaHosts | None = None  # where personas without a bot are hosted
         self.signal: Lines | None = None  # where agents of this process are on Signal
         self.metrics: Metrics | None = None  # where they are served
+        self.failing: set[str] = set()  # watchers that failed and start again soon
+        self.connections = Connections()  # of clients, over all ports
         self.stopping = Shutdown()
         self.stop = self.stopping.stop
         self.failed = False
@@ -75,6 +79,10 @@ class Runtime:
         self._tasks[name] = task
         task.add_done_callback(self.essential_ended if essential else self._report)
         return task
+
+    def watch(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Start a task that is started again if it fails: the bots outlive a fault of it."""
+        self.start(restart_on_failure(work, name, failing=self.failing), name, essential=False)
 
     def essential_ended(self, task: asyncio.Task[None]) -> None:
         self._report(task)
@@ -243,6 +251,7 @@ class Runtime:
             offline=offline,
             record=self.read_record(),
             signal=self.signal.connected if self.signal is not None else {},
+            failing=tuple(sorted(self.failing)),
         )
 
     # -- coordinator --------------------------------------------------------------------------------------------------

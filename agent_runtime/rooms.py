@@ -34,7 +34,7 @@ from agent_runtime.process import Runtime
 async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
     """Start it after the bots, whose connections it uses; the stack closes it before them."""
     setup = runtime.setup
-    runtime.start(runtime.services.roster.run(), "roster")
+    runtime.watch(runtime.services.roster.run, "roster")
     lease = _held_lease(runtime, stack, keys.PERSONAS_OWNER, "personas") if setup.coordinator else None
     if setup.personas and (lease is not None or set(setup.on_signal) - set(setup.agents)):
         _host_personas(runtime, stack, lease)
@@ -47,7 +47,7 @@ def _held_lease(runtime: Runtime, stack: AsyncExitStack, key: str, whose: str) -
     """A lease that is renewed until the stack releases it."""
     lease = runtime.lease(key)
     stack.push_async_callback(lease.release)
-    runtime.start(_hold(lease), f"lease of the {whose}")
+    runtime.watch(lambda: _hold(lease), f"lease of the {whose}")
     return lease
 
 
@@ -84,7 +84,7 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
     hosts = PersonaHosts(runtime.services, runtime.setup.make_model, place_of, prepare=prepare)
     runtime.personas = hosts
     stack.push_async_callback(hosts.aclose)
-    runtime.start(hosts.run(), "personas")
+    runtime.watch(hosts.run, "personas")
 
 
 def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
@@ -113,7 +113,7 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
         clock=services.clock,
     )
     steward.start(services.bus)
-    runtime.start(steward.run(), "steward")
+    runtime.watch(steward.run, "steward")
 
 
 def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
@@ -140,7 +140,7 @@ def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
         clock=services.clock,
         rng=services.rng,
     )
-    runtime.start(keeper.run(), "arenas")
+    runtime.watch(keeper.run, "arenas")
 
 
 def _online(runtime: Runtime) -> Sequence[tuple[str, BaseAgentCog, Callable[[], bool]]]:

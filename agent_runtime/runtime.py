@@ -67,14 +67,14 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         watching.start(runtime, stack)
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime.essential_ended)
-        runtime.start(services.stops.run(), "stops")
-        runtime.start(services.ignores.run(), "ignores")
-        runtime.start(services.live_options.run(), "live options")
-        runtime.start(services.ledger.mutes.run(services.names), "mutes")
-        runtime.start(services.forgetting.run(), "forgetting")
-        runtime.start(services.options.run(), "options")
+        runtime.watch(services.stops.run, "stops")
+        runtime.watch(services.ignores.run, "ignores")
+        runtime.watch(services.live_options.run, "live options")
+        runtime.watch(lambda: services.ledger.mutes.run(services.names), "mutes")
+        runtime.watch(services.forgetting.run, "forgetting")
+        runtime.watch(services.options.run, "options")
         if setup.settings.records and setup.settings.message_log_days != 0:
-            runtime.start(services.message_log.run(), "message log")
+            runtime.watch(services.message_log.run, "message log")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
@@ -145,7 +145,8 @@ async def _serve_webhooks(runtime: Runtime, stack: AsyncExitStack) -> None:
     if settings.events_port and settings.events_secret is not None:
         secret = settings.events_secret.get_secret_value()
         server = WebhookServer(secret, runtime.webhook_receiver, runtime.services.ledger.replays, runtime.setup.clock)
-        await stack.enter_async_context(serve_webhooks(server, settings.events_host, settings.events_port))
+        host, port = settings.events_host, settings.events_port
+        await stack.enter_async_context(serve_webhooks(server, host, port, runtime.connections))
 
 
 async def _read_shared_state(services: AgentServices) -> None:
@@ -168,7 +169,8 @@ async def serve(setup: Setup) -> int:
     """Run until a signal or a failure; return the exit code."""
     async with running(setup) as runtime:
         runtime.stopping.on_signals()
-        async with serving_health(setup.settings.health_port, runtime.health, routes=metrics_routes(runtime)):
+        port, routes = setup.settings.health_port, metrics_routes(runtime)
+        async with serving_health(port, runtime.health, runtime.connections, routes=routes):
             runtime.start(finish_startup(runtime), "warm-up", essential=False)
             await runtime.stop.wait()
             log.info("stopping")

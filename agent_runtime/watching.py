@@ -47,11 +47,11 @@ class Watching:
     def start(self, runtime: Runtime, stack: AsyncExitStack) -> None:
         """Start it before the bots; when the stack is closed, after them, it writes what the last turns leave."""
         self.watcher.add(self.notices)
-        runtime.start(self.notices.run(), "turn notices", essential=False)
+        runtime.watch(self.notices.run, "turn notices")
         if self.writer is not None:
             self.watcher.add(self.writer)
             stack.push_async_callback(self.writer.aclose)
-            runtime.start(self.writer.run(), "record", essential=False)
+            runtime.watch(self.writer.run, "record")
         settings = runtime.setup.settings
         if settings.otel_endpoint is not None and (spans := spans_to(settings.otel_endpoint, settings)) is not None:
             self.watcher.add(spans)
@@ -59,7 +59,7 @@ class Watching:
         if settings.health_port or settings.console:
             runtime.metrics = Metrics(lambda: self._readings(runtime), self._ping)
             self.watcher.add(runtime.metrics)
-            runtime.start(runtime.metrics.run(), "metrics", essential=False)
+            runtime.watch(runtime.metrics.run, "metrics")
 
     async def _ping(self) -> None:
         await self.link.patient(lambda redis: redis.ping(), PING_SECONDS)

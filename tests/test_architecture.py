@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol", "agent_process"},
     "agent_coordinator.__main__": ANYTHING,  # a way to start, as run_all and run_bot are
     "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2 | {"agent_discord", "agent_signal"},
-    "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas", "agent_themes"},
+    "agent_console": {"agent_config", "agent_net", "agent_protocol", "agent_store", "agent_personas", "agent_themes"},
     **dict.fromkeys(
         (
             "agent_check",

@@ -13,25 +13,24 @@ request is trusted and nothing about this program is revealed. A request is take
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import logging
 import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agent_net.http_server import Connections, read_body, serve_http
+
 MAX_BYTES = 32_768
 GOOD_FOR = 300.0  # seconds that a timestamp may be off, either way
-READ_SECONDS = 10.0  # for the whole body, waiting for its turn to be read included
 LOG_EVERY = 60.0  # seconds between two log lines about refused requests
-AT_ONCE = 20  # requests whose bodies are read side by side
 PATH = "/events/{agent}"
 OLD_SCHEME = "signed by the old scheme (sha256=): sign method, path and agent too (v2=), as docs/events.md shows"
 
@@ -113,7 +112,6 @@ class WebhookServer:
         self, secret: str, receiver: Callable[[str], Receive | None], replays: Replays, clock: Callable[[], float]
     ) -> None:
         self._secret, self._receiver, self._replays, self._clock = secret, receiver, replays, clock
-        self._reading = asyncio.Semaphore(AT_ONCE)
         self._refusals = RefusalLog(clock)
 
     def app(self) -> web.Application:
@@ -123,21 +121,16 @@ class WebhookServer:
 
     async def _answer(self, request: web.Request) -> web.Response:
         try:
-            status, text = await self._judge(request)
-        except TimeoutError:
-            status, text = 408, "the body did not come in time"
+            status, text = await self._judge(request, await read_body(request))
+        except web.HTTPRequestEntityTooLarge:
+            status, text = 413, "too long"
+        except web.HTTPRequestTimeout as error:
+            status, text = error.status, error.text or error.reason
         if status in (401, 408, 413):
             self._refusals.note(text)
         return web.json_response({"status": text}, status=status)
 
-    async def _judge(self, request: web.Request) -> tuple[int, str]:
-        if (request.content_length or 0) > MAX_BYTES:
-            return 413, "too long"
-        async with asyncio.timeout(READ_SECONDS), self._reading:
-            try:
-                body = await request.read()
-            except web.HTTPRequestEntityTooLarge:
-                return 413, "too long"
+    async def _judge(self, request: web.Request, body: bytes) -> tuple[int, str]:
         agent, signature = request.match_info["agent"], request.headers.get("X-Signature", "")
         if (refused := self._refused(agent, signature, request.headers.get("X-Timestamp", ""), body)) is not None:
             return 401, refused
@@ -181,27 +174,17 @@ def _what_is_wrong(error: ValidationError) -> str:
 
 
 @asynccontextmanager
-async def serve_webhooks(server: WebhookServer, host: str, port: int) -> AsyncIterator[int]:
+async def serve_webhooks(server: WebhookServer, host: str, port: int, connections: Connections) -> AsyncIterator[int]:
     """Serve on the port while entered; 0 serves nothing. Yields the port.
 
     A port that is in use (by another bot's process of the same .env) is a warning: the bots matter more.
     """
-    # Nothing is decompressed for strangers: the signature is of the body as it came.
-    runner = web.AppRunner(
-        server.app(), access_log=None, handle_signals=False, shutdown_timeout=1.0, auto_decompress=False
-    )
-    await runner.setup()
-    try:
+    async with AsyncExitStack() as stack:
         if port:
             try:
-                await web.TCPSite(runner, host, port).start()
+                await stack.enter_async_context(serve_http(server.app(), host, port, connections))
                 log.info("webhook events are taken at http://%s:%d/events/", host, port)
             except OSError as error:
-                log.warning(
-                    "could not serve EVENTS_PORT %d, webhook events are not taken: %s",
-                    port,
-                    error.strerror or error,
-                )
+                reason = error.strerror or error
+                log.warning("could not serve EVENTS_PORT %d, webhook events are not taken: %s", port, reason)
         yield port
-    finally:
-        await runner.cleanup()

@@ -27,7 +27,7 @@ async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
     store = RecordFile(settings.record_file if settings.records else None)
     stack.push_async_callback(store.aclose)
     app = console_app(_parts(runtime, store))
-    if await stack.enter_async_context(serving_console(app, settings)):
+    if await stack.enter_async_context(serving_console(app, settings, runtime.connections)):
         runtime.console = settings.console_link
 
 

@@ -6,9 +6,7 @@ import asyncio
 import http.client
 import logging
 import sqlite3
-from asyncio import StreamWriter, open_connection
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from agent_config import SettingsError, load_settings
 from agent_console.app import MAX_BYTES, console_app
 from agent_console.security import COOKIE, HEADERS, MAX_ADDRESSES, SESSION_SECONDS, Guesses
 from agent_console.serving import free_port, serving_console
+from agent_net.http_server import Connections
 from agent_protocol.connection.link import RedisLink
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - an address of the settings
@@ -322,34 +321,9 @@ async def test_a_port_in_use_is_one_warning_and_local_mode_takes_the_next(caplog
         port = str(other.port)
         async with RedisLink(NOWHERE) as link:
             parts = console_parts(link, {"CONSOLE_PORT": port})
-            async with serving_console(console_app(parts), parts.settings) as served:
+            async with serving_console(console_app(parts), parts.settings, Connections()) as served:
                 assert not served
         assert [line.getMessage() for line in caplog.records] == [
             f"CONSOLE_PORT {port} is in use by another program, so there is no console; choose another"
         ]
         assert free_port("127.0.0.1", int(port)) > int(port)
-
-
-async def test_connections_beyond_a_bound_end_at_once_until_others_end() -> None:
-    async def answers() -> StreamWriter | None:
-        """A connection that was answered and stays open."""
-        reader, writer = await open_connection("127.0.0.1", port)
-        with suppress(ConnectionError):
-            writer.write(b"GET /api/me HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            if (await reader.readline()).split()[1:2] == [b"200"]:
-                return writer
-        writer.close()
-        return None
-
-    port = free_port("127.0.0.1", 9200)
-    async with RedisLink(NOWHERE) as link:
-        parts = console_parts(link, {"CONSOLE_PORT": str(port)})
-        async with serving_console(console_app(parts), parts.settings, most_connections=2):
-            first, second = await answers(), await answers()
-            assert first is not None
-            assert second is not None
-            assert await answers() is None
-            first.close()
-            while await answers() is None:
-                pass
-            second.close()

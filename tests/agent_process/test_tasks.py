@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from agent_process.tasks import Aside, run_until_one_ends
+from agent_process.tasks import Aside, restart_on_failure, run_until_one_ends
 
 
 async def given(value):
@@ -110,3 +110,30 @@ async def test_a_cancel_in_the_moment_of_an_error_is_not_lost(steps: int):
     task.cancel()
     await asyncio.wait({task}, timeout=10)
     assert task.cancelled()
+
+
+async def test_a_watcher_that_fails_is_logged_and_starts_again(caplog):
+    pauses, runs, failing = [], [], set()
+
+    async def work():
+        runs.append(None)
+        if len(runs) < 4:
+            raise OSError(24, "Too many open files")
+
+    async def pause(seconds):
+        pauses.append(seconds)
+        assert failing == {"options"}
+
+    await restart_on_failure(work, "options", failing=failing, sleep=pause)
+    assert (len(runs), pauses, failing) == (4, [1, 2, 4], set())
+    assert caplog.text.count("options failed") == 3
+
+
+async def test_a_watcher_that_is_cancelled_does_not_start_again():
+    hanging = Hanging()
+    task = asyncio.create_task(restart_on_failure(hanging.run, "options"))
+    await hanging.began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert hanging.ended.is_set()

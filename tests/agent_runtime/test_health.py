@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 
 from agent_config import Settings
+from agent_net.http_server import Connections
 from agent_process.root import ROOT
 from agent_runtime import health
 from agent_runtime.health import Health, main, serving_health
@@ -38,13 +39,17 @@ async def answers(port):
     ],
 )
 async def test_live_and_ready_are_told_apart(port, health, status):
-    async with serving_health(port, lambda: health):
+    async with serving_health(port, lambda: health, Connections()):
         assert await answers(port) == {"/healthz": (200, "live"), "/readyz": status}
 
 
 async def test_a_record_that_cannot_be_written_is_in_the_body_and_the_bots_are_ready_all_the_same(port):
     url, health = f"http://127.0.0.1:{port}/readyz", Health(("claude",), bus=True, record="record.db: the disk is full")
-    async with serving_health(port, lambda: health), aiohttp.ClientSession() as client, client.get(url) as response:
+    async with (
+        serving_health(port, lambda: health, Connections()),
+        aiohttp.ClientSession() as client,
+        client.get(url) as response,
+    ):
         assert (response.status, (await response.json())["record"]) == (200, "record.db: the disk is full")
 
 
@@ -54,7 +59,7 @@ async def test_a_record_that_cannot_be_written_is_in_the_body_and_the_bots_are_r
 )
 async def test_a_foreign_page_that_leads_its_name_to_this_machine_reads_nothing(port, host, status):
     async with (
-        serving_health(port, lambda: Health(("claude",), bus=True)),
+        serving_health(port, lambda: Health(("claude",), bus=True), Connections()),
         aiohttp.ClientSession() as client,
         client.get(f"http://127.0.0.1:{port}/readyz", headers={"Host": host}) as response,
     ):
@@ -62,11 +67,11 @@ async def test_a_foreign_page_that_leads_its_name_to_this_machine_reads_nothing(
 
 
 async def test_without_a_port_nothing_is_served_and_a_taken_one_is_a_warning(port, caplog):
-    async with serving_health(0, lambda: Health((), bus=True)):
+    async with serving_health(0, lambda: Health((), bus=True), Connections()):
         pass
     assert caplog.text == ""
     with socket.create_server(("127.0.0.1", port)):
-        async with serving_health(port, lambda: Health((), bus=True)):
+        async with serving_health(port, lambda: Health((), bus=True), Connections()):
             assert f"HEALTH_PORT {port} not served" in caplog.text
 
 

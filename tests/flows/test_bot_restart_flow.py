@@ -109,7 +109,7 @@ async def test_readyz_names_the_bots_that_failed(tmp_path, unused_tcp_port):
         f.world.app("grok").message_content = False
         async with f.running(**TWO) as runtime:
             async with (
-                serving_health(unused_tcp_port, runtime.health),
+                serving_health(unused_tcp_port, runtime.health, runtime.connections),
                 aiohttp.ClientSession() as session,
                 session.get(f"http://127.0.0.1:{unused_tcp_port}/readyz") as response,
             ):

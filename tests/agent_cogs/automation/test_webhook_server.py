@@ -21,7 +21,6 @@ from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cogs.automation import webhook_server as events_http
 from agent_cogs.automation.webhook_server import (
     GOOD_FOR,
     LOG_EVERY,
@@ -32,6 +31,7 @@ from agent_cogs.automation.webhook_server import (
     serve_webhooks,
     sign,
 )
+from agent_net.http_server import Connections
 from agent_process.root import ROOT
 from tests.support.doubles import Clock
 
@@ -154,15 +154,6 @@ def test_the_example_of_the_docs_makes_this_signature() -> None:
     assert ran.stdout == sign(SECRET, "1800000000", "claude", json.dumps(NEWS).encode())
 
 
-async def test_who_holds_every_place_to_be_read_keeps_nobody_waiting_for_longer_than_a_body(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(events_http, "READ_SECONDS", 0.05)
-    monkeypatch.setattr(events_http, "AT_ONCE", 0)  # as if all places were held
-    async with asyncio.timeout(30), Door().client as client, client.post("/events/claude", data=b"{}") as answer:
-        assert answer.status == 408
-
-
 async def test_refused_requests_are_logged_at_most_once_a_minute(door: Door, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(5):
         await door.post(NEWS, secret="another-secret-altogether")
@@ -209,7 +200,7 @@ async def test_a_body_is_taken_as_it_came_whatever_coding_it_claims(caplog: pyte
         port = free.getsockname()[1]
     body = zlib.compress(b" " * 30_000_000, 9)[:MAX_BYTES]
     async with (
-        serve_webhooks(WebhookServer(SECRET, {}.get, Seen(), Clock()), "127.0.0.1", port),
+        serve_webhooks(WebhookServer(SECRET, {}.get, Seen(), Clock()), "127.0.0.1", port, Connections()),
         ClientSession() as client,
     ):
         for data in (b"no gzip", body):
@@ -243,7 +234,7 @@ async def test_a_port_that_somebody_else_has_is_a_warning(caplog: pytest.LogCapt
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     door = WebhookServer(SECRET, {}.get, Seen(), Clock())
-    async with server, serve_webhooks(door, "127.0.0.1", port), serve_webhooks(door, "127.0.0.1", 0):
+    async with server, serve_webhooks(door, "127.0.0.1", port, Connections()):
         assert f"could not serve EVENTS_PORT {port}" in caplog.text
 
 
