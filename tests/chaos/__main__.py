@@ -1,7 +1,7 @@
 """`make chaos`: every scenario with varied seeds, and one table of what came of it. Exit code 1 if anything is wrong.
 
 python -m tests.chaos --only redis            the rows of a group (kills, rooms, signal, redis, gateway, tools, models,
-                                              processes, pauses, orders)
+                                              processes, ports, pauses, orders)
 python -m tests.chaos --only "op 9" --seeds 3 rows by a part of their name, each with so many seeds
 """
 

@@ -35,11 +35,15 @@ class Outside(Scene):
     folder: Path
     redis: RedisServer
 
-    def process(self, **settings: str) -> Program:
+    def process(self, *, files: int | None = None, **settings: str) -> Program:
+        """The program, started. `files`: how many it may open."""
         more = {"COORDINATOR_MAX_ROUNDS": "1", **settings}
         environment = {**QUICK, **environment_of(self.f, self.redis.url, **more)}
         only = ("--only", ",".join(self.present))
-        return Program(self.folder, *only, before=at(self.f.discord), environment=environment)
+        before = at(self.f.discord)
+        if files is not None:
+            before += f"; import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))"
+        return Program(self.folder, *only, before=before, environment=environment)
 
     async def leads(self, process: Program) -> bool:
         """Whether it holds the coordinator and all agents."""
@@ -130,7 +134,7 @@ async def leader_killed(scene: Outside) -> None:
             await scene.answered(asked)
             await scene.over()
             await scene.ask_and_hear(scene.present[0])
-            await _ended_well(scene, second, signal.SIGTERM)
+            await ended_well(scene, second, signal.SIGTERM)
 
 
 async def told_to_end(scene: Outside, number: signal.Signals) -> None:
@@ -152,7 +156,7 @@ async def told_to_end(scene: Outside, number: signal.Signals) -> None:
             await scene.up(second)
             await scene.answered(asked)
             await scene.over()
-            await _ended_well(scene, second, number)
+            await ended_well(scene, second, number)
 
 
 async def sigterm(scene: Outside) -> None:
@@ -186,7 +190,7 @@ async def after_an_outage(scene: Outside) -> None:
             first.kill()
             scene.cut_off = 1
         else:
-            await _ended_well(scene, first, signal.SIGTERM)
+            await ended_well(scene, first, signal.SIGTERM)
     with scene.process() as second:
         await scene.up(second)
         for question in asked:
@@ -194,7 +198,7 @@ async def after_an_outage(scene: Outside) -> None:
         await scene.over()
         await scene.ask_and_hear(scene.present[-1])
         await _known(scene, scene.questions)
-        await _ended_well(scene, second, signal.SIGTERM)
+        await ended_well(scene, second, signal.SIGTERM)
     scene.wrong += await scene.miscounted()
 
 
@@ -207,7 +211,7 @@ async def _known(scene: Outside, questions: Sequence[Question]) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def _ended_well(scene: Outside, process: Program, number: signal.Signals) -> None:
+async def ended_well(scene: Outside, process: Program, number: signal.Signals = signal.SIGTERM) -> None:
     process.tell(number)
     if (code := await process.ended()) != 0:
         scene.wrong.append(f"exit code {code} at the end")
