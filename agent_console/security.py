@@ -6,8 +6,9 @@
     /api and /metrics with CONSOLE_TOKEN: a session (a cookie, by POST /api/login) or `Authorization: Bearer TOKEN`
     every POST        the session's token in X-CSRF-Token, on loopback too; a bearer needs none
 
-Wrong tokens are slowed down: a few for each address, some more for all addresses together. Sessions and counts are in
-memory and bounded.
+A wrong token is answered 401, and 429 after a few from an address, or some more from all addresses together. The right
+one is always let in: a stranger may share the address of the owner (a reverse proxy). Sessions and counts are in memory
+and bounded.
 """
 
 from __future__ import annotations
@@ -84,10 +85,10 @@ class Login(BaseModel):
     token: str = Field(max_length=1_000)
 
 
-class Guesses:
-    """Slow down who guesses: after `at_once` wrong tokens of an address, one more every `every` seconds. Addresses of
-    this machine (an SSH tunnel, a reverse proxy) do not count for the limit of all addresses, so strangers elsewhere
-    do not lock it out. `clock` gives seconds and is never set back."""
+class LoginThrottle:
+    """Counts wrong tokens: after GUESSES_EACH of an address, one more every EACH_SECONDS. Addresses of this machine (an
+    SSH tunnel, a reverse proxy) don't count toward the limit of all addresses. `clock` gives seconds and is never set
+    back."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -95,7 +96,7 @@ class Guesses:
         self._all = 0.0
 
     def wait(self, address: str) -> float:
-        """The seconds until the next token is looked at; 0 for now."""
+        """Return the seconds until the next wrong token is answered 401; 0 for now."""
         now, key = self._clock(), _network(address)
         waits = [self._each.get(key, 0.0) - (GUESSES_EACH - 1) * EACH_SECONDS - now]
         if not _is_loopback(address):
@@ -117,7 +118,7 @@ class Security:
         self._url = urlsplit(settings.console_url or "")
         self._names = {"localhost", settings.console_host.lower(), self._url.hostname}
         self._any_address = settings.console_is_public
-        self._guesses = Guesses(clock)
+        self._throttle = LoginThrottle(clock)
         self._sessions: TTLCache[str, Session] = TTLCache(MAX_SESSIONS, SESSION_SECONDS, timer=clock)
         self._without_token = Session(secrets.token_urlsafe(24))
 
@@ -179,15 +180,16 @@ class Security:
         request[SESSION] = session
 
     def _check_token(self, request: web.Request, token: str) -> None:
-        """Raises Refused where it is wrong, or where too many were."""
+        """Raises Refused if it is wrong."""
+        if self._token is not None and _equal(self._token.get_secret_value(), token):
+            return
         address = request.remote or ""
-        if (wait := self._guesses.wait(address)) > 0:
+        if (wait := self._throttle.wait(address)) > 0:
             seconds = math.ceil(wait)
             raise Refused(429, f"too many wrong tokens; try again in {seconds} s", {"Retry-After": str(seconds)})
-        if self._token is None or not _equal(self._token.get_secret_value(), token):
-            self._guesses.wrong(address)
-            log.warning("the console refused a wrong token from %s", address)
-            raise Refused(401, "that is not the token (CONSOLE_TOKEN)")
+        self._throttle.wrong(address)
+        log.warning("the console refused a wrong token from %s", address)
+        raise Refused(401, "that is not the token (CONSOLE_TOKEN)")
 
     async def _login(self, request: web.Request) -> web.Response:
         self._check_token(request, (await read_body(request, Login)).token)
