@@ -31,6 +31,7 @@ from agent_cogs.automation.webhook_server import (
     serve_webhooks,
     sign,
 )
+from agent_net import http_server
 from agent_net.http_server import Connections
 from agent_process.root import ROOT
 from tests.support.doubles import Clock
@@ -152,6 +153,18 @@ def test_the_example_of_the_docs_makes_this_signature() -> None:
     command = [str(SHELL), "-c", script]
     ran = subprocess.run(command, env={**os.environ, **values}, capture_output=True, text=True, check=True)  # noqa: S603
     assert ran.stdout == sign(SECRET, "1800000000", "claude", json.dumps(NEWS).encode())
+
+
+async def test_a_body_that_does_not_come_in_time_is_refused(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "BODY_SECONDS", 0.05)
+
+    async def half() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30), door.client.post("/events/claude", data=half()) as answer:
+        assert answer.status == 408
+    assert not door.taken
 
 
 async def test_refused_requests_are_logged_at_most_once_a_minute(door: Door, caplog: pytest.LogCaptureFixture) -> None:
