@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -19,6 +19,7 @@ from agent_chat.transcript import Transcripts
 from agent_cogs.services import AgentServices
 from agent_cogs.signal_agents.ears import SignalEars
 from agent_config import Settings
+from agent_ids import is_snowflake
 from agent_process.tasks import BackgroundTasks
 from agent_protocol.state.address_book import AddressBook
 from agent_runtime.presence import stay_known
@@ -27,6 +28,7 @@ from agent_signal.account import SignalAccount
 from agent_signal.chats import Chat, Chats
 from agent_signal.contacts import Contact, Contacts, to_text
 from agent_signal.hearing.listener import SignalListener
+from agent_signal.ids import direct_chat_id
 from agent_signal.rest_api.client import SignalClient
 from agent_signal.rest_api.files import SignalFetcher
 
@@ -51,12 +53,20 @@ async def open_accounts(
     stack.push_async_callback(book.aclose)
     services.forgetting.also.append(book.forget)
     services.forgetting.other_ids.append(contacts.other_ids)
+    services.forgetting.private_chats.append(partial(_direct_chats, contacts, chats, frozenset(accounts)))
     for agent, number in settings.numbers.items():
         services.directory.learn_also(agent, contacts.ours(number).person)
     return {
         agent: SignalAccount(number, client, contacts, chats, services.transcripts, files, attachments)
         for agent, number in settings.numbers.items()
     }
+
+
+def _direct_chats(contacts: Contacts, chats: Chats, accounts: Collection[str], person: int) -> set[int]:
+    """The chats that a person has, or had, with our accounts, also those not heard of since the start."""
+    people = {person, *contacts.other_ids(person)}
+    made = {direct_chat_id(account, each) for account in accounts for each in people if not is_snowflake(each)}
+    return made | {chat.channel_id for chat in chats.all() if chat.person in people}
 
 
 class AddressKeeper:
@@ -79,8 +89,8 @@ class AddressKeeper:
         people = self._contacts.forget(user_id)
         own = self._chats.forget(people)
         for chat in self._chats.all():
-            transcript = self._transcripts.of(chat.channel_id)
-            for entry in transcript.entries():
+            transcript = self._transcripts.known(chat.channel_id)  # `of` would create it, and evict another one
+            for entry in transcript.entries() if transcript is not None else ():
                 if chat.channel_id in own or entry.speaker.id == user_id:
                     transcript.delete(entry.id)
         await self._book.forget({*people, user_id}, own)  # a linked person is kept under the other number

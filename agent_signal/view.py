@@ -74,7 +74,8 @@ class SignalView:
     async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
         """Each of these reactions to one of the newest `count` messages, of which nobody knows but this process: the
         message's id, author and time (unix seconds), and the emoji."""
-        newest = self.transcript.entries()[-count:] if count > 0 else []
+        known = self.account.transcripts.known(self.chat.channel_id)
+        newest = known.entries()[-count:] if known is not None and count > 0 else []
         signs = [(entry, given.emoji) for entry in newest for given in entry.reactions]
         return [(entry.id, entry.speaker.id, entry.created_at, sign) for entry, sign in signs if sign in emojis]
 

@@ -79,7 +79,8 @@ class MissedOrders:
         if self._met:
             self._met = False
             for channel in self._channels.known():
-                if self._services.transcripts.of(channel.channel_id).whole:
+                transcript = self._services.transcripts.known(channel.channel_id)
+                if transcript is not None and transcript.whole:
                     await self.read(channel.channel_id)
         if self._looked == self._sessions:
             return

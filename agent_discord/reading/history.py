@@ -95,7 +95,7 @@ class HistoryFetcher:
 
     async def known(self, channel_id: int) -> bool:
         """Waits for a queued or running read of the channel's history; returns whether the transcript is whole then."""
-        while not self._transcripts.of(channel_id).whole:
+        while (transcript := self._transcripts.known(channel_id)) is None or not transcript.whole:
             task = self._tasks.get(channel_id)
             if task is None and channel_id not in self._waiting:
                 return False

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent_chat import transcript
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.record.entries import UnaskedNote
 from agent_protocol.wire import keys
@@ -212,6 +213,22 @@ def words_of(runtime: Runtime) -> str:
     return "\n".join(
         entry.text for chat in chats for entry in runtime.services.transcripts.of(chat.channel_id).entries()
     )
+
+
+async def test_forgetting_a_person_keeps_the_transcripts_of_others_however_many_chats_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcript, "MAX_CHANNELS", 4)
+    async with signal_flow(tmp_path) as f, f.running() as runtime:
+        f.models.answer = lambda _: decision("I see.")
+        for number in range(6):
+            runtime.services.signal["claude"].chats.group(ACCOUNT, f"Z3JvdXA{number}")
+        await f.say("my tomatoes are ripe", BEN)
+        await f.answered(1, BEN)
+        await told(f, "/forget me yes")
+        await f.say("what did I say?", BEN)
+        await f.answered(2, BEN)
+        assert "tomatoes" in "".join(f.models.requests[-1].texts)
 
 
 async def test_who_is_linked_later_is_forgotten_with_what_was_kept_before(tmp_path: Path) -> None:
