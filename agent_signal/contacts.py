@@ -183,13 +183,18 @@ class Contacts:
     def other_ids(self, person: int) -> Collection[int]:
         """The numbers by which the program knew this person before they were linked, or where they are not."""
         named = {person_id(name) for name, account in self._linked.items() if account == person}
-        return (named | {who.base for who in self._by_id.values() if who.person == person}) - {person}
+        return (named | self._numbers_of(person)) - {person}
 
     def forget(self, person: int) -> Collection[int]:
         """The numbers by which this person is kept. They are still answered; who writes again is noted as new."""
-        found = {who.base for who in self._by_id.values() if who.agent is None and person in (who.base, who.person)}
+        found = self._numbers_of(person)
         self._forgotten |= found
         return found
+
+    def _numbers_of(self, person: int) -> set[int]:
+        """All numbers of the person, also of a contact that became one with another, and of each linked to them."""
+        here = {who for who in self._by_id.values() if person in (who.base, who.person)} | {self._by_id.get(person)}
+        return {number for number, who in self._by_id.items() if who in here and who.agent is None}
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
@@ -207,7 +212,10 @@ class Contacts:
             except (ValueError, TypeError, AttributeError):
                 log.warning("a kept contact of Signal cannot be read, it is skipped")
                 continue
-            if address and self.find(address) is None:
+            known = self.find(address) if address else None
+            if known is not None:
+                self._by_id.setdefault(base, known)  # they had this number before two contacts turned out to be one
+            elif address:
                 self._index(Contact(base, address.number, address.account, ""))
                 self.learn(address, name)
 

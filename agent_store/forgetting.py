@@ -11,13 +11,13 @@ the write-ahead log go when it is truncated.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiosqlite
 
-from agent_ids import LARGEST_ID, id_at
+from agent_ids import FIRST_ELSEWHERE, LARGEST_ID, id_at
 from agent_protocol.record.entries import (
     CallWords,
     ConsentNote,
@@ -33,7 +33,7 @@ from agent_protocol.record.entries import (
     UnaskedNote,
 )
 from agent_protocol.turns.records import TurnRecord
-from agent_store.memories.removing import delete_of_memory, forget_in_memory
+from agent_store.memories.removing import delete_channel_of_memory, delete_of_memory, forget_in_memory
 
 DELETIONS_KEPT = 8 * 86400  # seconds; the streams keep their entries for seven days
 PEOPLE_KEPT = 30 * 86400  # as long as their requests
@@ -85,7 +85,8 @@ class Barred:
             # Signal a message's id has the time of its sender's clock, which may be ahead.
             if words.at <= asked_at or 0 <= quoted.message_id < id_at(asked_at):
                 return FORGOTTEN
-        return DELETED if (words.agent, words.turn_id) in self.turns else None
+        gone = (words.agent, words.turn_id) in self.turns or self.lost_channel(words.channel_id, None, words.at)
+        return DELETED if gone else None
 
     def without_person(self, record: TurnRecord) -> TurnRecord:
         """The record, without the ids of a person who asked to be forgotten after the question."""
@@ -102,6 +103,7 @@ class Barred:
             each
             for each in words.messages
             if each.message_id not in self.messages
+            and not self.lost_channel(words.thread_id, each.message_id, each.at)
             and each.message_id >= id_at(self.people.get(each.author_id or 0, 0.0))
         )
         return words.model_copy(update={"messages": kept})
@@ -135,7 +137,7 @@ class Barred:
         return self._asked_before(note.user_id, note.at)
 
     def _bars_message(self, said: LoggedMessage) -> bool:
-        if said.message_id in self.messages or said.message_id < id_at(self.channels.get(said.channel_id, 0.0)):
+        if self.lost_post(said):
             return True
         asked_at = self.people.get(said.author_id or 0, 0.0)
         return said.message_id < id_at(asked_at) or said.at <= asked_at
@@ -144,7 +146,7 @@ class Barred:
         """A source that the log has is of nobody who was forgotten; any other may be, where it is old enough."""
         if not self.messages.isdisjoint(note.message_ids) or note.message_id in self.messages:
             return True
-        if note.message_id < id_at(self.channels.get(note.channel_id, 0.0)):
+        if self.lost_channel(note.channel_id, note.message_id, note.at):
             return True
         if any(self.logged.get(source, note.at) > note.at for source in note.message_ids):
             return True  # it was edited while the summary was made, which may have the words from before
@@ -157,11 +159,21 @@ class Barred:
     def without_words(self, note: UnaskedNote) -> UnaskedNote:
         """An unasked message, without its words where it was deleted, without its person where they were forgotten."""
         forgotten = self._asked_before(note.person_id, note.at)
-        gone_until = id_at(self.channels.get(note.channel_id, 0.0))
-        deleted = note.message_id in self.messages or note.message_id < gone_until
+        deleted = self.lost_post(note)
         if not forgotten and not deleted:
             return note
         return note.model_copy(update={"text": "", "cause": "", "person_id": None if forgotten else note.person_id})
+
+    def lost_post(self, said: PostWords | LoggedMessage | UnaskedNote) -> bool:
+        """Whether the message was deleted, by itself or with all that was said in its channel until then."""
+        return said.message_id in self.messages or self.lost_channel(said.channel_id, said.message_id, said.at)
+
+    def lost_channel(self, channel_id: int, message_id: int | None, at: float) -> bool:
+        """Whether the words of that time went with their channel. The clock that numbers messages may be another."""
+        gone_at = self.channels.get(channel_id)
+        if gone_at is None:
+            return False
+        return at <= gone_at or (message_id is not None and message_id < id_at(gone_at))
 
     def _asked_before(self, user_id: int | None, at: float) -> bool:
         return user_id in self.people and at <= self.people[user_id]
@@ -254,8 +266,10 @@ async def _delete_of_rooms(db: aiosqlite.Connection, note: DeletionNote) -> None
     await db.executemany("UPDATE contests SET question = '' WHERE id = ? AND kind = ?", arenas)
 
 
-async def forget_person(db: aiosqlite.Connection, user_id: int, at: float) -> Forgotten:
-    """Remove the person who asked for it at this time (unix seconds). What they say later is recorded again."""
+async def forget_person(db: aiosqlite.Connection, user_id: int, at: float, chats: Collection[int] = ()) -> Forgotten:
+    """Remove the person who asked for it at this time (unix seconds), and all that anybody said in their private chats:
+    `chats`, and those that the record knows. What they say later is recorded again."""
+    private = {*chats, *await _private_chats(db, user_id)}
     await db.execute(
         "INSERT INTO forgotten (user_id, at) VALUES (?, ?)"
         " ON CONFLICT (user_id) DO UPDATE SET at = max(at, excluded.at)",
@@ -283,7 +297,50 @@ async def forget_person(db: aiosqlite.Connection, user_id: int, at: float) -> Fo
     await db.execute("UPDATE actions SET by = 'forgotten' WHERE by = ? AND at <= ?", (str(user_id), at))
     await _forget_in_rooms(db, user_id, at)
     messages = await forget_in_memory(db, user_id, at)
+    for chat in sorted(private):
+        messages += await _forget_chat(db, chat, at)
     return Forgotten(prompts, turns.rowcount, reactions.rowcount, messages)
+
+
+async def _private_chats(db: aiosqlite.Connection, user_id: int) -> set[int]:
+    """The chats that the person has with one agent alone: nobody else is known to read them. The turns of a group of
+    Signal name no server, so there the log decides; the request names the other chats of Signal."""
+    found = await db.execute_fetchall(
+        "SELECT channel_id FROM turns WHERE asked_by = ?1 AND guild_id IS NULL AND channel_id BETWEEN 1 AND ?2"
+        " UNION SELECT unasked.channel_id FROM unasked JOIN turns USING (channel_id)"
+        " WHERE person_id = ?1 AND guild_id IS NULL AND unasked.channel_id BETWEEN 1 AND ?2"
+        " EXCEPT SELECT channel_id FROM turns WHERE guild_id IS NOT NULL OR asked_by <> ?1"
+        " UNION SELECT channel_id FROM message_log WHERE author_id = ?1 AND guild_id IS NULL",
+        (user_id, FIRST_ELSEWHERE - 1),
+    )
+    return {row[0] for row in found}
+
+
+async def _forget_chat(db: aiosqlite.Connection, channel_id: int, at: float) -> int:
+    """Remove all that was said in the chat until then, and the words of the turns there; how many messages of people
+    the log had, which are the person's by another id."""
+    until = (channel_id, id_at(at), at)
+    by_people = await db.execute_fetchall(
+        "SELECT count(*) FROM message_log"
+        " WHERE channel_id = ?1 AND author = 'person' AND (message_id < ?2 OR at <= ?3)",
+        until,
+    )
+    said = await db.execute_fetchall(
+        " UNION ".join(
+            f"SELECT message_id FROM {table} WHERE channel_id = ?1 AND (message_id < ?2 OR at <= ?3)"
+            for table in ("posts", "message_log", "unasked")
+        ),
+        until,
+    )
+    await delete_messages(db, DeletionNote(channel_id=channel_id, message_ids=tuple(row[0] for row in said), at=at))
+    await delete_channel_of_memory(db, channel_id, at)
+    there = await db.execute_fetchall(
+        "SELECT words.id FROM words JOIN turns ON turns.agent = words.agent AND turns.id = words.turn_id"
+        " WHERE turns.channel_id = ? AND words.at <= ?",
+        (channel_id, at),
+    )
+    await _remove_words(db, [row[0] for row in there], FORGOTTEN)
+    return int(next(iter(by_people))[0])
 
 
 async def _forget_in_rooms(db: aiosqlite.Connection, user_id: int, at: float) -> None:

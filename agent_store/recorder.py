@@ -183,8 +183,9 @@ class Recorder:
     async def _forget(self, db: aiosqlite.Connection) -> None:
         """Carry out requests of people to be forgotten. Raises RedisAway."""
         for at, user_id in await self._forgets.after(self._forgotten_until):
+            chats = await self._forgets.chats_of(user_id)
             async with transaction(db):
-                gone = await forget_person(db, user_id, at / 1000)
+                gone = await forget_person(db, user_id, at / 1000, chats)
                 if self._index:
                     await self._index.merge_all()
             self._forgotten_until = at

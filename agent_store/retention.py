@@ -173,8 +173,8 @@ class Retention:
 
 def sweeps(ages: Ages, now: float) -> list[Sweep]:
     """All that is too old now."""
-    found = [Sweep(kind, now - DELETIONS_KEPT) for kind in (DELETIONS, DELETED_CHANNELS)]
-    found.append(Sweep(PEOPLE, now - PEOPLE_KEPT))
+    found = [Sweep(DELETIONS, now - DELETIONS_KEPT)]
+    found += [Sweep(kind, now - PEOPLE_KEPT) for kind in (PEOPLE, DELETED_CHANNELS)]  # private chats go with people
     if (prompts := _least(ages.prompts, ages.days)) is not None:
         before = now - prompts * DAY
         found += [Sweep(WORDS, before), Sweep(ROOM_MESSAGES, id_at(before))]

@@ -185,8 +185,7 @@ def entry_statements(entries: Iterable[Entry | TurnRecord], bars: Barred, rules:
                         [removed_words_statement(entry, why)] if why else call_words_statements(entry, pack(entry))
                     )
             case PostWords():
-                deleted = entry.message_id in bars.messages
-                yield from [deleted_post_statement(entry)] if deleted else post_statements(entry)
+                yield from [deleted_post_statement(entry)] if bars.lost_post(entry) else post_statements(entry)
             case RoomWords():
                 if rules.prompts:
                     yield from room_words_statements(bars.without_barred(entry))

@@ -198,6 +198,7 @@ class Forgetting:
         self._one_at_a_time = asyncio.Lock()
         self.also: list[Callable[[int], Awaitable[None]]] = []  # called with the person; may raise RedisAway
         self.other_ids: list[Callable[[int], Collection[int]]] = []  # the ids that a person had before, or elsewhere
+        self.private_chats: list[Callable[[int], Collection[int]]] = []  # a person's chats with one agent
 
     def start(self) -> None:
         """Subscribe to requests of other processes."""
@@ -229,7 +230,9 @@ class Forgetting:
 
     async def _forget(self, user_id: int) -> ForgetOutcome:
         async with self._one_at_a_time:
-            ordered = await self._forgets.order(user_id)
+            chats = await self._ledger.records.direct_messages(user_id, self._names)
+            chats.update(*(chats_of(user_id) for chats_of in self.private_chats))
+            ordered = await self._forgets.order(user_id, chats)
             try:
                 open_turns = [await _drop_open_turns(self._ledger.turns, agent, user_id) for agent in self._names]
                 records = await self._ledger.records.forget_person(user_id, self._names)

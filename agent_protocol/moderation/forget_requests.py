@@ -2,12 +2,14 @@
 
 A bounded sorted set in Redis, by the time of the request: a process knows the last one that it applied, and applies
 those after it. A notice makes every process read the set; a process that was away reads it when it is back. The times
-come from Redis' clock and only grow, so no request is missed.
+come from Redis' clock and only grow, so no request is missed. A request names the person's private chats beside it:
+everything that was said there goes, whoever said it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -22,7 +24,7 @@ KEEP_DAYS = 30
 ANSWER_SECONDS = 600
 MOST = 1000  # people; beyond that the oldest requests are dropped
 
-# KEYS: the requests; ARGV: the person, how long a request is kept in ms, how many
+# KEYS: the requests, the person's chats; ARGV: the person, how long a request is kept in ms, how many, then the chats
 ORDER = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -32,6 +34,8 @@ redis.call('ZADD', KEYS[1], at, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - ARGV[2]))
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -ARGV[3] - 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
+for i = 4, #ARGV do redis.call('SADD', KEYS[2], ARGV[i]) end
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
 return at
 """
 
@@ -61,13 +65,20 @@ class ForgetRequests:
         self._bus.subscribe(keys.COORDINATOR_FORGETS, lambda _: self.news.set())
         self._bus.on_resubscribed(self.news.set)
 
-    async def order(self, user_id: int) -> int:
-        """Add a request of the person as of now; it replaces an earlier one. Returns its time in unix milliseconds.
+    async def order(self, user_id: int, chats: Collection[int] = ()) -> int:
+        """Add a request of the person as of now, with their private chats; it replaces an earlier one. Returns its time
+        in unix milliseconds.
 
         Raises RedisAway.
         """
-        at = await self._link.script(ORDER, [keys.COORDINATOR_FORGOTTEN], [user_id, KEEP_DAYS * 86_400_000, MOST])
+        names = [keys.COORDINATOR_FORGOTTEN, keys.forgotten_chats(user_id)]
+        at = await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MOST, *chats])
         return int(at)
+
+    async def chats_of(self, user_id: int) -> set[int]:
+        """The private chats that the person's requests named. Raises RedisAway."""
+        found: Any = await self._link.call(lambda redis: redis.smembers(keys.forgotten_chats(user_id)))
+        return {int(each) for each in found}
 
     async def tell(self) -> None:
         """Make every process read the requests now. Raises RedisAway."""

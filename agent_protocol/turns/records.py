@@ -14,14 +14,14 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from redis.asyncio import Redis
 
-from agent_ids import sent_at
+from agent_ids import is_snowflake, sent_at
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.record.appending import APPEND
 from agent_protocol.record.entries import CallRecord, Phases, ToolCallRecord
@@ -131,19 +131,32 @@ class Records:
             end = f"({page[-1][0]}"
         return found[:count]
 
+    async def direct_messages(self, user_id: int, agents: Iterable[str]) -> set[int]:
+        """The channels of Discord outside of any server in which the person asked for a turn."""
+        found = [record for agent in agents async for _, record in self._asked_by(keys.turns(agent), user_id)]
+        return {each.channel_id for each in found if each.guild_id is None and is_snowflake(each.channel_id)}
+
     async def forget_person(self, user_id: int, agents: Iterable[str]) -> int:
         """Removes the records of the turns that a person asked for; how many there were."""
-        return sum([await self._forget(keys.turns(agent), user_id) for agent in agents])
+        forgotten = 0
+        for stream in map(keys.turns, agents):
+            theirs = [entry async for entry, _ in self._asked_by(stream, user_id)]
+            for start in range(0, len(theirs), PAGE):
+                page = theirs[start : start + PAGE]
+                forgotten += await self._link.call(partial(_delete, stream, page))
+        return forgotten
 
-    async def _forget(self, stream: str, user_id: int) -> int:
-        forgotten, start = 0, "-"
+    async def _asked_by(self, stream: str, user_id: int) -> AsyncIterator[tuple[str, TurnRecord]]:
+        """The entries of the turns that a person asked for, oldest first, with their ids in the stream."""
+        start = "-"
         while True:
             page = await self._link.call(partial(_oldest, stream, start))
-            theirs = [entry for entry, fields in page if (read := _read(fields)) and read.asked_by == user_id]
-            if theirs:
-                forgotten += await self._link.call(lambda redis, ids=theirs: redis.xdel(stream, *ids))  # type: ignore[misc]
+            for entry, fields in page:
+                record = _read(fields)
+                if record is not None and record.asked_by == user_id:
+                    yield entry, record
             if len(page) < PAGE:
-                return forgotten
+                return
             start = f"({page[-1][0]}"
 
     def _young(self, record: TurnRecord) -> bool:
@@ -157,6 +170,10 @@ async def _newest(stream: str, end: str, redis: Redis) -> list[Any]:
 
 async def _oldest(stream: str, start: str, redis: Redis) -> list[Any]:
     return await redis.xrange(stream, min=start, count=PAGE) or []
+
+
+async def _delete(stream: str, ids: Sequence[str], redis: Redis) -> int:
+    return await redis.xdel(stream, *ids)
 
 
 def _records(page: Iterable[Any]) -> list[TurnRecord]:

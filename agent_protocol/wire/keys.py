@@ -160,6 +160,11 @@ def forgotten_words(user_id: int) -> str:
     return f"coordinator:forgotten:{user_id}"
 
 
+def forgotten_chats(user_id: int) -> str:
+    """The private chats that a person's requests name."""
+    return f"coordinator:forgotten:{user_id}:chats"
+
+
 def schedule(date: str) -> str:
     return f"coordinator:schedule:{date}"
 

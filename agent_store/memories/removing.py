@@ -26,10 +26,11 @@ async def delete_of_memory(db: aiosqlite.Connection, note: DeletionNote) -> None
     await db.execute(f"DELETE FROM summaries WHERE message_id IN ({sources})", (ids,))
     await db.execute(f"UPDATE unasked SET text = '', cause = '' WHERE message_id {these}", (ids,))
     if note.whole:
-        await _delete_channel(db, note.channel_id, note.at)
+        await delete_channel_of_memory(db, note.channel_id, note.at)
 
 
-async def _delete_channel(db: aiosqlite.Connection, channel_id: int, at: float) -> None:
+async def delete_channel_of_memory(db: aiosqlite.Connection, channel_id: int, at: float) -> None:
+    """Remove what was said in a channel until then, and bar what of it arrives later."""
     await db.execute(
         "INSERT INTO deleted_channels (channel_id, at) VALUES (?, ?)"
         " ON CONFLICT (channel_id) DO UPDATE SET at = max(at, excluded.at)",

@@ -202,3 +202,16 @@ def test_the_chats_that_were_heard_of_last_are_known(monkeypatch):
     chats.direct(ACCOUNT, known.learn(Address(ANNA)))
     last = chats.group(ACCOUNT, "three")
     assert chats.all() == [groups[1], first, last]
+
+
+def test_who_is_forgotten_is_so_by_each_number_that_they_ever_had_also_after_a_restart():
+    known, kept = contacts(), {}
+    known.on_change(lambda who: kept.setdefault(who.base, (who.base, to_text(who))))
+    bases = {known.learn(Address(ANNA)).base, known.learn(Address(None, ANNA_ID)).base}
+    joined = known.learn(Address(ANNA, ANNA_ID))
+    again = contacts()
+    again.restore([(joined.base, to_text(joined)), *(one for base, one in kept.items() if base != joined.base)])
+    for each in (known, again):
+        person = each.find(Address(ANNA)).person
+        assert each.other_ids(person) == bases - {person}
+        assert each.forget(person) == bases

@@ -4,11 +4,11 @@ import base64
 import os
 from contextlib import closing
 
-from agent_ids import id_at
-from agent_protocol.record.entries import ActionNote, DeletionNote, PostWords, ReactionNote
+from agent_ids import FIRST_ELSEWHERE, id_at
+from agent_protocol.record.entries import ActionNote, DeletionNote, PostWords, ReactionNote, UnaskedNote
 from agent_store.database import connect_blocking
 from agent_store.packing import pack
-from tests.support.recording import AT, at_work, quotes, turn, words
+from tests.support.recording import AT, at_work, quotes, said, turn, words
 from tests.support.redis_server import until
 
 ALICE, BOB = 77, 78
@@ -202,3 +202,54 @@ async def test_removed_words_are_gone_from_the_bytes_of_the_files(scene):
             reader.execute("COMMIT")
         await until(lambda: not found(scene, [*of_alice, *pieces(post)]))
         assert found(scene, of_bob) > 0.9 * len(of_bob)  # t0 led to the post
+
+
+async def test_of_a_private_chat_the_words_of_the_agents_go_too_also_those_that_arrive_later(scene):
+    """Known by the request, by a turn in no server, the log, or an unprompted message; not a server's channel."""
+    by_request, by_turn, by_log, by_message, shared = FIRST_ELSEWHERE + 5, 52, 53, 54, 55
+    private = {"by request": by_request, "by turn": by_turn, "by log": by_log, "by message": by_message}
+    channels = {**private, "shared": shared}
+
+    def said_there(round_number: int):
+        for number, (name, channel) in enumerate(channels.items()):
+            post = EARLIER + 100 * round_number + number
+            about = {"channel_id": channel, "agent": "claude", "at": AT}
+            yield words(f"{name} {round_number}", channel_id=channel)
+            yield PostWords(**about, turn_id=f"{name} {round_number}", message_id=post, text=f"answer {name}")
+            logged = {"message_id": post, "channel_id": channel, "guild_id": 9 if name == "shared" else None}
+            yield said(round_number, f"answer {name}", agent="claude", **logged)
+
+    await scene.put(
+        turn("by turn 1", channel_id=by_turn, asked_by=ALICE),
+        turn("by message 1", channel_id=by_message, asked_by=None, kind="instruction"),
+        turn("by request 1", channel_id=by_request, asked_by=None),
+        turn("by log 1", channel_id=by_log, asked_by=None),
+        turn("shared 1", channel_id=shared, asked_by=ALICE, guild_id=9),
+        said(11, "hello", channel_id=by_log, guild_id=None, author_id=ALICE),
+        said(12, "hello", channel_id=shared, guild_id=9, author_id=ALICE),
+        UnaskedNote(
+            message_id=EARLIER + 3, agent="claude", task="discover", channel_id=by_message, person_id=ALICE, at=AT
+        ),
+        *said_there(1),
+    )
+    await scene.record()
+    await scene.forgets.order(ALICE, [by_request])
+    await scene.record()
+    await scene.put(*said_there(2))
+    await scene.record()
+    assert scene.rows("SELECT DISTINCT text FROM posts WHERE text <> ''") == [("answer shared",)]
+    assert scene.rows("SELECT DISTINCT text FROM message_log") == [("answer shared",)]
+    assert {turn_id for turn_id, why in kept(scene).items() if why == "kept"} == {"shared 1", "shared 2"}
+    await scene.put(said(1, "welcome back", channel_id=by_turn, agent="claude", message_id=LATER, at=4e9))
+    await scene.record()
+    assert ("welcome back",) in scene.rows("SELECT text FROM message_log")
+
+
+async def test_words_of_a_channel_that_arrive_after_its_deletion_are_not_recorded(scene):
+    await scene.put(DeletionNote(channel_id=5, message_ids=(), at=AT + 9, whole=True))
+    await scene.record()
+    post = PostWords(agent="claude", turn_id="here", message_id=90, channel_id=5, at=AT, text="hi")
+    await scene.put(turn("here", posted=(90,), asked_by=None), words("here"), post)
+    await scene.record()
+    assert kept(scene) == {"here": "deleted"}
+    assert scene.rows("SELECT text FROM posts") == [("",)]
