@@ -1,4 +1,5 @@
-"""Gives the file of the record the tables of this program: `migrations/NNNN_name.sql`, in order, a transaction each.
+"""Gives the file of the record the tables of this program: `migrations/NNNN_name.sql`, or `.py` with a function
+`up(connection)`, in order, a transaction each.
 
 The table `migrations` has what was applied. A file that a newer program wrote is refused, and so is one whose
 migrations differ from ours. Before each migration but the first the file is copied beside itself
@@ -7,7 +8,9 @@ migrations differ from ours. Before each migration but the first the file is cop
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib.util
 import os
 import re
 import sqlite3
@@ -23,7 +26,7 @@ from agent_store.database import RecordError, connect_blocking, create
 FOLDER = Path(__file__).parent / "migrations"
 COPIES_KEPT = 3
 
-_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.(sql|py)")
 _TABLE = """
 CREATE TABLE IF NOT EXISTS migrations (
     number INTEGER PRIMARY KEY,
@@ -40,28 +43,45 @@ class MigrationError(RecordError):
 
 @dataclass(frozen=True)
 class Migration:
-    """A step from one set of tables to the next."""
+    """A step from one set of tables to the next. `path` is the file of one that is written in Python."""
 
     number: int
     name: str
-    sql: str
+    text: str
+    path: Path | None = None
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.sql.encode()).hexdigest()
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        """Run it in the transaction that is open. Raises what it raises."""
+        if self.path is None:
+            for statement in statements(self.text):
+                connection.execute(statement)
+            return
+        spec = importlib.util.spec_from_file_location(f"migration_{self}", self.path)
+        assert spec is not None and spec.loader is not None, "a .py file has a loader"
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.up(connection)
 
     def __str__(self) -> str:
         return f"{self.number:04d}_{self.name}"
 
 
 def read_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """The migrations of the program, by number. Raises MigrationError for a doubled or missing number."""
+    """The migrations of the program, by number. Raises MigrationError for a doubled or missing number, and for a Python
+    file without `up(connection)`."""
     found = []
-    for path in sorted(folder.glob("*.sql")):
+    for path in sorted((*folder.glob("*.sql"), *folder.glob("*.py"))):
         match = _NAME.fullmatch(path.name)
         if match is None:
-            raise MigrationError(f"{path.name}: a migration is named NNNN_name.sql, such as 0002_titles.sql")
-        found.append(Migration(int(match[1]), match[2], path.read_text(encoding="utf-8")))
+            raise MigrationError(f"{path.name}: a migration is named NNNN_name.sql or .py, such as 0002_titles.sql")
+        text = path.read_text(encoding="utf-8")
+        if match[3] == "py":
+            _check_python(path.name, text)
+        found.append(Migration(int(match[1]), match[2], text, path if match[3] == "py" else None))
     for place, migration in enumerate(found, 1):
         if migration.number < place:
             raise MigrationError(f"{migration}: its number is taken by {found[place - 2]}; rename one of them")
@@ -121,12 +141,18 @@ def copies(path: Path) -> list[Path]:
 
 
 def _next(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Migration | None:
-    """The first migration that the file lacks. Raises MigrationError where the file does not fit to the program."""
+    """The first migration that the file lacks. Raises as `missing`."""
+    return next(iter(missing(connection, ours)), None)
+
+
+def missing(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Sequence[Migration]:
+    """The migrations that the file lacks. Raises MigrationError if the file is not of this program, or of a newer or
+    changed version."""
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if "migrations" not in tables:
         if tables:
             raise MigrationError("this file is another program's: it has tables, and no list of migrations")
-        return ours[0] if ours else None
+        return ours
     rows = connection.execute("SELECT number, name, digest FROM migrations ORDER BY number").fetchall()
     if len(rows) > len(ours):
         first = rows[len(ours)]
@@ -141,7 +167,18 @@ def _next(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Migratio
                 f"migration {migration} is not the one that this file was made with: a migration that was released "
                 "is never changed, add a new one"
             )
-    return ours[len(rows)] if len(rows) < len(ours) else None
+    return ours[len(rows) :]
+
+
+def _check_python(name: str, text: str) -> None:
+    """Raises MigrationError for a text that is no Python, or has no function `up` with one parameter."""
+    try:
+        tree = ast.parse(text, name)
+    except SyntaxError as error:
+        raise MigrationError(f"{name}: line {error.lineno}: {error.msg}") from error
+    functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "up"]
+    if not functions or len(functions[0].args.posonlyargs + functions[0].args.args) != 1:
+        raise MigrationError(f"{name}: a migration in Python has a function up(connection)")
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration, ours: Sequence[Migration], at: float) -> bool:
@@ -149,12 +186,17 @@ def _apply(connection: sqlite3.Connection, migration: Migration, ours: Sequence[
     with _transaction(connection):
         if _next(connection, ours) != migration:
             return False
+        connection.execute(_TABLE)
+        connection.set_authorizer(_no_transaction)
         try:
-            connection.execute(_TABLE)
-            for statement in _statements(migration):
-                connection.execute(statement)
-        except sqlite3.Error as error:
-            raise MigrationError(f"migration {migration} failed, the file is as it was before it: {error}") from error
+            migration.run(connection)
+        except Exception as error:  # of the migration's own code: whatever it is, nothing of it stays
+            why = str(error) or type(error).__name__
+            if "not authorized" in why:
+                why = "it must not end its transaction (COMMIT, commit, executescript)"
+            raise MigrationError(f"migration {migration} failed, the file is as it was before it: {why}") from error
+        finally:
+            connection.set_authorizer(None)
         row = (migration.number, migration.name, at, migration.digest)
         connection.execute("INSERT INTO migrations (number, name, applied_at, digest) VALUES (?, ?, ?, ?)", row)
     return True
@@ -171,15 +213,21 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _statements(migration: Migration) -> Iterator[str]:
-    """One by one: `executescript` would commit before them."""
-    statement = ""
-    for line in migration.sql.splitlines(keepends=True):
-        statement += line
+def _no_transaction(action: int, *_: object) -> int:
+    """Forbid BEGIN, COMMIT and ROLLBACK: what a migration has done by then could not be taken back."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_OK
+
+
+def statements(sql: str) -> Iterator[str]:
+    """The statements of a script, one by one: `executescript` would commit before them. SQLite says which semicolon
+    ends one, and which is part of a text, a comment, or a trigger."""
+    start = 0
+    for found in re.finditer(";", sql):
+        statement = sql[start : found.end()]
         if sqlite3.complete_statement(statement):
             yield statement
-            statement = ""
-    yield statement  # a last one without a semicolon, or a comment
+            start = found.end()
+    yield sql[start:]  # a last one without a semicolon, or a comment
 
 
 def _copy(connection: sqlite3.Connection, path: Path, migration: Migration) -> None:

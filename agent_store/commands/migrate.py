@@ -1,11 +1,16 @@
-"""`python -m agent_store migrate`: bring the record up to date, or try that without touching it."""
+"""`python -m agent_store migrate [PATH]`: bring a record up to date, or try that without touching it."""
 
 from __future__ import annotations
 
 import argparse
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 from agent_config import Settings
-from agent_store.migrations import copies, migrate, names, read_migrations, try_on_copy
+from agent_store.database import RecordError, connect_blocking
+from agent_store.migrations import copies, migrate, missing, names, read_migrations, try_on_copy
+from agent_store.recorder import explained
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -14,24 +19,36 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="bring the record's file up to date",
         description="Bring the record's file up to date. The program does so by itself at its start.",
     )
+    parser.add_argument("path", nargs="?", type=Path, help="another file than the record of this folder")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--test", action="store_true", help="try it on a copy of the file, which is removed again")
-    which.add_argument("--validate", action="store_true", help="check the numbers of the migrations only")
+    which.add_argument("--validate", action="store_true", help="check the migrations; of a PATH, whether they fit it")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    path = settings.record_file
+    path: Path = options.path or settings.record_file
+    try:
+        print(_done(options, path))
+    except sqlite3.Error as error:
+        raise RecordError(f"{path}: {explained(error)}") from error
+    return 0
+
+
+def _done(options: argparse.Namespace, path: Path) -> str:
+    """Do it; what was done, in a line."""
+    existed = path.exists()
     if options.validate:
-        print(f"The migrations are in order: {names(read_migrations())}.")
-    elif options.test:
-        existed = path.exists()
+        in_order = f"The migrations are in order: {names(read_migrations())}."
+        if options.path is None:
+            return in_order
+        with closing(connect_blocking(path)) as connection:
+            lacks = missing(connection, read_migrations())
+        return f"{in_order} {path} lacks {names(lacks)}." if lacks else f"{in_order} {path} is up to date."
+    if options.test:
         applied = try_on_copy(path)
         what = f"a copy of {path}" if existed else f"a new file ({path} is not there yet)"
-        print(f"Tried on {what}: {names(applied) or 'nothing is missing'}. It works.")
-    else:
-        existed = path.exists()
-        applied = migrate(path)
-        kept = f" Before it: {copies(path)[-1]}." if existed and applied else ""
-        print(f"{path}: applied {names(applied)}.{kept}" if applied else f"{path} is up to date.")
-    return 0
+        return f"Tried on {what}: {names(applied) or 'nothing is missing'}. It works."
+    applied = migrate(path)
+    kept = f" Before it: {copies(path)[-1]}." if existed and applied else ""
+    return f"{path}: applied {names(applied)}.{kept}" if applied else f"{path} is up to date."

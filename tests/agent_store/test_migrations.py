@@ -71,7 +71,7 @@ def test_a_file_of_a_newer_program_of_changed_migrations_or_of_another_program_i
     with pytest.raises(MigrationError, match=r"a newer version .*0002_second.*\.before-0002"):
         migrate(path, [FIRST])
     with pytest.raises(MigrationError, match="0001_first is not the one"):
-        migrate(path, [Migration(1, "first", FIRST.sql + " "), SECOND])
+        migrate(path, [Migration(1, "first", FIRST.text + " "), SECOND])
     assert path.read_bytes() == before
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
@@ -133,3 +133,92 @@ def test_the_command_line_says_in_a_line_what_it_did(tmp_path, monkeypatch, caps
     assert capsys.readouterr().err.count("\n") == 1
     monkeypatch.setenv("TIMEZONE", "nowhere")
     assert main(["migrate"]) == 2
+
+
+TRICKY = """
+CREATE TABLE a (x TEXT) STRICT; CREATE TABLE b (x TEXT) STRICT; -- two; on a line
+/* not; a statement; */ INSERT INTO a VALUES ('one; two'), ("three;"); INSERT INTO a VALUES ('it''s; fine');
+CREATE TRIGGER t AFTER INSERT ON a BEGIN
+    INSERT INTO b VALUES (CASE WHEN new.x = ';' THEN 'semicolon' ELSE new.x END); DELETE FROM a WHERE x = ';';
+END; INSERT INTO a VALUES (';'); INSERT INTO a VALUES ('last')"""
+
+
+def test_semicolons_end_statements_only_if_sqlite_says_so(tmp_path):
+    path = tmp_path / "record.db"
+    migrate(path, [Migration(1, "tricky", TRICKY.replace('"three;"', "'three;'"))])
+    assert rows(path, "SELECT x FROM a") == [("one; two",), ("three;",), ("it's; fine",), ("last",)]
+    assert rows(path, "SELECT x FROM b") == [("semicolon",), ("last",)]
+
+
+def a_folder(tmp_path, **files):
+    folder = tmp_path / "migrations"
+    folder.mkdir(exist_ok=True)
+    (folder / "0001_first.sql").write_text(FIRST.text)
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+def test_a_migration_in_python_runs_in_the_same_transaction_with_the_same_copy(tmp_path):
+    path, good = tmp_path / "record.db", 'def up(conn):\n    conn.execute("UPDATE posts SET text = upper(text)")\n'
+    migrate(path, read_migrations(a_folder(tmp_path)))
+    applied = migrate(path, read_migrations(a_folder(tmp_path, **{"0002_loud": good})))
+    assert [str(one) for one in applied] == ["0002_loud"]
+    assert rows(path) == [("A;B",)]
+    assert rows(copies(path)[0]) == [("a;b",)]
+    changed = a_folder(tmp_path, **{"0002_loud": f"{good}\n"})
+    with pytest.raises(MigrationError, match="0002_loud is not the one"):
+        migrate(path, read_migrations(changed))
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("1 / 0", "division by zero"),
+        ("conn.execute('COMMIT')", "must not end its transaction"),
+        ("conn.commit()", "must not end its transaction"),
+        ("conn.executescript('DELETE FROM posts;')", "must not end its transaction"),
+        ("conn.execute('INSERT INTO missing VALUES (1)')", "no such table: missing"),
+    ],
+)
+def test_a_migration_in_python_that_fails_leaves_the_file_as_it_was(tmp_path, body, why):
+    path = tmp_path / "record.db"
+    migrate(path, [FIRST])
+    text = f"def up(conn):\n    conn.execute('DELETE FROM posts')\n    {body}\n"
+    with pytest.raises(MigrationError, match=f"0002_bad failed.*{why}"):
+        migrate(path, read_migrations(a_folder(tmp_path, **{"0002_bad": text})))
+    assert rows(path) == [("a;b",)]
+    assert migrate(path, [FIRST, SECOND]) == [SECOND]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("def up(:", "line 1"),
+        ("def down(conn): ...", r"up\(connection\)"),
+        ("def up(): ...", r"up\(connection\)"),
+    ],
+)
+def test_a_python_file_without_a_migration_is_found_before_it_runs(tmp_path, text, problem):
+    with pytest.raises(MigrationError, match=f"0002_odd.py: .*{problem}"):
+        read_migrations(a_folder(tmp_path, **{"0002_odd": text}))
+    with pytest.raises(MigrationError, match="number is taken"):
+        read_migrations(a_folder(tmp_path, **{"0001_more": "def up(conn): ...", "0002_odd": "def up(conn): ..."}))
+
+
+def test_the_command_line_takes_a_path(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+    path = tmp_path / "backup" / "old.db"
+    migrate(path, read_migrations()[:1])
+    for how, said in (("--validate", f"{path} lacks 0002_"), ("--test", f"Tried on a copy of {path}: 0002_")):
+        assert main(["migrate", how, str(path)]) == 0
+        assert said in capsys.readouterr().out
+    assert rows(path, "SELECT count(*) FROM migrations") == [(1,)]
+    assert main(["migrate", str(path)]) == 0
+    assert main(["migrate", "--validate", str(path)]) == 0
+    assert capsys.readouterr().out.endswith(f"{path} is up to date.\n")
+    assert not (tmp_path / "data").exists()
+    (tmp_path / "odd.db").write_bytes(b"no database" * 100)
+    assert main(["migrate", str(tmp_path / "odd.db")]) == 1
+    assert capsys.readouterr().err.startswith(f"{tmp_path / 'odd.db'}: ")
