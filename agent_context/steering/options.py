@@ -32,6 +32,13 @@ def _or_none(value: object) -> object:
     return None if isinstance(value, str) and value.strip().lower() == "none" else value
 
 
+def _switch(value: object) -> object:
+    """Read the words enabled and disabled, beside all that YAML and pydantic take for true and false."""
+    words = {"enabled": True, "enable": True, "disabled": False, "disable": False}
+    return words.get(value.strip().lower(), value.strip()) if isinstance(value, str) else value
+
+
+_Switch = Annotated[bool, BeforeValidator(_switch)]
 _Name = Annotated[str, StringConstraints(pattern=r"^[^\s:@<>\[\]()`\\]{1,32}\Z")]
 _Model = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{1,40}/\S{1,120}\Z")]
 _Models = Annotated[tuple[_Model, ...], BeforeValidator(_listed), Field(max_length=8)]
@@ -53,32 +60,32 @@ class Options(BaseModel):
 
     name: _Name | None = None  # the inner name; None: the agent's own
     mode: Literal["chat", "prefill"] = "chat"
-    prefill_bare: bool = False
+    prefill_bare: _Switch = False
     model: _Models = ()  # tried in this order; empty: the agent's own
     max_messages: int = Field(default=40, ge=1, le=MAX_MESSAGES)
     max_characters: Annotated[int | None, Field(ge=500, le=2_000_000), BeforeValidator(_or_none)] = None
     rolling_threshold: int | None = Field(default=None, ge=0, le=MAX_MESSAGES)
     marker_depth: int = Field(default=0, ge=0, le=100)
-    include_images: bool = True
+    include_images: _Switch = True
     max_images: int = Field(default=4, ge=0, le=20)
-    include_files: bool = True
+    include_files: _Switch = True
     max_file_characters: int = Field(default=8_000, ge=0, le=100_000)
     history_roles: _Roles = ()
     config_roles: _Roles = ()
-    bot_mentions: bool = True
+    bot_mentions: _Switch = True
     max_bot_chain: int = Field(default=2, ge=0, le=20)
     split_at: int = Field(default=1_800, ge=200, le=2_000)
     stop: _Stops = ()  # where an answer ends, whatever the mode
     stop_names: int = Field(default=10, ge=0, le=50)
     tools: _Patterns = ("*",)
     max_tool_depth: int = Field(default=100, ge=0, le=100)
-    tool_output_visible: bool = False
-    always_search: bool = False
-    search_pictures: bool = False
+    tool_output_visible: _Switch = False
+    always_search: _Switch = False
+    search_pictures: _Switch = False
     chain_messages: int = Field(default=20, ge=0, le=50)
-    message_log: bool = False
-    recall: bool = False
-    stream: bool = False
+    message_log: _Switch = False
+    recall: _Switch = False
+    stream: _Switch = False
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_output_tokens: int = Field(default=4_000, ge=16, le=64_000)
     cache_ttl: Literal["5m", "1h"] = "5m"

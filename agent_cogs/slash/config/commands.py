@@ -62,7 +62,7 @@ class ConfigCommands:
         agent = self._agent(command)
         if agent is None:
             return UNKNOWN
-        option = str(command.values.get("option", "")).strip()
+        option = _option_named(str(command.values.get("option", "")).strip())
         if option and option not in Options.model_fields:
             return read_options({option: None})[1][0]
         place, book = self._place(command), self._services.options
@@ -70,10 +70,10 @@ class ConfigCommands:
         return options_text(agent.shown, found, sources, option or None)
 
     async def _set(self, command: CommandInvocation) -> Response:
-        option, written = str(command.values.get("option", "")).strip(), str(command.values.get("value", ""))
         agent = self._agent(command) if command.values.get("agent") else None
         if agent is None and command.values.get("agent"):
             return UNKNOWN
+        option, written, agent = self._read_words(command, agent)
         reach = str(command.values.get("place", "channel"))
         if reach not in SHOWN_REACH or (reach == "server" and command.guild_id is None):
             return UNKNOWN
@@ -93,6 +93,23 @@ class ConfigCommands:
             return FULL
         log.info("option %s was set by a person, %s", option, whom)
         return f"{option} is {said(option, layer[option])} {whom} from now on{self._above(command, option, agent)}."
+
+    def _read_words(self, command: CommandInvocation, agent: RosterEntry | None) -> tuple[str, str, RosterEntry | None]:
+        """The option, its value and the agent. People also type the agent's name before the option, or next to a value
+        that is none with that name in it."""
+        option, written = str(command.values.get("option", "")).strip(), str(command.values.get("value", "")).strip()
+        named = self._services.roster.named
+        if agent is None and _option_named(option) not in Options.model_fields and (agent := named(option)) is not None:
+            option, _, written = written.partition(" ")
+        option, written = _option_named(option), written.strip().strip("`")
+        words = written.split()
+        if agent is None and option in Options.model_fields and not _fits(option, written):
+            for cut in range(1, len(words)):
+                first, last = " ".join(words[:cut]), " ".join(words[cut:])
+                for name, value in ((last, first), (first, last)):
+                    if (found := named(name)) is not None and _fits(option, value):
+                        return option, value, found
+        return option, written, agent
 
     async def _unset(self, where: str, who: str, option: str, whom: str) -> str:
         if option not in Options.model_fields:
@@ -147,6 +164,16 @@ def _where(command: CommandInvocation, reach: str) -> str:
     if reach == "server" and command.guild_id is not None:
         return in_guild(command.guild_id)
     return EVERYWHERE if reach == "everywhere" else in_channel(command.channel_id, command.guild_id)
+
+
+def _option_named(written: str) -> str:
+    """The option's name for what was typed, such as `Always-Search`; the same text if there is no such option."""
+    name = written.strip().strip("`").lower().replace("-", "_").replace(" ", "_")
+    return name if name in Options.model_fields else written
+
+
+def _fits(option: str, written: str) -> bool:
+    return written.lower() == DEFAULT or not read_options({option: _value_of(written)})[1]
 
 
 def _value_of(written: str) -> object:

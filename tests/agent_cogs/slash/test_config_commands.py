@@ -179,3 +179,39 @@ async def test_options_are_offered_while_they_are_typed(command: str, typed: str
     assert names[0] == first
     assert absent not in names
     assert len(names) <= 25
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "for_whom"),
+    [
+        ("max_images", "3 grok", "Grok"),
+        ("max_images", "@Grok 3", "Grok"),
+        ("grok", "max_images 3", "Grok"),
+        ("Max-Images", "`3`", "all agents"),
+    ],
+)
+async def test_the_agent_may_stand_before_or_behind_the_value(option: str, value: str, for_whom: str):
+    async with a_place() as place:
+        said = await place.use("config set", option=option, value=value)
+        assert said == f"max_images is 3 for {for_whom} in this channel from now on."
+        said = await place.use("config set", option=option, value=value.replace("3", "default"))
+        assert said.startswith(f"max_images is no longer set by /config for {for_whom}")
+
+
+@pytest.mark.parametrize("value", ["true", "Yes", "ON", "1", "enabled", "`true`", '"true"', "y", "True grok"])
+async def test_a_switch_is_understood_in_every_usual_form(value: str):
+    async with a_place() as place:
+        assert (await place.use("config set", option="stream", value=value)).startswith("stream is true for ")
+
+
+async def test_a_text_with_an_agents_name_in_it_stays_whole_and_an_unknown_agent_is_no_value():
+    async with a_place() as place:
+        assert (await place.use("config set", option="stop", value="ask grok")).startswith("stop is ask grok for all ")
+        refused = await place.use("config set", option="max_images", value="3 nobody")
+        assert refused.startswith("Nothing was changed. max_images: expected a whole number")
+
+
+async def test_what_only_the_owner_sets_is_refused_however_it_is_written():
+    async with a_place() as place:
+        for option, value in (("recall", "true grok"), ("grok", "recall true"), ("Recall", "on")):
+            assert "Only the bots' owner may set recall" in await place.use("config set", option=option, value=value)
