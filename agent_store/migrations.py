@@ -61,7 +61,8 @@ class Migration:
                 connection.execute(statement)
             return
         spec = importlib.util.spec_from_file_location(f"migration_{self}", self.path)
-        assert spec is not None and spec.loader is not None, "a .py file has a loader"
+        assert spec is not None, "a .py file has a loader"
+        assert spec.loader is not None, "a .py file has a loader"
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         module.up(connection)

@@ -184,7 +184,7 @@ def test_a_migration_in_python_runs_in_the_same_transaction_with_the_same_copy(t
 def test_a_migration_in_python_that_fails_leaves_the_file_as_it_was(tmp_path, body, why):
     path = tmp_path / "record.db"
     migrate(path, [FIRST])
-    text = f"def up(conn):\n    conn.execute('DELETE FROM posts')\n    {body}\n"
+    text = "\n    ".join(("def up(conn):", "conn.execute('DELETE FROM posts')", body))
     with pytest.raises(MigrationError, match=f"0002_bad failed.*{why}"):
         migrate(path, read_migrations(a_folder(tmp_path, **{"0002_bad": text})))
     assert rows(path) == [("a;b",)]
