@@ -105,7 +105,11 @@ def setting_names(agents: Mapping[str, AgentSpec] = AGENTS) -> tuple[str, ...]:
     """The names of all settings, AGENT_NAME included, without repetition and without old names."""
     keys = [str(info.validation_alias) for info in Settings.model_fields.values() if info.validation_alias]
     keys = [key for key in keys if key not in OLD_NAMES]
-    keys += [*KEY_SETTINGS.values(), *(key for spec in agents.values() for key in spec.settings)]
+    keys += [
+        *KEY_SETTINGS.values(),
+        *BASE_URL_SETTINGS.values(),
+        *(key for spec in agents.values() for key in spec.settings),
+    ]
     return tuple(dict.fromkeys(keys))
 
 

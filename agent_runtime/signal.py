@@ -90,7 +90,9 @@ class AddressKeeper:
         own = self._chats.forget(people)
         for chat in self._chats.all():
             transcript = self._transcripts.known(chat.channel_id)  # `of` would create it, and evict another one
-            for entry in transcript.entries() if transcript is not None else ():
+            if transcript is None:
+                continue
+            for entry in transcript.entries():
                 if chat.channel_id in own or entry.speaker.id == user_id:
                     transcript.delete(entry.id)
         await self._book.forget({*people, user_id}, own)  # a linked person is kept under the other number

@@ -22,6 +22,7 @@ BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "anthropic": "ANTHROPIC_BASE_URL",
         "google": "GOOGLE_GEMINI_BASE_URL",
         "xai": "XAI_BASE_URL",
+        "ollama": "OLLAMA_BASE_URL",
     }
 )
 """Provider → the setting of its base URL, named as the provider's own SDK names it where it does."""

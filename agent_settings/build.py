@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr, create_model
 
@@ -189,7 +190,11 @@ def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSet
     )
     return Sources(
         keys=settings.keys,
-        addresses={name: given[key.lower()] for name, key in BASE_URL_SETTINGS.items() if given[key.lower()]},
+        addresses={
+            name: f"{address.rstrip('/')}/v1" if name == "ollama" and not urlsplit(address).path.strip("/") else address
+            for name, key in BASE_URL_SETTINGS.items()
+            if (address := given[key.lower()])
+        },
         endpoints=endpoints,
         aws=aws if settings.aws_region else None,
     )

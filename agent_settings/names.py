@@ -19,8 +19,17 @@ OTHER_NAMES = {
     "MAX_CONCURRENT_TURNS": "MAX_CONCURRENT_QUERIES",
     "PERSONAS_DIR": "CONFIG_DIR",
     "TURN_TIMEOUT_SECONDS": "QUERY_TIMEOUT_MS",
+    # names that companions for a single person use
+    "SIGNAL_NUMBERS": "SIGNAL_NUMBER",
+    "OLLAMA_BASE_URL": "OLLAMA_API_URL",
 }
 """Our key → another name that is accepted for it; ours wins when both are set."""
+
+COMPANION = "penny"  # the agent of a number on Signal that names none
+_SAID_TOO = {
+    "QUERY_TIMEOUT_MS": ", in milliseconds",
+    "SIGNAL_NUMBER": f", of AGENT_NAME or {COMPANION}",
+}
 
 OLD_NAMES = {
     "AGENT_CHANNEL_IDS": (
@@ -65,12 +74,22 @@ def with_other_names(both: Mapping[str, str], problems: list[str]) -> dict[str, 
     for key, other_name in OTHER_NAMES.items():
         if key in both or other_name not in both:
             continue
-        text: str | None = both[other_name]
-        if other_name.endswith("_MS") and (text := in_seconds(both[other_name])) is None:
+        text = _as_ours(other_name, both)
+        if text is None:
             problems.append(f"{other_name}: expected {MILLISECONDS}")
-        if text is not None:
+        else:
             found[key] = text
     return found
+
+
+def _as_ours(other_name: str, both: Mapping[str, str]) -> str | None:
+    """The text of another name as our key has it; None if it cannot be read."""
+    text = both[other_name]
+    if other_name.endswith("_MS"):
+        return in_seconds(text)
+    if other_name == "SIGNAL_NUMBER" and ":" not in text:  # whose number it is, is said by our key alone
+        return f"{both.get('AGENT_NAME', COMPANION)}:{text}"
+    return text
 
 
 def name_warnings(both: Mapping[str, str]) -> Iterator[str]:
@@ -80,10 +99,9 @@ def name_warnings(both: Mapping[str, str]) -> Iterator[str]:
         text = both.get(other_name)
         if text is None or key == "GEMINI_API_KEY":
             continue
-        milliseconds = other_name.endswith("_MS")
         if key not in both:
-            yield f"{other_name}: read as {key}{', in milliseconds' if milliseconds else ''}"
-        elif not _same((in_seconds(text) or text) if milliseconds else text, both[key]):
+            yield f"{other_name}: read as {key}{_SAID_TOO.get(other_name, '')}"
+        elif not _same(_as_ours(other_name, both) or text, both[key]):
             yield f"{other_name}: ignored, since {key} is set"
     yield from (f"{name}: {said}" for name, said in OLD_NAMES.items() if name in both)
 
