@@ -30,6 +30,7 @@ from agent_cogs.services import AgentServices
 from agent_cogs.thread_memory.hearers import Hearing
 from agent_context.entries import Entry
 from agent_context.steering.stop_words import Order
+from agent_protocol.connection.link import RedisAway
 from agent_protocol.wire import keys
 from agent_protocol.wire.reading import read_instruction
 
@@ -139,14 +140,16 @@ class AgentHost:
         if heard in self._ignored:
             return
         call, transcript = self._call_of(heard), self._services.transcripts.of(heard.channel_id)
-        asked = transcript.get(heard.message_id)
+        if call is Call.ALL and await self._is_in_room(heard):
+            call = None
+        asked, named = transcript.get(heard.message_id), None if call is Call.ALL else call
         if self._channels.is_stopped(heard.channel_id):
-            if call is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
+            if named is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
                 await self._stop_orders.show_stopped(heard)
         elif asked is None:  # deleted meanwhile
             return
         elif asked.hidden:  # it calls nobody, but may be a command
-            await self._commands.on_message(asked, heard.channel_id, theme, call)
+            await self._commands.on_message(asked, heard.channel_id, theme, named)
         else:
             self._on_words(asked, heard.channel_id, theme, call)
 
@@ -157,7 +160,7 @@ class AgentHost:
         gathers = call is not None or belongs(asked, self._services.directory)
         if (gathers and self.queue.gather(channel_id, asked, calls=call is not None)) or call is None:
             return
-        event = self._services.mention(asked, channel_id, theme, to_all=call is Call.ROLE)
+        event = self._services.mention(asked, channel_id, theme, to_all=call is Call.ROLE, unaddressed=call is Call.ALL)
         if self.queue.enqueue(event) or event.id in self.queue:
             return
         if (outlet := self._channels.outlet_of(channel_id)) is not None:
@@ -191,13 +194,36 @@ class AgentHost:
         if me is None:
             return None
         my_role = self._channels.own_role(heard.guild_id) if heard.guild_id and heard.mentioned_roles else None
-        return called(heard, me=me, my_role=my_role, bots_role=self._services.settings.bots_role_id)
+        call = called(heard, me=me, my_role=my_role, bots_role=self._services.settings.bots_role_id)
+        return Call.ALL if call is None and heard.author_id != me and self._answers_all(heard) else call
+
+    def _answers_all(self, heard: IncomingMessage) -> bool:
+        """Whether a message that does not call the agent is for it all the same: a person's, for no other agent, in a
+        channel where it is the first agent with `answer_all`."""
+        directory, view = self._services.directory, self._channels.view_of(heard.channel_id)
+        others = {*heard.mentioned_users, heard.replied_to or 0}
+        if not heard.by_person or view is None or any(directory.agent_of(user) is not None for user in others):
+            return False
+        here = (name for name in self._services.names if name == self.name or directory.id_of(name) is not None)
+        answering = (name for name in here if self._services.options.options(name, view).answer_all)
+        return next(answering, None) == self.name
+
+    async def _is_in_room(self, heard: IncomingMessage) -> bool:
+        """Whether the thread is a room's, in which everybody has turns; also if that cannot be read."""
+        if heard.parent_id is None:
+            return False
+        try:
+            return await self._services.ledger.rooms.read(heard.channel_id) is not None
+        except RedisAway:
+            return True
 
     def _pending_call(self, heard: IncomingMessage, said: Entry) -> Call | None:
         """How a missed message calls the agent; None where it is not to be answered: an order, what was said before
         one, or in a stopped channel."""
         call = self._call_of(heard)
         if self._channels.is_stopped(heard.channel_id) or heard in self._ignored:
+            return None
+        if call is Call.ALL and heard.parent_id is not None:  # it may be a room
             return None
         orders = self._stop_orders
         return None if orders.is_order(said.order, heard, call) or orders.ended(said, heard) else call

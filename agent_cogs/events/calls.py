@@ -70,7 +70,8 @@ class MentionEvent(TurnEvent):
     every bot answers.
 
     `late`: the agent was away when it was asked. `pieces` are the person's other messages that belong to the question;
-    the newest of all came at `heard_at`, in unix seconds. `continues`: the person wants no answer, only that the agent
+    the newest of all came at `heard_at`, in unix seconds. `unaddressed`: the message names nobody, but the
+    agent answers everything there. `continues`: the person wants no answer, only that the agent
     continues the conversation. `on_behalf` is the person who set off the chain in which another agent asks. `signs_at`
     is the message for signs where the asked one is a command that is being deleted.
     """
@@ -80,6 +81,7 @@ class MentionEvent(TurnEvent):
     asked: Entry
     to_all: bool = False
     late: bool = False
+    unaddressed: bool = False
     pieces: tuple[Entry, ...] = ()
     heard_at: float = 0.0
     continues: bool = False
@@ -98,7 +100,7 @@ class MentionEvent(TurnEvent):
     @property
     def ping(self) -> int | None:
         """The user id that the answer pings."""
-        return self.asked.speaker.id if self.by_person and not self.continues else None
+        return self.asked.speaker.id if self.by_person and not (self.continues or self.unaddressed) else None
 
     @property
     def sign_id(self) -> int:
@@ -120,8 +122,8 @@ class MentionEvent(TurnEvent):
     @property
     def cools_down(self) -> bool:
         """A cooldown would break a chain of agents at its first link, and a person asks an agent to continue right
-        after it has spoken."""
-        return self.by_person and not self.late and not self.continues
+        after it has spoken. Where an agent answers everything, people write as they do to each other."""
+        return self.by_person and not (self.late or self.continues or self.unaddressed)
 
     @classmethod
     def of(

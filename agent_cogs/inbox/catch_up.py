@@ -116,9 +116,8 @@ class CatchUp:
             return self._pending_call(heard, entry)
 
         for entry, call in missed(entries, call_of, self._since, self._people):
-            event = self._services.mention(
-                entry, channel.channel_id, channel.theme, to_all=call is Call.ROLE, late=True
-            )
+            how = {"to_all": call is Call.ROLE, "unaddressed": call is Call.ALL, "late": True}
+            event = self._services.mention(entry, channel.channel_id, channel.theme, **how)
             if self._queue.enqueue(event):
                 log.info("%s: answers message %d, which it may have missed", self._agent, entry.id)
 

@@ -1,8 +1,8 @@
 """Triggers: whether and how a person's message calls this agent. Pure.
 
 People call an agent by mentioning it, by mentioning the bots' role, or by replying to one of its messages, in the
-channels in scope and their threads. For messages of our other agents see bot_mentions.py; those of foreign bots and
-webhooks call nobody.
+channels in scope and their threads. With the option `answer_all` a person's message that is for nobody else calls one
+agent, too. For messages of our other agents see bot_mentions.py; those of foreign bots and webhooks call nobody.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ class Call(Enum):
     MENTION = "mention"
     ROLE = "role"
     REPLY = "reply"
+    ALL = "all"  # it names nobody, and the agent answers everything there
 
 
 @dataclass(frozen=True, slots=True)

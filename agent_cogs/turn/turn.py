@@ -78,7 +78,14 @@ async def take_turn(
         if done.message_id is None:
             await _withdraw(turn, progress)
         reply = None
-        if done.nothing and done.reason is not None and isinstance(event, MentionEvent) and event.by_person:
+        hushed = done.reason == "muted" and isinstance(event, MentionEvent) and event.unaddressed
+        if (
+            done.nothing
+            and done.reason is not None
+            and isinstance(event, MentionEvent)
+            and event.by_person
+            and not hushed
+        ):
             reply = await reply_to_failure(agent, outlet.sink, event, done.reason, line)
     usage, tariff, seconds = turn.spending.total, agent.model.tariff, agent.clock() - began
     progress.facts = replace(

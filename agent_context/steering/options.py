@@ -74,6 +74,7 @@ class Options(BaseModel):
     config_roles: _Roles = ()
     bot_mentions: _Switch = True
     max_bot_chain: int = Field(default=2, ge=0, le=20)
+    answer_all: _Switch = False
     split_at: int = Field(default=1_800, ge=200, le=2_000)
     stop: _Stops = ()  # where an answer ends, whatever the mode
     stop_names: int = Field(default=10, ge=0, le=50)
@@ -104,7 +105,7 @@ class Options(BaseModel):
 NOT_PINNABLE = frozenset(
     {
         *("model", "history_roles", "config_roles", "custom_fields"),
-        *("always_search", "search_pictures", "message_log", "recall"),
+        *("always_search", "answer_all", "search_pictures", "message_log", "recall"),
     }
 )
 """Permissions, the addresses of requests, and what costs money or keeps what people write: only files on the owner's
@@ -114,7 +115,7 @@ PINNABLE = frozenset(Options.model_fields) - NOT_PINNABLE
 """What a `.config` that is pinned in Discord may set."""
 
 
-OWNERS_LIVE = frozenset({"always_search", "search_pictures", "message_log", "recall"})
+OWNERS_LIVE = frozenset({"always_search", "answer_all", "search_pictures", "message_log", "recall"})
 """What the bots' owner alone may set while they run: it costs money, or keeps what people write."""
 
 LIVE = PINNABLE | OWNERS_LIVE

@@ -56,7 +56,7 @@ IN_RECORD = (
         "agent_store/recorder.py",
         FORGETTING,
         ("self._unwiped = self._unwiped or removed > 0", "pass", "the log beside the file is emptied after a deletion"),
-        ("user_id, at / 1000, chats)", "user_id, at)", "what is said after /forget me is recorded"),
+        ("user_id, at / 1000, chats)", "user_id, at, chats)", "what is said after /forget me is recorded"),
     ),
     *of(
         "agent_store/memories/index.py",
