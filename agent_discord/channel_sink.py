@@ -107,7 +107,7 @@ class DiscordSink:
         self._streaming = DiscordStreamingPost(
             turn_id,
             open_parts=lambda: self._open_parts(turn_id, ping, after),
-            split=lambda text: self._split(text, limit),
+            split=lambda text: self._split(text, limit, growing=True),
             quiet=lambda: self._view.gate.quiet,
             began=self._end_typing,
         )
@@ -143,9 +143,9 @@ class DiscordSink:
         page = await self._view.newest(PAGE, PAGE_TIMEOUT)
         return [message for message in page if message.author.id == me and message.id > after]
 
-    def _split(self, text: str, limit: int) -> list[str]:
+    def _split(self, text: str, limit: int, *, growing: bool = False) -> list[str]:
         """Splits a text after it was cleaned: half a secret is not recognised."""
-        return split_text(self._name_markup().to_markup(self._view.gate.clean(text)), limit)
+        return split_text(self._name_markup().to_markup(self._view.gate.clean(text)), limit, growing=growing)
 
     def _name_markup(self) -> NameMarkup:
         directory = self._view.transcripts.directory

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from agent_chat.formatting import FENCE
 from agent_chat.outlet import Post
 from agent_chat.sources import title_of, unlinked
-from agent_chat.splitting import FENCE
 
 
 def text_with_sources(post: Post) -> str:

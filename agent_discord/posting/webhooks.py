@@ -21,7 +21,7 @@ import discord
 
 from agent_chat.directory import Directory, WebhookPostStore
 from agent_chat.names import BLANK_LETTERS
-from agent_chat.splitting import length
+from agent_chat.splitting import length, split_text
 from agent_discord.objects.channels import Channel
 from agent_discord.posting.multipart import LIMIT, NO_EXTRAS, Extras
 from agent_discord.rest.errors import REQUEST_ERRORS, kind
@@ -227,11 +227,7 @@ def fitting(text: str) -> str:
     """The text as one message; a longer one is cut, with a note."""
     if length(text) <= LIMIT:
         return text
-    room = LIMIT - length(_MORE)
-    cut = text[:room]
-    while length(cut) > room:
-        cut = cut[: len(cut) - (length(cut) - room + 1) // 2]
-    return cut + _MORE
+    return split_text(text, LIMIT - length(_MORE))[0] + _MORE if text.strip() else "…"
 
 
 def may_use_webhooks(channel: Channel) -> bool:

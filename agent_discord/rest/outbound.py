@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import discord
 
-from agent_chat.splitting import length
+from agent_chat.splitting import length, split_text
 from agent_discord.rest.rate_limit import RefusedRequests
 from agent_process.redaction import Redactor
 
@@ -75,7 +75,7 @@ def with_file_note(text: str | None, attach: Attach, error: discord.HTTPExceptio
     if not text:
         return note
     if length(text) > MAX_TEXT - FILE_NOTE_ROOM:
-        text = text[: MAX_TEXT // 2 - FILE_NOTE_ROOM] + " …"
+        text = split_text(text, MAX_TEXT - FILE_NOTE_ROOM - 2)[0] + " …"
     return f"{text}\n{note}"
 
 
@@ -87,4 +87,4 @@ def without_file_note(text: str) -> str:
 def shortened(text: str) -> str:
     """At most what fits into one message, and never nothing."""
     text = text.strip() or "…"
-    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 2].rstrip() + " …"
+    return text if len(text) <= MAX_TEXT else split_text(text, MAX_TEXT - 2)[0] + " …"

@@ -12,7 +12,6 @@ from agent_chat.outlet import UNFINISHED, CannotPost, Post
 from agent_chat.splitting import length
 from agent_discord.channel_sink import DiscordSink
 from agent_discord.posting.multipart import LIMIT
-from agent_discord.reading.gateway import TranscriptCog
 from agent_discord.rest.gate import Gate
 from agent_llm.types import Picture
 from agent_local.discord.faults import RestFault
@@ -109,7 +108,6 @@ async def test_after_a_crash_a_post_whose_file_was_refused_is_not_made_again(sin
 async def test_a_streamed_post_ends_with_its_text_when_its_file_is_refused(monkeypatch):
     monkeypatch.setattr(world_messages, "MAX_FILE_BYTES", 10)
     async with room() as r:
-        r.bot.add_cog(TranscriptCog(r.bot, r.transcripts)) if not r.bot.cogs else None
         sink, text = bot_sink(r), "A long answer that is shown while it is written, " * 2
         async with sink.streaming("t1") as streaming:
             streaming.update(text)

@@ -34,7 +34,7 @@ IN_DISCORD = (
         ),
         ("digest_size=12)", "digest_size=13)", "a nonce has at most 25 characters"),
         ('f"{turn_id}/{chunk}"', 'f"{turn_id}"', "each part of a post has its own nonce", f"{GATE} {OUTLET}"),
-        ("[: MAX_TEXT - 2]", "[:MAX_TEXT]", "an answer to a command is no longer than a message"),
+        ("(text, MAX_TEXT - 2)", "(text, MAX_TEXT)", "an answer to a command is no longer than a message"),
         ("embed if clean == shown else discord.Embed.from_dict(clean)", "embed", "no secret leaves in an embed"),
         (
             "file.filename = self.redact(file.filename)",
@@ -89,7 +89,7 @@ IN_DISCORD = (
             "without the right no webhook is asked for",
         ),
         ("await self._posts.add(channel_id, message_id, agent)", "pass", "what our webhooks posted is known"),
-        ("length(cut) > room", "length(cut) > LIMIT", "a webhook's post fits with the note of its cut"),
+        ("LIMIT - length(_MORE))[0]", "LIMIT)[0]", "a webhook's post fits with the note of its cut"),
         (
             "channel.parent if isinstance(channel, discord.Thread) else channel",
             "channel",
@@ -173,8 +173,8 @@ IN_DISCORD = (
             "indentation in code outlives a cut",
         ),
         (
-            "end = self._reach(at, room - len(_CLOSING))",
-            "end = self._reach(at, room)",
+            "excess = self._takes(at, cut) - room",
+            "excess = 0",
             "a closed block fits into the message",
         ),
         (

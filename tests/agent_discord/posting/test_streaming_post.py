@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_chat.formatting import FENCE
 from agent_chat.outlet import UNFINISHED, CannotPost, without_mark
-from agent_chat.splitting import FENCE, split_text
+from agent_chat.splitting import split_text
 from agent_discord.posting.multipart import NO_EXTRAS, EarlierPosts, Extras, MessageGone, PostParts, put_all
 from agent_discord.posting.streaming_post import HELD_BACK, PACE, DiscordStreamingPost, whole_words
 from tests.support.doubles import LoopTime, settle

@@ -33,6 +33,7 @@ from agent_local.discord.world.world import User
 from agent_net.picture_fetcher import PictureFetcher
 from agent_process.redaction import Redactor
 from tests.support.discord.discord_standin_bots import one_bot
+from tests.support.discord.rendering import render
 from tests.support.doubles import MemoryPosts
 
 SECRET = "sesame-open-1234"
@@ -175,7 +176,8 @@ async def test_without_the_permission_one_line_says_so_and_nothing_is_asked(capl
             for _ in range(3):
                 assert await webhooks.send(h.gate, h.channel, ".x", CLAUDE) is None
                 assert not await webhooks.edit(h.gate, h.channel, 1, ".y")
-        assert [record.getMessage().count("Manage Webhooks") for record in caplog.records] == [1]
+        ours = [record for record in caplog.records if record.name.startswith("agent_discord")]
+        assert [record.getMessage().count("Manage Webhooks") for record in ours] == [1]
         assert h.asked(*MAKE) == h.asked(*LIST) == 0
 
 
@@ -282,6 +284,16 @@ def drawn(size=(3000, 20)):
     out = io.BytesIO()
     Image.new("RGB", size, "red").save(out, "PNG")
     return out.getvalue()
+
+
+async def test_a_spoiler_is_hidden_while_it_is_written():
+    async with services() as h:
+        outlet = h.outlet()
+        async with outlet.sink.streaming("t1", ping=None) as post:
+            post.update("A story that is long enough to be shown. ||The killer is the gardener ")
+            await h.server.wait_for(lambda: outlet.view.transcript.newest)
+        (message,) = h.server.messages("debate")
+        assert all("spoiler" in styles for char, styles in render(message["content"]) if char in "Tk")
 
 
 async def test_a_post_is_streamed_by_edits_and_ends_with_its_picture():

@@ -7,6 +7,26 @@ import re
 FENCE = "```"
 OPENING = re.compile(r"```(?:[A-Za-z0-9_+\-.#]{1,32}\n)?")
 
+MARKS = frozenset("*_~|`>#-")  # what formatting that is cut repeats
+
+
+def spoken(text: str) -> list[tuple[str, str | None]]:
+    """Every visible character that is no mark, with the language of the code block it is in (None outside)."""
+    characters: list[tuple[str, str | None]] = []
+    at, language = 0, None
+    while at < len(text):
+        if text.startswith("```", at) and language is None:
+            opening = OPENING.match(text, at)
+            assert opening
+            at, language = opening.end(), opening[0][3:].strip()
+        elif text.startswith("```", at):
+            at, language = at + 3, None
+        else:
+            if not text[at].isspace() and text[at] not in MARKS:
+                characters.append((text[at], language))
+            at += 1
+    return characters
+
 
 def left_out(text: str, chunks: list[str]) -> list[str]:
     """The pieces of the text that stand in no chunk: before the first, between two, behind the last. A fence that was
