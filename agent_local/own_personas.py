@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 def link_personas(source: Path, folder: Path, agents: Iterable[str]) -> Path:
     """Link the persona files of `source` into `folder`, except for memories; return `folder`. `agents` have one even
     where `source` has none; links to a persona that is gone from there go too. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(0o700, parents=True, exist_ok=True)
     before = (entry.name for entry in folder.iterdir() if entry.is_dir())
     for agent in sorted({*agents, *PersonaFolders(source).refresh(), *before}):
-        (folder / agent).mkdir(exist_ok=True)
+        (folder / agent).mkdir(0o700, exist_ok=True)
         for name in PERSONA_FILES:
             if name not in OWN:
                 _link(folder / agent / name, (source / agent / name).absolute())

@@ -26,7 +26,17 @@ from pathlib import Path
 from agent_personas.errors import NotFound, PersonaError
 from agent_personas.files import MAX_FILE_BYTES, read_persona
 from agent_personas.markdown import Line, Section, closes, plain, scan, sections, under
-from agent_personas.safe_files import as_bytes, as_text, folder_at, locked, os_errors, read_plain, write_whole
+from agent_personas.safe_files import (
+    PRIVATE_FOLDER,
+    as_bytes,
+    as_text,
+    folder_at,
+    hide_from_others,
+    locked,
+    os_errors,
+    read_plain,
+    write_whole,
+)
 from agent_personas.schedules.fields import Problems
 
 FILE = "boot.md"
@@ -41,6 +51,7 @@ DEFAULTS: Mapping[str, str] = {
     "tools.md": "# Tools\n",
     "heartbeat.md": "# Heartbeat\n",
 }
+PRIVATE = ("memory.md", ".history", "workspace")  # what an agent writes, with the words of people in it
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}\.md", re.ASCII)
 _ITEM = re.compile(r"[ \t]*[-*+][ \t]+`?([^`\s]+)`?[ \t]*")
 
@@ -125,7 +136,8 @@ def _is_code(raw: list[str]) -> bool:
 
 
 def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootReport:
-    """Create the folder and the missing files that boot.md names. Never raises.
+    """Create the folder and the missing files that boot.md names, and hide from others what the agent noted. Never
+    raises.
 
     A file's initial content comes from boot.md, else `defaults` (of this agent), else the built-in default, else a
     heading.
@@ -143,6 +155,11 @@ def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootRe
             problems.append(f"{name}: skipped, {error}")
     beginnings = {name: _beginning(name, config, defaults or {}) for name in missing}
     made = _make(folder, beginnings, problems)
+    for name in PRIVATE:
+        try:
+            hide_from_others(folder / name)
+        except PersonaError as error:
+            problems.append(f"{name}: everybody on this machine can read it, and its mode cannot be changed: {error}")
     return BootReport(tuple(loaded), made, tuple(problems))
 
 
@@ -154,7 +171,7 @@ def _make(folder: Path, beginnings: Mapping[str, str], problems: list[str]) -> t
     made: list[str] = []
     try:
         with os_errors():
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         with folder_at(folder) as descriptor, locked(descriptor):
             for name, text in beginnings.items():
                 if not os.path.lexists(folder / name):

@@ -3,7 +3,8 @@ partial.
 
 A path is opened part by part with openat and O_NOFOLLOW, so exchanging a folder for a link meanwhile does not help an
 attacker (man 2 openat). A write goes to a temporary file, is flushed, and is renamed; readers see the old text or the
-new one. Writers of one folder wait for each other at its lock file, across threads and processes.
+new one. Writers of one folder wait for each other at its lock file, across threads and processes. What is new is its
+owner's alone to read; a file that is replaced keeps its permissions.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from agent_personas.errors import NotFound, NotStored, OutOfBounds, TooLarge
 
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # what people said and what agents noted is their owner's to read
 LOCK = ".lock"
 LOCK_SECONDS = 5.0
 TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # the names that write_whole gives to what is not yet in its place
@@ -64,7 +66,7 @@ def below(folder: int, parts: tuple[str, ...], *, make: bool = False) -> Iterato
             with os_errors():
                 if make:
                     with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, 0o777, dir_fd=current)
+                        os.mkdir(part, PRIVATE_FOLDER, dir_fd=current)
                 deeper = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=current)
             os.close(current)
             current = deeper
@@ -90,6 +92,15 @@ def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool
     return data
 
 
+def hide_from_others(path: Path) -> None:
+    """Let its owner alone read a file or folder that everybody can read. One that a group was let into is left as it
+    is, and so is a link. Raises PersonaError."""
+    with os_errors(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        found = path.lstat()
+        if found.st_mode & 0o007 and not stat.S_ISLNK(found.st_mode):
+            path.chmod(PRIVATE_FOLDER if stat.S_ISDIR(found.st_mode) else PRIVATE_FILE)
+
+
 def as_text(data: bytes) -> str:
     """Decode UTF-8, with or without a byte order mark, and normalize line ends to \\n."""
     try:
@@ -109,7 +120,9 @@ def write_whole(folder: int, name: str, data: bytes) -> None:
     temporary = f".{secrets.token_hex(8)}.tmp"
     with os_errors():
         mode = _mode_of(folder, name)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=folder
+        )
         try:
             with open(descriptor, "wb") as file:
                 if mode is not None:
@@ -140,7 +153,7 @@ def _mode_of(folder: int, name: str) -> int | None:
 def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
     """Hold the folder's lock. Blocks the thread for at most LOCK_SECONDS, then raises NotStored."""
     with os_errors():
-        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=folder)
     try:
         until = clock() + LOCK_SECONDS
         while not _taken(lock):

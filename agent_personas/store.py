@@ -23,7 +23,17 @@ from pathlib import Path
 
 from agent_personas.errors import Ambiguous, NotFound, NotStored, OutOfBounds, TooLarge
 from agent_personas.files import MAX_FILE_BYTES, PERSONA_FILES
-from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locked, os_errors, read_plain, write_whole
+from agent_personas.safe_files import (
+    PRIVATE_FOLDER,
+    as_bytes,
+    as_text,
+    below,
+    folder_at,
+    locked,
+    os_errors,
+    read_plain,
+    write_whole,
+)
 
 HISTORY = ".history"
 DELETED = ".deleted"
@@ -75,7 +85,7 @@ def change(
 def create_folder(root: Path, name: str, files: Mapping[str, str]) -> None:
     """Create a persona's folder with these files, all of them or none. Raises PersonaError."""
     with os_errors():
-        root.mkdir(parents=True, exist_ok=True)
+        root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     with folder_at(root) as descriptor, locked(descriptor):
         if os.path.lexists(root / name):
             raise Ambiguous("there is a persona of that name already")

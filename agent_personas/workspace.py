@@ -17,7 +17,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
-from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locked, os_errors, read_plain, write_whole
+from agent_personas.safe_files import (
+    PRIVATE_FOLDER,
+    as_bytes,
+    as_text,
+    below,
+    folder_at,
+    locked,
+    os_errors,
+    read_plain,
+    write_whole,
+)
 
 MAX_FILE_BYTES = 262_144
 MAX_FILES = 500
@@ -58,7 +68,7 @@ class Workspace:
         *folders, name = _parts(path)
         data = _fitting(text)
         with os_errors():
-            self._root.mkdir(parents=True, exist_ok=True)
+            self._root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         with folder_at(self._root) as root, locked(root):
             self._make_room(root, path, len(data))
             with below(root, tuple(folders), make=True) as folder:

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import errno
 import logging
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -33,11 +34,14 @@ from agent_process.version import version_line
 
 LONGEST_TOPIC = 200  # characters, as in Discord
 
+PRIVATE_UMASK = 0o077
+
 log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run run_all.py with these arguments; return the exit code."""
+    _keep_files_private()
     options = _options(arguments)
     if options.setup:
         from agent_setup.setup import run_setup
@@ -86,6 +90,7 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
 
 def main_one_bot(arguments: Sequence[str] = ()) -> int:
     """Run run_bot.py: the bot of AGENT_NAME, without the coordinator."""
+    _keep_files_private()
     _with_version("run_bot.py", "Run the bot of AGENT_NAME, without the coordinator.").parse_args(arguments)
     settings = _settings()
     if settings is None:
@@ -115,6 +120,7 @@ def main_one_bot(arguments: Sequence[str] = ()) -> int:
 
 def main_coordinator(arguments: Sequence[str] = ()) -> int:
     """Run python -m agent_coordinator: the coordinator without bots."""
+    _keep_files_private()
     _with_version("python -m agent_coordinator", "Run the coordinator, without bots.").parse_args(arguments)
     settings = _settings()
     if settings is None:
@@ -214,6 +220,11 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
         # The outermost edge: Python would print the traceback without redaction.
         log.exception("the program ended because of an unexpected error")
     return 1
+
+
+def _keep_files_private() -> None:
+    """Let the owner alone read every file that this program and its tools create: people's words are in many."""
+    os.umask(PRIVATE_UMASK)
 
 
 def _make_data_dir(settings: Settings) -> None:

@@ -18,6 +18,7 @@ from agent_store.recorder import explained
 
 def main(arguments: Sequence[str]) -> int:
     """Run the sub-command; return the exit code."""
+    os.umask(0o077)  # what it writes has people's words in it
     from agent_cogs.persona.persona import read_fronts
     from agent_config import SettingsError, load_settings, process_environment
     from agent_local.local_settings import LOCAL
