@@ -14,6 +14,7 @@ from functools import lru_cache
 from agent_llm.types import Tool
 from agent_tools.protocol import RunnableTool
 
+WEB_FETCH = "web_fetch"
 WEB_SEARCH = "web_search"  # providers offer the same under other names
 # The names of functions that every provider accepts.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

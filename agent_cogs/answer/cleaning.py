@@ -13,8 +13,11 @@ import unicodedata
 from collections.abc import Collection
 
 from agent_chat.emoji import reaction_emoji
-from agent_cogs.answer.model_artifacts import MOST_ROUNDS, begins_a_form, without_echoes, without_machinery
+from agent_cogs.answer.model_artifacts import begins_a_form, without_echoes, without_machinery
 from agent_cogs.answer.tables import without_tables
+from agent_llm.markup import MAX_ROUNDS, NOTHING_KNOWN, KnownSources, strip_additions, strip_reasoning
+
+MAX_WORDS = 64_000  # characters; nobody posts more
 
 _MARK = r"\[msg:\s*\d{1,20}[^\]\n]{0,120}\]"
 _NAME = r"[^\s:\[\]()]+(?: [^\s:\[\]()]+){0,2}(?: \([^()\n]{1,60}\)){0,2}"  # as render.py writes a speaker
@@ -26,62 +29,61 @@ _NOTES = re.compile(r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: [^\
 # A note or a tool's line is removed with its mark and its further, indented lines.
 _CHANGES = r"\[note:[^\]\n]{1,200}?(?:now (?:reads|has)|changed a message[^\]\n]{0,40})\]"
 _COPIED_LINES = re.compile(rf"^(?:{_CHANGES}|\[(?:tool|system)\])[^\n]*(?:\n {{2}}[^\n]*)*\n?", re.MULTILINE)
-_THOUGHT_MARK = re.compile(r"<(/?)(?:think(?:ing)?|reasoning)>", re.IGNORECASE)
 _UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
 
 
-def clean_text(text: str | None, names: Collection[str] = (), prompt: Collection[str] = ()) -> str | None:
+def clean_text(
+    text: str | None,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
+    known: KnownSources = NOTHING_KNOWN,
+) -> str | None:
     """The words that may be posted, or None when none are left.
 
-    `names` are the agent's own, `prompt` the lines of the prompt (model_artifacts.lines_of_prompt).
+    `names` are the agent's own, `prompt` the lines of the prompt (model_artifacts.lines_of_prompt). `known`: the
+    sources that citation marks and pictures by address may become links to.
     """
-    for _ in range(MOST_ROUNDS):  # a removal may join the halves of another mark
-        before, text = text, _cleaned_once(text, names, prompt) if text is not None else None
-        if text == before:
-            break
-    return text
+    if text is None:
+        return None
+    text = text[:MAX_WORDS]
+    for _ in range(MAX_ROUNDS):  # a removal may join the halves of another mark
+        cleaned = _cleaned_once(text, names, prompt, known)
+        if cleaned is None or cleaned == text:
+            return cleaned
+        text = cleaned
+    return None  # no model writes such a text
 
 
-def clean_prose(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str | None:
+def clean_prose(
+    text: str,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
+    known: KnownSources = NOTHING_KNOWN,
+) -> str | None:
     """The words of an answer without the requested form; None where it holds anything but words.
 
-    Reasoning in marks before it, and the agent's own mark and name, are removed as always.
+    Reasoning in marks, the agent's own mark and name before it, and citation marks are removed as always.
     """
-    marked = _CONTROL.sub("", _without_thoughts(text).replace("\r\n", "\n")).strip()
+    answer = strip_additions(strip_reasoning(text[:MAX_WORDS]), known=known)
+    marked = _CONTROL.sub("", answer.replace("\r\n", "\n")).strip()
     named = _FIRST_MARK.sub("", marked)
     words = _without_name(named, names).strip()
     if not words or (named != marked and words == named and _LABEL.match(words)):  # as somebody else
         return None
     words = without_tables(words)
-    return words if not begins_a_form(words) and clean_text(words, names, prompt) == words else None
+    return words if not begins_a_form(words) and clean_text(words, names, prompt, known) == words else None
 
 
-def _cleaned_once(text: str, names: Collection[str], prompt: Collection[str]) -> str | None:
+def _cleaned_once(text: str, names: Collection[str], prompt: Collection[str], known: KnownSources) -> str | None:
     text = _CONTROL.sub("", text.replace("\r\n", "\n"))
-    text = without_echoes(without_machinery(_without_thoughts(text)), prompt)
+    text = without_echoes(without_machinery(text, known), prompt)
     for pattern in (_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE):
         text = pattern.sub("", text)
     text = without_tables(_without_name(text.strip(), names)).strip()
     return text if any(_is_seen(char) for char in text) else None
-
-
-def _without_thoughts(text: str) -> str:
-    """`<think>so …</think>Hello` → `Hello`. A mark that is only opened counts where no text is before it; one that is
-    only closed, at a line's end, makes all before it reasoning."""
-    kept, at, opened = "", 0, -1
-    for mark in _THOUGHT_MARK.finditer(text):
-        if not mark[1] and opened < 0:
-            kept, opened = kept + text[at : mark.start()], mark.start()
-        elif mark[1] and opened >= 0:
-            at, opened = mark.end(), -1
-        elif mark[1] and text[mark.end() : mark.end() + 1] in ("", "\n"):
-            kept, at = "", mark.end()
-    if opened >= 0:
-        return kept + text[opened:] if kept.strip() else ""
-    return kept + text[at:]
 
 
 def _is_seen(char: str) -> bool:

@@ -2,8 +2,8 @@
 
 `parse_decision` reads the answer, `decided` applies the rules of the turn. Text outside of the requested form may be
 reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form is no decision, but where a
-person waits its words are the answer (`spoken`), since small models often give no other. Reasoning in <think> marks
-before the form is ignored. Of several objects the first one that is a decision counts.
+person waits its words are the answer (`spoken`), since small models often give no other. Reasoning in any
+maker's marks around the form is ignored. Of several objects the first one that is a decision counts.
 
 An answer that was cut off keeps its complete fields. A text of CUT_TEXT_MIN characters or more is kept back to its last
 whole sentence, or with "…" where that would lose more than half. Any other cut value is dropped: half a picture prompt
@@ -22,6 +22,7 @@ from agent_cogs.answer.cleaning import clean_emoji, clean_prose, clean_text
 from agent_cogs.answer.loose_json import MAX_CHARS, CutString, objects, unescape
 from agent_cogs.answer.model_artifacts import unfenced
 from agent_ids import LARGEST_ID
+from agent_llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
 
 CUT_TEXT_MIN = 40  # characters
 
@@ -35,8 +36,6 @@ MAX_EXACT_FLOAT = 2**53  # beyond it neighbouring ids are the same float
 _TRUE = frozenset({"true", "yes", "y", "1", "on"})
 
 _FALSE = frozenset({"false", "no", "n", "0", "off", "null", "none", ""})
-
-_REASONING = re.compile(r"\A(?:[^{]*?<(think|thinking|reasoning)>.*?(?:</\1>|\Z))+", re.DOTALL | re.IGNORECASE)
 
 _ID = re.compile(r"\[?(?:msg:)?\s*(\d{1,20})\]?")
 
@@ -78,7 +77,7 @@ def parse_decision(raw: str) -> Decision:
 
     Reads the first 64,000 characters. Raises UnreadableDecision.
     """
-    text = _REASONING.sub("", raw[:MAX_CHARS]).strip()
+    text = strip_reasoning(raw[:MAX_CHARS]).strip()
     if not text:
         raise UnreadableDecision("empty")
     decision = _first_decision(text)
@@ -95,18 +94,23 @@ def decision_of(fields: Mapping[str, object]) -> Decision:
 
 
 def spoken(
-    raw: str, names: Collection[str] = (), prompt: Collection[str] = (), *, cut: bool = False
+    raw: str,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
+    *,
+    cut: bool = False,
+    known: KnownSources = NOTHING_KNOWN,
 ) -> Decision | None:
     """The decision to post an answer in words alone; None where it has any form or other artifacts of a model.
 
     `names` and `prompt` are those of `decided`; `cut`: the answer reached the length limit.
     """
-    text = _REASONING.sub("", raw[:MAX_CHARS]).strip()
+    text = strip_reasoning(raw[:MAX_CHARS]).strip()
     try:
         read = json.loads(text)
     except (ValueError, RecursionError):
         read = None
-    words = clean_prose(read if isinstance(read, str) else text, names, prompt)
+    words = clean_prose(read if isinstance(read, str) else text, names, prompt, known)
     said = _whole_part(words) if words is not None and cut else words
     return Decision(text=said) if isinstance(said, str) else None
 
@@ -258,20 +262,21 @@ def decided(
     prompt: Collection[str] = (),
     may_leave: bool = False,
     names_next: bool = False,
+    known: KnownSources = NOTHING_KNOWN,
 ) -> Decision:
     """The decision under the rules of the turn, ready to be acted on.
 
     `forced`: a person waits, so neither silence nor a reaction alone is an answer. `always_draw`: every post of the
     theme has a picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which
     must not be posted. `may_leave`: the turn is in a room; an agent that leaves it says a last word, also with `skip`.
-    `names_next`: the agent may name the next speaker. Raises UnreadableDecision("empty") when a forced turn has neither
-    words nor a picture; any other decision may be empty.
+    `names_next`: the agent may name the next speaker. `known`: the sources that it may link to. Raises
+    UnreadableDecision("empty") when a forced turn has neither words nor a picture; any other decision may be empty.
     """
     speaker = decision.next_speaker if names_next else None
     decision = replace(decision, leave=may_leave and decision.leave, next_speaker=speaker)
     if decision.skip and not (forced or decision.leave):
         return Decision(skip=True)
-    final = _cleaned(decision, names, prompt)
+    final = _cleaned(decision, names, prompt, known)
     if final.leave:
         final = replace(final, skip=False, text=final.text or LAST_WORD)
     final = _with_picture(final, wanted=can_draw and (final.generate_image or always_draw))
@@ -282,11 +287,11 @@ def decided(
     return final
 
 
-def _cleaned(decision: Decision, names: Collection[str], prompt: Collection[str]) -> Decision:
+def _cleaned(decision: Decision, names: Collection[str], prompt: Collection[str], known: KnownSources) -> Decision:
     emoji = clean_emoji(decision.react_emoji)
     return replace(
         decision,
-        text=clean_text(decision.text, names, prompt),
+        text=clean_text(decision.text, names, prompt, known),
         image_prompt=clean_text(decision.image_prompt),
         react_emoji=emoji,
         react_to_message_id=decision.react_to_message_id if emoji else None,

@@ -20,11 +20,12 @@ from agent_cogs.prompt.chat_mode import ChatMode, ModelRequest
 from agent_cogs.prompt.gate import skips
 from agent_cogs.prompt.model_call import affords, call_model, may_continue, seconds_left
 from agent_cogs.prompt.prefill_mode import PrefillMode
-from agent_cogs.prompt.search_first import SearchFirst, fallback_source, found_pages
+from agent_cogs.prompt.search_first import SearchFirst, fallback_source, fetched_pages, found_pages
 from agent_cogs.prompt.streaming import StreamFilter, streamed
 from agent_cogs.prompt.tools import ToolUse, toolbox_of
 from agent_cogs.prompt.view import TurnView
 from agent_llm.errors import PrefillRefused
+from agent_llm.markup import NOTHING_KNOWN, KnownSources
 from agent_llm.types import Prompt, Reply, Source
 from agent_llm.wire.stop_sequences import cut
 
@@ -84,13 +85,14 @@ async def _ask(turn: Turn, mode: AnswerMode, stream: StreamFilter | None) -> Ans
         search = SearchFirst(turn, mode.view, prefilled=isinstance(mode, PrefillMode))
         tools.box = search.within(tools.box)
     try:
-        decision, sources = _read(turn, mode, await _reply(turn, mode, stream, tools, search))
+        decision, sources = _read(turn, mode, await _reply(turn, mode, stream, tools, search), tools)
     except UnreadableDecision as error:
         worth_it = turn.event.forced or turn.agent.model.tariff.free
         if not worth_it or not await affords(turn, 1):
             raise
         log.info("%s: asking once more, the answer could not be read: %s", turn.agent.key, error.reason)
-        decision, sources = _read(turn, mode, await _repaired(turn, mode, stream, tools, search, error.reason))
+        repaired = await _repaired(turn, mode, stream, tools, search, error.reason)
+        decision, sources = _read(turn, mode, repaired, tools)
     return decision, sources or fallback_source(decision.text, found_pages(tools.records))
 
 
@@ -146,25 +148,34 @@ def _streamed(request: ModelRequest, mode: AnswerMode, stream: StreamFilter | No
     return replace(request, prompt=replace(request.prompt, on_text=stream.listener(mode.words, mode.prompt_lines)))
 
 
-def _read(turn: Turn, mode: AnswerMode, reply: Reply) -> Answered:
+def _read(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -> Answered:
+    known = _known_sources(mode.view, reply, tools)
     try:
         decision = mode.decision(reply.text)
     except UnreadableDecision:
-        words = _words(turn, mode, reply) if turn.event.forced else None
+        words = _words(turn, mode, reply, known) if turn.event.forced else None
         if words is None:
             raise
         decision = words
-    decision = _ruled(turn, mode, decision)
+    decision = _ruled(turn, mode, decision, known)
     turn.trace.decided(fields_of(decision))
     return decision, reply.sources
 
 
-def _words(turn: Turn, mode: AnswerMode, reply: Reply) -> Decision | None:
+def _known_sources(view: TurnView, reply: Reply, tools: ToolUse) -> KnownSources:
+    """What the answer may link to: pages that were found or read in this turn, and what people in the window named."""
+    fetched = [Source("", url) for url in fetched_pages(tools.records)]
+    people = [entry.text for entry in view.context.window.entries if entry.speaker.kind == "person"]
+    return KnownSources((*reply.sources, *found_pages(tools.records), *fetched), people)
+
+
+def _words(turn: Turn, mode: AnswerMode, reply: Reply, known: KnownSources) -> Decision | None:
     """An answer without the form: a person who waits gets its words."""
-    return spoken(reply.text, names_of(turn, mode.view), mode.prompt_lines, cut=reply.stop == "length")
+    names = names_of(turn, mode.view)
+    return spoken(reply.text, names, mode.prompt_lines, cut=reply.stop == "length", known=known)
 
 
-def _ruled(turn: Turn, mode: AnswerMode, decision: Decision) -> Decision:
+def _ruled(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownSources = NOTHING_KNOWN) -> Decision:
     """The decision under the rules of the turn."""
     context = mode.view.context
     if decision.text is not None:  # as stop sequences of the request they would end the form, not its words
@@ -178,6 +189,7 @@ def _ruled(turn: Turn, mode: AnswerMode, decision: Decision) -> Decision:
         prompt=mode.prompt_lines,
         may_leave=context.room is not None,
         names_next=context.room is not None and context.room.names_next,
+        known=known,
     )
 
 

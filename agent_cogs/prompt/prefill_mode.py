@@ -22,6 +22,7 @@ from agent_context.layout.render import text_with_marks
 from agent_context.layout.reply_chain import NO_CHAIN, chain_sentence
 from agent_context.layout.room import RoomTurn, angle_line, turn_of
 from agent_context.untrusted import one_line
+from agent_llm.markup import strip_reasoning
 from agent_llm.types import Tool
 from agent_llm.wire.stop_sequences import cut
 from agent_tools.prefill_tools import describe
@@ -181,7 +182,7 @@ class PrefillMode:
     def words(self, raw: str) -> str:
         """The words to post in a completion, which may still be growing."""
         others = (*self._transcript.others, *self.view.context.me.others)
-        return read_completion(cut(raw, (SYSTEM_SPEAKS,)), replace(self._transcript, others=others))
+        return read_completion(cut(strip_reasoning(raw), (SYSTEM_SPEAKS,)), replace(self._transcript, others=others))
 
     def decision(self, answer: str) -> Decision:
         return self._actions.decision(self.words(answer))

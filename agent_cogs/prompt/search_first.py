@@ -30,7 +30,7 @@ from agent_tools.builtin.query_privacy import without_private
 from agent_tools.builtin.web_search import MAX_QUERY, NO_QUERY, pages_in
 from agent_tools.call_log.record import ToolRecord
 from agent_tools.protocol import RunnableTool, ToolContext, ToolOutput
-from agent_tools.toolbox import WEB_SEARCH, Toolbox
+from agent_tools.toolbox import WEB_FETCH, WEB_SEARCH, Toolbox
 
 ONCE = "the one search of this answer is made: answer with what it found"
 FOUND = (
@@ -170,6 +170,11 @@ def found_pages(records: Sequence[ToolRecord]) -> list[Source]:
     """The pages that a turn's searches found, best first."""
     outputs = (one.output for one in records if one.name == WEB_SEARCH and not one.is_error)
     return [page for output in outputs if output for page in pages_in(output)]
+
+
+def fetched_pages(records: Sequence[ToolRecord]) -> list[str]:
+    """The addresses of the pages that a turn has read."""
+    return [str(one.arguments.get("url", "")) for one in records if one.name == WEB_FETCH and one.output]
 
 
 def fallback_source(text: str | None, pages: Sequence[Source]) -> tuple[Source, ...]:

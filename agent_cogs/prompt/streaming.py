@@ -18,16 +18,13 @@ from agent_cogs.answer.cleaning import clean_text
 from agent_cogs.answer.tables import settled
 from agent_cogs.events.calls import MentionEvent
 from agent_context.steering.options import Options
+from agent_llm.markup import strip_markup
 
 STEP = 16  # characters that must have come before the words are cleaned again
 LONGEST_MARK = 32  # characters by which a mark is known
 
-# The first characters of what the cleaning removes, perhaps with all that follows.
-_MARK = re.compile(
-    r"<(?:/?(?:\w{1,12}:)?(?:think|reasoning|tool|function|invoke|call|result|error)|\||<SYS)"
-    r"|\[(?:msg:|note:|tool\]|system\]|reactions:|posted image:|/?INST)",
-    re.IGNORECASE,
-)
+# The first characters of what the transcript alone has (answer/cleaning.py), perhaps with all that follows.
+_TRANSCRIPT_MARK = re.compile(r"\[(?:msg:|note:|tool\]|system\]|reactions:|posted image:)", re.IGNORECASE)
 _OTHER_FORM = ("{", "[", "```")  # perhaps a tool call, or a block that holds one
 
 Take = Callable[[str], None]
@@ -38,7 +35,8 @@ def certain(text: str, names: Collection[str] = (), prompt: Collection[str] = ()
     """The part of a growing text that may be shown; `names` and `prompt` as `clean_text` takes them."""
     if text.lstrip().startswith(_OTHER_FORM):
         return ""
-    mark = _MARK.search(text)
+    text = strip_markup(text, growing=True)
+    mark = _TRANSCRIPT_MARK.search(text)
     text = text[: mark.start()] if mark else text[: _begun_mark(text)]
     before, _, line = text.rpartition("\n")
     line = line.strip(" \t>*_-`#")
@@ -49,11 +47,8 @@ def certain(text: str, names: Collection[str] = (), prompt: Collection[str] = ()
 
 def _begun_mark(text: str) -> int:
     """Where a mark may have begun at the end of the text."""
-    for opening, closing in (("<", ">"), ("[", "]")):
-        at = text.rfind(opening, max(0, len(text) - LONGEST_MARK))
-        if at >= 0 and closing not in text[at:]:
-            text = text[:at]
-    return len(text)
+    at = text.rfind("[", max(0, len(text) - LONGEST_MARK))
+    return at if at >= 0 and "]" not in text[at:] else len(text)
 
 
 class StreamFilter:

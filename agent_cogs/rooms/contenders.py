@@ -13,6 +13,7 @@ from agent_cogs.limits.single_call import CallRefused, SingleCall, made
 from agent_cogs.persona.options import Pins
 from agent_cogs.rooms.card import cut
 from agent_llm.errors import ModelError
+from agent_llm.markup import strip_reasoning
 from agent_llm.types import Prompt, Reply
 from agent_llm.usage_estimate import expected
 from agent_protocol.ledger import Ledger
@@ -111,6 +112,7 @@ async def _prompt(agent: Agent, arena: Arena) -> Prompt:
 
 def words_of(text: str, agent: Agent) -> str:
     """The answer's words: a model that answers in a form has them in it. They do not begin with its name."""
+    text = strip_reasoning(text)
     if text.lstrip().startswith(("{", "```")):
         try:
             text = parse_decision(text).text or ""

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Any
 
 from agent_llm.errors import ConnectionFailed
-from agent_llm.wire.chat_completions import error_within, said_in, without_thinking
+from agent_llm.markup import strip_reasoning
+from agent_llm.wire.chat_completions import error_within, said_in
 from agent_llm.wire.lenient_json import part, parts, text
 
 MOST_CHARACTERS = 100_000  # a server that ignores its limit is cut here, with the same outcome
@@ -25,7 +26,12 @@ class StreamedCompletion:
 
     @property
     def said(self) -> str:
-        return without_thinking(said_in(self._message))
+        return strip_reasoning(said_in(self._message), growing=True)
+
+    @property
+    def characters(self) -> int:
+        """Everything that was written, with the reasoning in it."""
+        return len(said_in(self._message))
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -78,10 +84,10 @@ async def gathered(pieces: AsyncIterable[Mapping[str, Any]], on_text: Callable[[
     completion, said = StreamedCompletion(), ""
     async for piece in pieces:
         completion.add(piece)
-        if completion.said != said:
-            said = completion.said
+        before, said = said, completion.said
+        if said != before:
             on_text(said)
-        if len(said) > MOST_CHARACTERS:
+        if completion.characters > MOST_CHARACTERS:
             completion.finish = "length"
             break
     if completion.finish is None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from agent_llm.endpoints import Endpoint, Prefill
 from agent_llm.errors import BadAnswer, ModelError, ServerFailed
+from agent_llm.markup import strip_reasoning
 from agent_llm.profiles import Profile
 from agent_llm.transport.http_errors import error_of_status
 from agent_llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, ToolResult, ToolRound, Usage
@@ -32,7 +33,6 @@ _STOPS: Mapping[str, StopReason] = {
 # Fields that a reasoning model needs back beside its calls, as OpenRouter, DeepSeek and vLLM name them.
 _REASONING = ("reasoning_details", "reasoning_content", "reasoning")
 _BEGINNING_MARK: Mapping[Prefill, str] = {"prefix": "prefix", "partial": "partial"}
-_THINK, _THOUGHT = "<think>", "</think>"
 
 
 # --- requests -------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = 
     choice = choices[0]
     _raise_if_failed(choice, request_id)
     message = part(choice, "message") or choice  # plain completions have their text in the choice
-    said = without_thinking(said_in(message))
+    said = strip_reasoning(said_in(message))
     calls = calls_of(message)
     refused = not said and not calls and bool(text(message, "refusal"))
     reasoning = {key: message[key] for key in _REASONING if message.get(key)}
@@ -194,16 +194,6 @@ def said_in(message: Mapping[str, Any]) -> str:
     """Return a message's text: a string, or the texts of its parts. Plain completions call it `text`."""
     listed = "".join(text(piece, "text") for piece in parts(message, "content"))
     return listed or text(message, "content") or text(message, "text")
-
-
-def without_thinking(said: str) -> str:
-    """Return the answer after the model's written reasoning, "" while the reasoning is not finished."""
-    begun = said.lstrip()
-    if begun and _THINK.startswith(begun[: len(_THINK)]):
-        _, closed, answer = begun.partition(_THOUGHT)
-        return answer.lstrip() if closed else ""
-    before, closed, answer = said.partition(_THOUGHT)  # some chat templates open it themselves
-    return answer.lstrip() if closed and _THINK not in before else said
 
 
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:

@@ -20,6 +20,7 @@ from agent_net.picture_fetcher import as_picture
 from agent_net.picture_headers import media_type_of
 from agent_tools.builtin.html_text import readable_page
 from agent_tools.protocol import ToolContext, ToolOutput
+from agent_tools.toolbox import WEB_FETCH
 
 PAGE_CHARACTERS = 8000
 MAX_HTML = 1_000_000  # characters of a page's source that are looked at
@@ -28,7 +29,7 @@ KEPT_CHARACTERS = 500_000  # of one page
 KEPT_SECONDS = 600.0
 
 SPEC = Tool(
-    "web_fetch",
+    WEB_FETCH,
     "Reads a public web page or picture by its address. Long pages come in pieces: call again with a higher offset.",
     {
         "type": "object",

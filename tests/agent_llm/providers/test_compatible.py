@@ -11,7 +11,6 @@ from agent_llm.endpoints import ENDPOINTS, Endpoint
 from agent_llm.errors import BadAnswer, BadKey, BadRequest, QuotaUsedUp, RateLimited, Refused, ServerFailed
 from agent_llm.registry import build_model
 from agent_llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
-from agent_llm.wire.chat_completions import without_thinking
 from agent_llm.wire.tool_calls import RAW
 from tests.support.models.chat_api import ChatAnswer
 from tests.support.models.chat_doubles import chatting
@@ -225,23 +224,6 @@ async def test_failures_are_told_apart(answer: ChatAnswer, error: type[Exception
         with pytest.raises(error) as caught:
             await model.complete(Prompt(text="hi", timeout=5.0))
     assert getattr(caught.value, "provider", "") == "openrouter"
-
-
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("<think>hm</think>\n\nYes.", "Yes."),
-        ("\n<think>hm</think>Yes </think> no", "Yes </think> no"),
-        ("hm</think>Yes.", "Yes."),
-        ("<think>hm", ""),
-        ("<thi", ""),
-        ("<thin ice", "<thin ice"),
-        ("I <think>ed</think>", "I <think>ed</think>"),
-        ("", ""),
-    ],
-)
-def test_reasoning_in_front_of_an_answer_is_not_the_answer(said: str, shown: str) -> None:
-    assert without_thinking(said) == shown
 
 
 async def test_a_key_is_checked_without_a_completion() -> None:

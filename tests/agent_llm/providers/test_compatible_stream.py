@@ -52,12 +52,21 @@ async def test_plain_completions_stream_too_and_nothing_of_a_stop_sequence_is_he
     assert all(reply.text.startswith(text) for text in heard)
 
 
-async def test_reasoning_is_not_heard() -> None:
+@pytest.mark.parametrize(
+    "said", ["<think>secret</think>Yes.", "[THINK]secret[/THINK]Yes.", "<think>secret\n</think>\n\nYes.<think>secret"]
+)
+async def test_reasoning_is_not_heard(said: str) -> None:
     heard: list[str] = []
-    async with chatting(ChatAnswer(text="<think>secret</think>Yes.")) as (model, _server):
-        reply = await model.complete(Prompt(text="hi", on_text=heard.append))
-    assert reply.text == "Yes."
-    assert not any("s" in text.replace("Yes", "") or "<" in text for text in heard)
+    async with chatting(ChatAnswer(text=said), said) as (model, _server):
+        streamed = await model.complete(Prompt(text="hi", on_text=heard.append))
+        at_once = await model.complete(Prompt(text="hi"))
+    assert streamed.text == at_once.text == "Yes."
+    assert not any("s" in text.replace("Yes", "") or "<" in text or "[" in text for text in heard)
+
+
+async def test_reasoning_that_the_chat_template_opened_is_not_the_answer() -> None:
+    async with chatting("secret</think>Yes.") as (model, _server):
+        assert (await model.complete(Prompt(text="hi"))).text == "Yes."
 
 
 async def test_a_stream_that_is_cut_is_begun_again() -> None:
