@@ -19,13 +19,14 @@ COPIED = ["[note: msg:1 by Grok now reads] ", "[tool] ", "\n  ", '<call name="x"
 PLAIN = ["hello", " ", "\n", "**", "```", "\u200b", "\x00", '{"skip": false, "text": "hi"}', "[", "]", "msg:"]
 PIECES = st.sampled_from([*MARKS, *CALLS, *BROKEN, *COPIED, *PLAIN, *sorted(PROMPT)])
 TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join)
+CODE = re.compile(r"```.*?```|(`{1,2})(?!`)[^`\n]+\1", re.DOTALL)  # which shows marks to people who ask about them
 LEAKS = re.compile(r"\[msg:\s*\d+[^\]\n]{0,120}\]|<\|[^|<>\n]{1,60}\|>|\[reactions: [^\]\n]{0,400}\]|[\x00-\x08]")
 
 
 @given(TEXTS)
 def test_no_mark_is_left_and_a_second_cleaning_finds_nothing(text: str) -> None:
     once = clean_text(text, ("Claude",), PROMPT)
-    assert once is None or not LEAKS.search(once)
+    assert once is None or not LEAKS.search(CODE.sub("\n", once))
     assert clean_text(once, ("Claude",), PROMPT) == once
 
 
