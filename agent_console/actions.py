@@ -49,6 +49,7 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
     "no_such_time": (409, "{at} is no longer to come"),
     "move no_such_time": (409, "{at} is no longer to come, or {to} is taken already"),
     "known_time": (409, "a conversation is scheduled for {at} already"),
+    "full_day": (409, "today's schedule is full; skip a time first"),
     "out_of_day": (400, "{to} is past, or not of today"),
     NOBODY: (503, NOBODY_ANSWERS),
 }

@@ -15,7 +15,6 @@ from typing import Protocol
 
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.conversations.engine import Engine
-from agent_coordinator.events import ConversationStarted, Event
 from agent_coordinator.ports import Bus, Presence, Start, Stops
 from agent_coordinator.rooms.commands import RoomCommands
 from agent_coordinator.rooms.keeping import RoomKeeper
@@ -29,10 +28,16 @@ log = logging.getLogger(__name__)
 
 
 class Fire(Protocol):
-    """Run a conversation to its end."""
+    """Run a conversation to its end. `began` is called with its channel once it has started."""
 
     def __call__(
-        self, channel_id: int | None, theme: str | None, *, starter: str | None, topic: str | None
+        self,
+        channel_id: int | None,
+        theme: str | None,
+        *,
+        starter: str | None,
+        topic: str | None,
+        began: Callable[[int], object],
     ) -> Awaitable[object]: ...
 
 
@@ -87,19 +92,14 @@ class Commands:
             return "unknown_agent"
         started = False
 
-        def watch(event: Event) -> None:
+        def began(channel_id: int) -> None:
             nonlocal started
-            if started or not isinstance(event, ConversationStarted):
-                return
-            if command.channel_id in (None, event.channel_id):
-                started = True
-                self._report_soon(command, "started", event.channel_id)
+            started = True
+            self._report_soon(command, "started", channel_id)
 
-        self._engine.observers.append(watch)
-        try:
-            await self._fire(command.channel_id, command.theme, starter=command.agent_name, topic=command.topic)
-        finally:
-            self._engine.observers.remove(watch)
+        await self._fire(
+            command.channel_id, command.theme, starter=command.agent_name, topic=command.topic, began=began
+        )
         return None if started else self._refusal(command.channel_id) or ("busy" if command.channel_id else "none_free")
 
     async def _speak_next(self, command: Command) -> str | None:
@@ -161,7 +161,7 @@ class Commands:
             return "incomplete"
         if not self._scheduler.is_to_come(command.at):
             return "out_of_day"
-        return "added" if await self._scheduler.add(command.at) else "known_time"
+        return await self._scheduler.add(command.at)
 
     # reports
 

@@ -138,12 +138,13 @@ class Coordinator:
         *,
         starter: str | None = None,
         topic: str | None = None,
+        began: Callable[[int], object] | None = None,
     ) -> ConversationReport | None:
         """Run a conversation now, whatever the hour, as soon as this process leads.
 
         Without a channel the rotation picks one, of the given theme where a channel has it; without a starter the
         channel's queue names one, without a topic the starter does. None if there was none: the channel is unknown,
-        busy or stopped, all bots are paused, or no channel is free.
+        busy or stopped, all bots are paused, or no channel is free. `began` is called with the channel once it starts.
         """
         if not self._config.agents:
             log.warning("no conversation: no agent is configured")
@@ -151,7 +152,7 @@ class Coordinator:
         if self._stops is not None and self._stops.paused:
             log.info("no conversation: all bots are paused")
             return None
-        opening = partial(self._fire_in, starter=starter, topic=topic)
+        opening = partial(self._fire_in, starter=starter, topic=topic, began=began)
         theme = theme_named(theme).name if theme else None
         await self._leadership.until_held()
         if channel_id is None:
@@ -167,11 +168,17 @@ class Coordinator:
     # Pick a channel
 
     async def _fire_in(
-        self, channel_id: int, theme: str | None, *, starter: str | None, topic: str | None
+        self,
+        channel_id: int,
+        theme: str | None,
+        *,
+        starter: str | None,
+        topic: str | None,
+        began: Callable[[int], object] | None,
     ) -> ConversationReport | None:
         theme = theme or self._config.theme_of(channel_id)
         try:
-            return await self.engine.converse(channel_id, theme, starter=starter, topic=topic)
+            return await self.engine.converse(channel_id, theme, starter=starter, topic=topic, began=began)
         except ChannelBusy as busy:
             log.info("no conversation: %s", busy)
             return None

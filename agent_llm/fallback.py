@@ -115,8 +115,12 @@ class Fallbacks:
         return awake + [index for index in able if index not in awake], len(awake)
 
     def _put_to_rest(self, index: int, error: ModelError) -> bool:
-        """Avoid a model for a while. False if another model would fail the same way."""
+        """Avoid a model for a while, unless no time was left to ask it.
+
+        False if another model would fail the same way.
+        """
         rule = rule_for(error)
-        if rule.fall_back:
+        was_asked = error.made or not isinstance(error, TimedOut)
+        if rule.fall_back and was_asked:
             self._rests_until[index] = self._clock() + rule.rest
         return rule.fall_back

@@ -52,8 +52,8 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         stops.start()
         with suppress(RedisAway):  # read again when Redis is back
             await stops.read()
-        costs = Ledger(link, caps=caps_of(settings)).replay_costs
-        meaning = meaning_of(settings, embedder_of(settings), costs)
+        ledger = Ledger(link, caps=caps_of(settings))  # one alone: it pays what is owed when Redis is back
+        meaning = meaning_of(settings, embedder_of(settings), ledger.replay_costs)
         if meaning is not None:
             stack.push_async_callback(meaning.aclose)
         record = recording(settings, link, bus, holder=_holder(), meaning=meaning)
@@ -67,7 +67,7 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         coordinator = Coordinator(
             coordinator_config(settings),
             bus,
-            Ledger(link, caps=caps_of(settings)),
+            ledger,
             lease=Lease(link, keys.COORDINATOR_OWNER, holder=_holder()),
             stops=stops,
             record=writer,

@@ -479,6 +479,12 @@ class InstructionTests(CogCase):
                 scene.channel().wrong = [http_error(status)]
                 self.assert_result(await scene.instruct(), skipped=True, reason=reason, text=None)
 
+    async def test_a_timeout_of_something_else_is_not_the_turns_deadline(self) -> None:
+        scene = await self.scene()
+        scene.answers(TimeoutError("a socket"))
+        with self.assertLogs("agent_cogs.turn.turn", "ERROR"):
+            self.assert_result(await scene.instruct(), skipped=True, reason="internal_error")
+
     async def test_whoever_asked_is_told_that_the_answer_was_not_taken(self) -> None:
         scene = await self.scene()
         scene.channel().wrong = [http_error(400)]

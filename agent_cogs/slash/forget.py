@@ -21,6 +21,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -59,9 +60,12 @@ class CompletedRequests:
         self._remove_leftovers()
         self.last = self._read()
 
-    def keep(self, last: int) -> None:
-        """Store the time, unless another process of the folder stored a later one. Raises OSError."""
-        if last > self._read():
+    def keep(self, last: int, *, before: int = 0) -> None:
+        """Store the time, unless another process of the folder stored a later one. Raises OSError.
+
+        It may be earlier than `before`, the last one until then: the requests of a new Redis begin anew.
+        """
+        if last > self._read() or last < before:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             beside = self._path.with_name(f".{DONE_FILE}-{secrets.token_hex(4)}")
             beside.write_text(f"{last}\n", encoding="ascii")
@@ -232,12 +236,13 @@ class Forgetting:
         async with self._one_at_a_time:
             chats = await self._ledger.records.direct_messages(user_id, self._names)
             chats.update(*(chats_of(user_id) for chats_of in self.private_chats))
-            ordered = await self._forgets.order(user_id, chats)
+            ordered = await self._forgets.order(user_id, chats, after=self._last)
             try:
                 open_turns = [await _drop_open_turns(self._ledger.turns, agent, user_id) for agent in self._names]
                 records = await self._ledger.records.forget_person(user_id, self._names)
                 await self._ledger.summaries.forget_person(user_id)
-                here = (await self._complete_new())[user_id]
+                done = await self._complete_new()
+                here = done[user_id] if user_id in done else await self._carry_out(user_id)
             finally:  # notified last: a process with the same files would change the counts here
                 with suppress(RedisAway):  # they read the request when Redis is back
                     await self._forgets.tell()
@@ -261,10 +266,10 @@ class Forgetting:
         done: dict[int, ForgetOutcome] = {}
         for at, user_id in await self._forgets.after(self._last):
             done[user_id] = await self._carry_out(user_id)
-            self._last = at
+            before, self._last = self._last, at
             self._whole = self._whole and done[user_id].whole
             if self._whole:
-                await self._keep_done()
+                await self._keep_done(before)
         return done
 
     async def _carry_out(self, user_id: int) -> ForgetOutcome:
@@ -282,9 +287,9 @@ class Forgetting:
         notes, memories_whole = await asyncio.to_thread(_forget_notes, self._personas, user_id)
         return ForgetOutcome(tool_calls=tool_calls, notes=notes, whole=whole and memories_whole)
 
-    async def _keep_done(self) -> None:
+    async def _keep_done(self, before: int) -> None:
         try:
-            await asyncio.to_thread(self._done.keep, self._last)
+            await asyncio.to_thread(partial(self._done.keep, self._last, before=before))
         except OSError as error:
             log.error("/forget me: completion not stored: %s; the request runs again at the next start", error)
 

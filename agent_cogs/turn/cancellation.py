@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from agent_cogs.events.reasons import TurnOver
+
 
 class Cancellation:
     """Cancel one turn. `reason`, one of agent_cogs.events.REASONS, is set once it is cancelled."""
@@ -16,14 +18,23 @@ class Cancellation:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """Limit what runs inside to these seconds, to none once it is cancelled. Raises TimeoutError."""
+        """Limit what runs inside to these seconds, to none once it is cancelled.
+
+        Raises TurnOver with `reason` or "deadline". A TimeoutError of something inside passes as it is.
+        """
         if self.reason is not None:
-            raise TimeoutError(self.reason)
-        async with asyncio.timeout(seconds) as self._scope:
-            try:
-                yield
-            finally:
-                self._scope = None
+            raise TurnOver(self.reason)
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit as self._scope:
+                try:
+                    yield
+                finally:
+                    self._scope = None
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise TurnOver(self.reason or "deadline") from error
 
     def cancel(self, reason: str) -> None:
         if self.reason is not None:

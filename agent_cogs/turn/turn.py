@@ -113,14 +113,12 @@ async def _ended(
     """Walk the path to its end, whatever that is. Returns also the line for a person, where the cause of a failure is
     known better than its reason says."""
     seconds = min(turn.event.deadline - turn.agent.clock(), LONGEST_TURN)
-    reason, line = "deadline", None
+    line = None
     try:
         if seconds <= 0:
             raise TurnOver("deadline")
         async with cancellation.within(seconds):
             return await _walk(turn, progress, on_admitted), None
-    except TimeoutError:
-        reason = cancellation.reason or "deadline"
     except (TurnOver, CannotPost) as error:
         reason = error.reason
     except UnreadableDecision as error:

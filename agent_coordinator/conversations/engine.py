@@ -81,9 +81,16 @@ class Engine:
         )
 
     async def converse(
-        self, channel_id: int, theme: str, *, starter: str | None = None, topic: str | None = None
+        self,
+        channel_id: int,
+        theme: str,
+        *,
+        starter: str | None = None,
+        topic: str | None = None,
+        began: Callable[[int], object] | None = None,
     ) -> ConversationReport:
         """Run a whole conversation; without a starter the channel's queue names one, without a topic the starter does.
+        `began` is called with the channel once it has started.
 
         Raises ChannelBusy when the channel has one already, ValueError when there are no agents.
         """
@@ -95,6 +102,8 @@ class Engine:
             policy, now = self._policies.name_for(channel_id, theme), self._clock()
             state = ConversationState(conversation_id, channel_id, theme, started_at=now, topic=topic, policy=policy)
             self._notify(ConversationStarted(conversation_id, channel_id, theme, starter, now, topic, policy))
+            if began is not None:
+                began(channel_id)
             opening = self._policies.of(state).opening(starter, self._rng)
             state = await self._run(self._runner.chosen(state, opening))
         return self._report(state)

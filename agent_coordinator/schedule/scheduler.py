@@ -23,7 +23,7 @@ from agent_coordinator.config import MISSED_SLOT_SECONDS, CoordinatorConfig
 from agent_coordinator.leadership import Leadership
 from agent_coordinator.ports import Clock, Ledger, Sleep, sleep_unless, until_back
 from agent_coordinator.schedule.days import active_window, local_date, plan_instants
-from agent_coordinator.schedule.slot_changes import added, moved, skipped
+from agent_coordinator.schedule.slot_changes import added, is_taken, moved, skipped
 from agent_protocol.coordination.schedule import Slot
 
 log = logging.getLogger(__name__)
@@ -98,9 +98,19 @@ class Scheduler:
         """Skip the open slot of that time; False where there is none. Raises RedisAway."""
         return await self._change(lambda slots: skipped(slots, at))
 
-    async def add(self, at: float) -> bool:
-        """Add a slot to today's, also where none are scheduled; False where there is one already. Raises RedisAway."""
-        return await self._change(lambda slots: added(slots, at), days_back=0)
+    async def add(self, at: float) -> str:
+        """Add a slot to today's, even if none are scheduled. Returns "added", "known_time", or "full_day".
+
+        Raises RedisAway.
+        """
+        refusal = "full_day"
+
+        def change(slots: list[Slot]) -> list[Slot] | None:
+            nonlocal refusal
+            refusal = "known_time" if is_taken(slots, at) else "full_day"
+            return added(slots, at)
+
+        return "added" if await self._change(change, days_back=0) else refusal
 
     def is_to_come(self, at: float) -> bool:
         """Whether it is a time of today, or of the active hours that began today, that is not past."""

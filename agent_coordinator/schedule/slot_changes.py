@@ -24,10 +24,13 @@ def skipped(slots: list[Slot], at: float) -> list[Slot] | None:
 
 
 def added(slots: list[Slot], at: float) -> list[Slot] | None:
-    """None where an open slot has that time already, or the day is full."""
-    if _open_at(slots, at) is not None or len(slots) >= MOST_SLOTS:
-        return None
-    return [*slots, Slot(at, added=True)]
+    """None if an open slot has that time already, or the day is full."""
+    return None if is_taken(slots, at) or len(slots) >= MOST_SLOTS else [*slots, Slot(at, added=True)]
+
+
+def is_taken(slots: list[Slot], at: float) -> bool:
+    """Whether an open slot has that time."""
+    return _open_at(slots, at) is not None
 
 
 def _replaced(slots: list[Slot], at: float, to: float | None) -> list[Slot] | None:

@@ -24,17 +24,18 @@ KEEP_DAYS = 30
 ANSWER_SECONDS = 600
 MOST = 1000  # people; beyond that the oldest requests are dropped
 
-# KEYS: the requests, the person's chats; ARGV: the person, how long a request is kept in ms, how many, then the chats
+# KEYS: the requests, the person's chats; ARGV: the person, how long a request is kept in ms, how many, the time after
+# which it must be, then the chats
 ORDER = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
-local at = string.format('%.0f', math.max(now, (last or 0) + 1))
+local at = string.format('%.0f', math.max(now, (last or 0) + 1, ARGV[4] + 1))
 redis.call('ZADD', KEYS[1], at, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - ARGV[2]))
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -ARGV[3] - 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-for i = 4, #ARGV do redis.call('SADD', KEYS[2], ARGV[i]) end
+for i = 5, #ARGV do redis.call('SADD', KEYS[2], ARGV[i]) end
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
 return at
 """
@@ -65,14 +66,14 @@ class ForgetRequests:
         self._bus.subscribe(keys.COORDINATOR_FORGETS, lambda _: self.news.set())
         self._bus.on_resubscribed(self.news.set)
 
-    async def order(self, user_id: int, chats: Collection[int] = ()) -> int:
+    async def order(self, user_id: int, chats: Collection[int] = (), *, after: int = 0) -> int:
         """Add a request of the person as of now, with their private chats; it replaces an earlier one. Returns its time
-        in unix milliseconds.
+        in unix milliseconds, which is later than `after`: the clock of a new Redis may be behind.
 
         Raises RedisAway.
         """
         names = [keys.COORDINATOR_FORGOTTEN, keys.forgotten_chats(user_id)]
-        at = await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MOST, *chats])
+        at = await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MOST, after, *chats])
         return int(at)
 
     async def chats_of(self, user_id: int) -> set[int]:
@@ -85,9 +86,16 @@ class ForgetRequests:
         await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_FORGETS, ForgetNotice().to_wire()))
 
     async def after(self, last: int) -> list[tuple[int, int]]:
-        """The requests after that time, oldest first: (unix milliseconds, user id). Raises RedisAway."""
+        """The requests after that time, oldest first: (unix milliseconds, user id). Raises RedisAway.
+
+        All of them if the newest is older: then this is a new Redis, and nobody has seen its requests.
+        """
+        newest: Any = await self._link.call(
+            lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, -1, -1, withscores=True)
+        )
+        start = f"({last}" if newest and newest[0][1] >= last else "-inf"
         found: Any = await self._link.call(
-            lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, f"({last}", "+inf", byscore=True, withscores=True)
+            lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, start, "+inf", byscore=True, withscores=True)
         )
         orders = [(int(at), int(member)) for member, at in found if member.isascii() and member.isdecimal()]
         return [(at, user_id) for at, user_id in orders if 0 < user_id <= LARGEST_ID]

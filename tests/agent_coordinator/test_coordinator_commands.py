@@ -122,3 +122,14 @@ async def test_a_muted_agent_is_passed_over_as_if_it_were_not_there():
         report = await led.coordinator.fire(CHANNEL)
     assert report is not None
     assert (report.absences, report.skips) == (1, 0)
+
+
+async def test_a_conversation_that_starts_by_itself_is_not_the_owners():
+    async with Led(room("claude", "grok")) as led:
+        engine, other = led.coordinator.engine, max(led.coordinator._config.channels)
+
+        async def fire_while_another_starts(*_, **__) -> None:
+            await engine.converse(other, "debate")
+
+        led.coordinator._commands._fire = fire_while_another_starts
+        assert await led.give() == "none_free"

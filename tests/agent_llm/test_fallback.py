@@ -145,6 +145,14 @@ async def test_no_time_left_is_timed_out_without_a_call() -> None:
     assert not second.given
 
 
+async def test_a_model_that_no_time_was_left_to_ask_is_not_avoided() -> None:
+    clock = Clock()
+    models = Fallbacks([Scripted("a/1", "yes", clock=clock), Scripted("b/2", "no", clock=clock)], clock=clock)
+    with pytest.raises(TimedOut):
+        await models.complete(Prompt(text="?", timeout=0.0))
+    assert (await models.complete(Prompt(text="?"))).text == "yes"
+
+
 async def test_the_last_error_is_told_with_what_all_of_them_cost() -> None:
     clock = Clock()
     cut, down = ConnectionFailed(), ServerFailed()

@@ -13,6 +13,7 @@ import pytest
 from agent_chat.incoming import Person
 from agent_chat.outlet import CannotPost, Post
 from agent_cogs.events.calls import InstructionEvent
+from agent_cogs.events.reasons import TurnOver
 from agent_cogs.inbox.stop_orders import answers, may_stop
 from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.failure_replies import post_failure_reply
@@ -423,10 +424,10 @@ async def test_a_turn_is_cancelled_before_during_and_after_its_work():
             cancellation.cancel("again")
             await asyncio.Event().wait()
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TurnOver, match="stopped"):
         await work()
     assert cancellation.reason == "stopped"
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TurnOver, match="stopped"):
         async with cancellation.within(60.0):
             raise AssertionError("its work was begun")
     late = Cancellation()
@@ -434,6 +435,15 @@ async def test_a_turn_is_cancelled_before_during_and_after_its_work():
         pass
     late.cancel("stopped")
     assert late.reason == "stopped"
+
+
+async def test_only_the_turns_own_end_is_its_deadline():
+    with pytest.raises(TurnOver, match="deadline"):
+        async with Cancellation().within(0.0):
+            await asyncio.Event().wait()
+    with pytest.raises(TimeoutError, match="a socket"):
+        async with Cancellation().within(60.0):
+            raise TimeoutError("a socket")
 
 
 # -- threads ----------------------------------------------------------------------------------------------------------

@@ -130,6 +130,23 @@ async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisLin
         assert await here.forgetting.forget(BOB) == ForgetOutcome()
 
 
+async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(link: RedisLink, here: Machine, there: Machine):
+    here.data.mkdir(parents=True)
+    (here.data / DONE_FILE).write_text("4000000000000\n")  # completed with the Redis of before
+    async with here.running(link), there.running(link):
+        heard: list[int] = []
+
+        async def note(person: int) -> None:
+            heard.append(person)
+
+        here.forgetting.also.append(note)
+        await there.forgetting.forget(ANN)
+        await until(lambda: heard == [ANN])
+        await record(here.ledger, 1, BOB)
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(records=1)
+        assert heard == [ANN, BOB]
+
+
 async def test_what_the_files_hold_of_a_person_goes_in_every_process(
     link: RedisLink, here: Machine, there: Machine, monkeypatch
 ):

@@ -45,6 +45,14 @@ async def test_an_order_is_passed_by_by_no_clock_that_goes_back(link: RedisLink)
     assert await forgets.after(future) == [(future + 1, BOB)]
 
 
+async def test_a_new_redis_whose_clock_is_behind_loses_no_order(link: RedisLink):
+    here, last = ForgetRequests(link, Bus(link)), 4_000_000_000_000
+    await link.commands.zadd(keys.COORDINATOR_FORGOTTEN, {str(ANN): 5})
+    assert await here.after(last) == [(5, ANN)]
+    assert await here.order(BOB, after=last) == last + 1
+    assert people(await here.after(last)) == [BOB]
+
+
 async def test_the_orders_are_bounded_by_number_and_age(link: RedisLink, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MOST", 2)
     forgets = ForgetRequests(link, Bus(link))
