@@ -198,8 +198,9 @@ class _Connection(web.RequestHandler):
 
 
 @asynccontextmanager
-async def serve_http(app: web.Application, host: str, port: int, connections: Connections) -> AsyncIterator[None]:
-    """Serve the application while entered. Raises OSError if it cannot listen there."""
+async def serve_http(app: web.Application, host: str, port: int, connections: Connections) -> AsyncIterator[int]:
+    """Serve the application while entered, and yield the port; 0 takes a free one. Raises OSError if it cannot listen
+    there."""
     app.middlewares.insert(0, _track_request)
     app.on_response_prepare.insert(0, _add_headers)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS)
@@ -214,7 +215,7 @@ async def serve_http(app: web.Application, host: str, port: int, connections: Co
             for listening in listener.sockets:
                 with listening.dup() as same:  # asyncio accepts `backlog` at once, the kernel may keep more
                     same.listen(BACKLOG)
-            yield
+            yield listener.sockets[0].getsockname()[1]
         finally:
             listener.close()
     finally:

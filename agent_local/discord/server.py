@@ -1,9 +1,8 @@
 """The stand-in: one HTTP server for REST, gateway and files."""
 
 import asyncio
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Self, TypeVar
 
 from aiohttp import web
@@ -17,6 +16,7 @@ from agent_local.discord.limits import Limiter, RateLimits
 from agent_local.discord.rest.api import RestApi
 from agent_local.discord.waiting import wait_for
 from agent_local.discord.world.world import World
+from agent_net.http_server import Connections, connection_limit, serve_http
 
 T = TypeVar("T")
 Subscriber = Callable[[str, dict[str, Any]], None]
@@ -42,26 +42,22 @@ class DiscordStandIn(People):
         self.extra_routes: list[web.RouteDef] = []  # added when the server starts
         self._port = port
         self._subscribers: list[Subscriber] = []
-        self._runner: web.AppRunner | None = None
+        self._serving = AsyncExitStack()
         self.backend.listeners.append(self._notify_subscribers)
 
     async def __aenter__(self) -> Self:
-        listener = socket.create_server((LOOPBACK, self._port))
-        self._port = listener.getsockname()[1]
-        self.world.cdn = f"http://{LOOPBACK}:{self._port}"
-        self.gateway.url = self.rest.gateway_url = f"ws://{LOOPBACK}:{self._port}/gateway"
         app = web.Application(client_max_size=_MAX_REQUEST_BYTES)
         self._add_routes(app)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        await web.SockSite(self._runner, listener).start()
+        # Of its own: all bots of the process are its clients.
+        connections = Connections(2 * connection_limit())
+        self._port = await self._serving.enter_async_context(serve_http(app, LOOPBACK, self._port, connections))
+        self.world.cdn = f"http://{LOOPBACK}:{self._port}"
+        self.gateway.url = self.rest.gateway_url = f"ws://{LOOPBACK}:{self._port}/gateway"
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.gateway.close()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._serving.aclose()
 
     def _add_routes(self, app: web.Application) -> None:
         self.rest.add_to(app)

@@ -4,12 +4,13 @@ import asyncio
 import json
 import signal
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import aiohttp
 import discord
 import pytest
 
+from agent_local.discord import server
 from agent_local.discord.faults import RestFault
 from agent_local.discord.limits import RateLimits
 from agent_local.discord.world.world import Overwrite
@@ -263,3 +264,17 @@ async def test_it_runs_in_a_process_of_its_own_and_is_steered_over_http():
     finally:
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
+
+
+async def test_half_sent_requests_keep_no_bot_out_of_local_mode(monkeypatch):
+    monkeypatch.setattr(server, "connection_limit", lambda: 4)
+    async with asyncio.timeout(30), raw(a_world()) as (discord_server, ask), AsyncExitStack() as stack:
+        readers = []
+        for _ in range(24):
+            reader, writer = await asyncio.open_connection("127.0.0.1", discord_server.port)
+            stack.callback(writer.transport.abort)
+            writer.write(b"GET /api/v10/users/@me HTTP/1.1\r\nX-Half")
+            readers.append(reader)
+        with suppress(ConnectionError):
+            assert await readers[0].read() == b"", "the first one has given way"
+        assert (await ask("GET", "/users/@me"))[0] == 200
