@@ -1,8 +1,10 @@
 """The people of Signal: phone number ↔ account id ↔ number in the program ↔ shown name.
 
 Signal names one person in several ways: by phone number, by account id, by both. All names of a person lead to one
-contact, and so do those of a later message that has two names which were known apart. The account id decides: a phone
-number may pass to somebody else, whose account is another one.
+contact, and so do those of a later message that has two names which were known apart. The account id decides: a person
+may change their phone number, and the old one may pass to somebody else, whose account is another one. What the
+settings say of a phone number stays with the first person who had it (`former`). Somebody who has it later is heard if
+it is allowed, and gets nothing else of theirs.
 
 A person's own number (`base`) is made from the first name that was known, preferably the account id. People who are
 linked to a Discord account have that account's id in its place (`person`): budgets, profiles, memory and forgetting
@@ -37,6 +39,7 @@ class Contact:
     name: str
     agent: str | None = None
     linked: int | None = None
+    former: frozenset[str] = frozenset()  # phone numbers that were theirs first
 
     @property
     def person(self) -> int:
@@ -78,8 +81,12 @@ class Contacts:
 
     def find(self, address: Address) -> Contact | None:
         """None for a person who was not heard of."""
-        found = self._by_account.get(address.account) if address.account else None
-        return found or (self._by_number.get(address.number) if address.number else None)
+        if address.account and (found := self._by_account.get(address.account)) is not None:
+            return found
+        by_number = self._by_number.get(address.number) if address.number else None
+        if by_number is None or by_number.agent is not None or not (address.account and by_number.account):
+            return by_number
+        return None  # somebody else has the phone number now
 
     def of(self, person: int) -> Contact | None:
         """The contact with this number, their own or that of their Discord account."""
@@ -95,7 +102,11 @@ class Contacts:
 
     def is_allowed(self, who: Contact) -> bool:
         """Whether agents hear this person."""
-        return who.agent is not None or EVERYBODY in self._allowed or not self._allowed.isdisjoint(_names(who))
+        return who.agent is not None or EVERYBODY in self._allowed or self._is_named(who)
+
+    def _is_named(self, who: Contact) -> bool:
+        """Whether the settings allow this person by name."""
+        return not self._allowed.isdisjoint(_names(who) | who.former)
 
     def allows(self, address: Address) -> bool:
         """The same by an address, of which nothing is kept where it is nobody's who is allowed."""
@@ -122,20 +133,53 @@ class Contacts:
         """The contact with this address, with all of it that is new. Raises ValueError for an empty address."""
         if not address:
             raise ValueError("an address without number and account")
-        who = self._meant(address) or Contact(person_id(address.account or address.number or ""), None, None, "")
-        before = (who.number, who.account, who.name, who.linked)
-        who.number, who.account = address.number or who.number, address.account or who.account
+        who = self._meant(address) or Contact(self._new_base(address), None, None, "")
+        before = (who.number, who.account, who.name, who.linked, who.former)
+        if address.number and who.number and address.number != who.number and who.agent is None:
+            self._take_number_from(who)
+        who.number, who.account = who.number or address.number, address.account or who.account
         if who.agent is None:  # what others call an agent's account is not its name
             who.name = _cleaned(name) or who.name
-        who.linked = next((self._linked[one] for one in _names(who) if one in self._linked), None)
+        if self._linked:
+            who.linked = next((self._linked[one] for one in self._own_names(who) if one in self._linked), None)
         self._index(who)
         self._note_stranger(who)
         forgotten = who.base in self._forgotten
         self._forgotten.discard(who.base)
-        if forgotten or before != (who.number, who.account, who.name, who.linked):
-            for listener in self._listeners:
-                listener(who)
+        if forgotten or before != (who.number, who.account, who.name, who.linked, who.former):
+            self._report(who)
         return who
+
+    def _report(self, who: Contact) -> None:
+        for listener in self._listeners:
+            listener(who)
+
+    def _take_number_from(self, who: Contact) -> None:
+        """This person's phone number is no longer theirs. What the settings say of it stays with its first owner."""
+        if who.number is None:
+            return
+        if self._by_number.get(who.number) is who:
+            del self._by_number[who.number]
+        if self._is_first_owner(who, who.number):
+            who.former |= {who.number}
+        who.number = None
+
+    def _is_first_owner(self, who: Contact, number: str) -> bool:
+        return not any(number in one.former for one in self._by_id.values() if one is not who)
+
+    def _own_names(self, who: Contact) -> set[str]:
+        """The names whose settings are this person's own: not a phone number that was somebody else's before."""
+        number = {who.number} if who.number and self._is_first_owner(who, who.number) else set()
+        return {*number, *who.former, *({who.account} if who.account else ())}
+
+    def _new_base(self, address: Address) -> int:
+        """A number that nobody has: an earlier owner of a phone number may have the one that is made from it."""
+        text = address.account or address.number or ""
+        base, tries = person_id(text), 0
+        while base in self._by_id:
+            tries += 1
+            base = person_id(f"{text} {tries}")
+        return base
 
     def _meant(self, address: Address) -> Contact | None:
         """The known contact with this address. Two that turn out to be one become one."""
@@ -145,8 +189,11 @@ class Contacts:
             return by_account
         if address.account is None or (by_account is None and by_number.account is None):
             return by_number
+        if by_number.agent is not None and by_account is None:
+            return by_number
         if by_number.account is not None:  # the phone number has passed to somebody else
-            by_number.number = None
+            self._take_number_from(by_number)
+            self._report(by_number)
             return by_account
         assert by_account is not None
         return self._joined(by_account, by_number)
@@ -154,7 +201,7 @@ class Contacts:
     def _joined(self, one: Contact, other: Contact) -> Contact:
         """The one contact that both are. An agent keeps its number: prompts and rights go by it."""
         kept, gone = (other, one) if other.agent is not None else (one, other)
-        kept.name = kept.name or gone.name
+        kept.name, kept.former = kept.name or gone.name, kept.former | gone.former
         self._by_id[gone.base] = kept
         self._strangers.pop(gone, None)
         log.debug("two contacts are one person, with the phone number %s", masked(other.number or ""))
@@ -170,7 +217,7 @@ class Contacts:
 
     def _note_stranger(self, who: Contact) -> None:
         self._strangers.pop(who, None)
-        if who.agent is not None or who.linked is not None or not self._allowed.isdisjoint(_names(who)):
+        if who.agent is not None or who.linked is not None or self._is_named(who):
             return
         self._strangers[who] = None
         if len(self._strangers) > MOST:
@@ -207,22 +254,25 @@ class Contacts:
         of their names comes first this time. An unreadable one is skipped."""
         for base, text in kept:
             try:
-                number, account, name = json.loads(text)
+                number, account, name, *more = json.loads(text)
                 address = Address.of(number, account)
+                former = frozenset(one for text in more[0] if (one := Address.of(text).number)) if more else frozenset()
             except (ValueError, TypeError, AttributeError):
                 log.warning("a kept contact of Signal cannot be read, it is skipped")
                 continue
             known = self.find(address) if address else None
             if known is not None:
                 self._by_id.setdefault(base, known)  # they had this number before two contacts turned out to be one
-            elif address:
-                self._index(Contact(base, address.number, address.account, ""))
+            elif address and base not in self._by_id:
+                if address.number in self._by_number:  # somebody else has the phone number now
+                    address = Address(None, address.account)
+                self._index(Contact(base, address.number, address.account, "", former=former))
                 self.learn(address, name)
 
 
 def to_text(who: Contact) -> str:
     """A contact as a text to keep it in."""
-    return json.dumps([who.number, who.account, who.name])
+    return json.dumps([who.number, who.account, who.name, sorted(who.former)])
 
 
 def shown_name(who: Contact) -> str:

@@ -49,6 +49,65 @@ def test_a_phone_number_that_passes_to_somebody_else_does_not_bring_their_past()
     assert known.learn(Address(None, ANNA_ID)) is anna
 
 
+NEW = "+4915144444444"
+
+
+def restarted(before: Contacts, **more) -> Contacts:
+    """The contacts of a later run."""
+    later = contacts(**more)
+    later.restore([(who.base, to_text(who)) for who in {*before._by_id.values()} if who.agent is None])
+    return later
+
+
+def test_a_person_with_a_new_phone_number_is_heard_as_before_and_after_a_restart_too():
+    known = contacts(allowed=[ANNA], linked={ANNA: 222})
+    anna = known.learn(Address(ANNA, ANNA_ID), "Anna")
+    for now in (known, restarted(known, allowed=[ANNA], linked={ANNA: 222})):
+        assert now.allows(Address(NEW, ANNA_ID))
+        moved = now.learn(Address(NEW, ANNA_ID))
+        assert now.is_allowed(moved)
+        assert (moved.person, moved.base, moved.number) == (222, anna.base, NEW)
+        assert now.allows(Address(NEW, ANNA_ID))
+    gone = restarted(known, allowed=[BEN])
+    assert not gone.allows(Address(NEW, ANNA_ID))
+
+
+def test_the_new_owner_of_a_phone_number_gets_its_place_in_the_allow_list_and_nothing_else():
+    settings = {"allowed": [ANNA], "linked": {ANNA: 222}}
+    known = contacts(**settings)
+    anna = known.learn(Address(ANNA, ANNA_ID), "Anna")
+    known.learn(Address(NEW, ANNA_ID))
+    other = known.learn(Address(ANNA, BEN_ID), "Ben")
+    assert (anna.number, anna.person) == (NEW, 222)
+    assert (other.number, other.linked) == (ANNA, None)
+    for now in (known, restarted(known, **settings)):
+        ben, moved = now.find(Address(ANNA, BEN_ID)), now.find(Address(NEW, ANNA_ID))
+        assert ben is not moved
+        assert (now.is_allowed(ben), ben.person) == (True, other.base)
+        assert (now.is_allowed(moved), moved.person) == (True, 222)
+
+
+def test_the_new_owner_of_a_phone_number_is_not_heard_by_the_right_of_the_old_ones_account():
+    known = contacts(allowed=[ANNA_ID])
+    known.learn(Address(ANNA, ANNA_ID))
+    assert not known.allows(Address(ANNA, BEN_ID))
+    assert known.allows(Address(None, ANNA_ID))
+
+
+def test_a_person_who_was_known_by_number_alone_keeps_their_past_from_its_next_owner():
+    known = contacts()
+    anna = known.learn(Address(ANNA))
+    known.learn(Address(ANNA, ANNA_ID))
+    known.learn(Address(NEW, ANNA_ID))
+    assert known.learn(Address(ANNA)).base != anna.base
+
+
+def test_the_phone_number_of_an_agent_stays_its_own():
+    known = contacts()
+    ours = known.learn(Address(ACCOUNT, BEN_ID))
+    assert known.learn(Address(ACCOUNT, ANNA_ID)) is ours is known.ours(ACCOUNT)
+
+
 @pytest.mark.parametrize("name", [ANNA, ANNA_ID])
 def test_a_linked_person_is_their_discord_account_by_whichever_name_they_come(name):
     known = contacts(linked={name: 222})
