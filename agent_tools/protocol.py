@@ -20,9 +20,10 @@ class ToolContext:
     """The turn that a tool runs in.
 
     `asked_by`: the user id of the person whom the turn answers or who caused it, None if there is none. `trusted`: this
-    person has more rights than others. `deadline`: in unix seconds. `after_message_id`: the newest message that the
-    model has seen; later contexts show the results after it. `first_message_id`: the oldest one, 0 if unknown. `fit`
-    scales a picture for the model and returns None if that fails.
+    person has more rights than others. `asked`: what this person wrote lately. `deadline`: in unix seconds.
+    `after_message_id`: the newest message that the model has seen; later contexts show the results after it.
+    `first_message_id`: the oldest one, 0 if unknown. `fit` scales a picture for the model and returns None if that
+    fails.
     """
 
     agent: str
@@ -30,6 +31,7 @@ class ToolContext:
     guild_id: int | None = None
     asked_by: int | None = None
     trusted: bool = False
+    asked: str = field(default="", repr=False)
     deadline: float
     turn_id: str = ""
     after_message_id: int = 0

@@ -20,7 +20,7 @@ from typing import Any
 
 from agent_cogs.agent import Turn
 from agent_cogs.prompt.model_call import may_ask_again
-from agent_cogs.prompt.tools import ToolUse, calls_before, profile
+from agent_cogs.prompt.tools import ToolUse, calls_before, profile, words_of_asker
 from agent_cogs.prompt.view import TurnView
 from agent_context.layout.render import INDENT
 from agent_context.untrusted import words as harmless
@@ -60,7 +60,7 @@ class SearchFirst:
         self.made = False
         kept = calls_before(turn) if turn.after is not None else ()
         self.before = next((one.output for one in kept if one.name == WEB_SEARCH and not one.is_error), None)
-        self._turn, self._question = turn, question_of(view)
+        self._turn, self._question, self.asked = turn, question_of(view), words_of_asker(view.context)
         self._failed = FAILED if view.context.task is None else NOTHING_NEW
         self._tool = agent.toolbox(options.tools, False).get(WEB_SEARCH)
         self._pictures = agent.find_picture if options.search_pictures and turn.outlet.sink.may_attach else None
@@ -97,7 +97,7 @@ class SearchFirst:
     async def by_program(self, tools: ToolUse, words: str | None = None) -> str | None:
         """Search with these words, or those of the question. Returns what to tell the model; None where they hold
         nothing that an engine may be asked."""
-        query = without_private(words or self._question)[:MAX_QUERY].strip()
+        query = without_private(words or self._question, asked=self.asked)[:MAX_QUERY].strip()
         if not query:
             log.info("%s: not searched, the question has no words for it", self._turn.agent.key)
             return None
@@ -143,7 +143,7 @@ class OneSearch:
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         if self.first.made:
             return ToolOutput.refused(ONCE)
-        query = without_private(str(arguments["query"]))
+        query = without_private(str(arguments["query"]), asked=self.first.asked)
         if not query:
             return ToolOutput.refused(NO_QUERY)
         self.first.made = True

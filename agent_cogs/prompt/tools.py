@@ -16,6 +16,7 @@ from functools import lru_cache
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.events.event import POST_SECONDS
 from agent_cogs.prompt.view import TurnView
+from agent_context.build import TurnContext
 from agent_llm.profiles import PROVIDERS, Profile, profile_of
 from agent_llm.types import Picture, Prompt, Reply, ToolCall, ToolResult
 from agent_tools.builtin.memory import NAME as MEMORY
@@ -27,6 +28,7 @@ from agent_tools.loop import run_tools, run_within
 from agent_tools.protocol import RunnableTool, ToolContext
 from agent_tools.toolbox import Toolbox, gathered
 
+LATELY = 20  # messages in which a person may have named an address that they ask about
 REPAIR_CHARACTERS = 8_000  # of each result, where an answer is asked for once more
 
 Ask = Callable[[Prompt], Awaitable[Reply]]
@@ -61,6 +63,16 @@ def toolbox_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Tool
 def _recalls(agent: Agent, view: TurnView) -> bool:
     """Whether the agent may look back beyond its window; a room's members see its thread alone."""
     return view.options.recall and view.context.room is None and agent.memory.is_here
+
+
+def words_of_asker(context: TurnContext) -> str:
+    """What the person whom the turn answers wrote lately, one message a line."""
+    target = context.target
+    if target is None or target.speaker.kind != "person":
+        return ""
+    lately = context.window.entries[-LATELY:]
+    said = [entry.text for entry in lately if entry.speaker.id == target.speaker.id and entry.id != target.id]
+    return "\n".join((*said, target.text))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,6 +145,7 @@ class ToolUse:
             channel_id=event.channel_id,
             guild_id=self.turn.outlet.view.guild_id,
             asked_by=answered.speaker.id if answered is not None and asks else event.person_id,
+            asked=words_of_asker(context),
             deadline=event.deadline - POST_SECONDS,
             turn_id=event.id,
             after_message_id=self.view.newest,

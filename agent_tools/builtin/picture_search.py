@@ -71,7 +71,7 @@ class PictureSearch:
 
     async def find(self, query: str) -> Picture | None:
         """Return a picture for the query; None where there is none in time. Raises nothing but CancelledError."""
-        asked = without_private(query, self._redact)[:MAX_QUERY].strip()
+        asked = without_private(query, self._redact, asked=query)[:MAX_QUERY].strip()
         if not asked or self._clock() < self._rests_until:
             return None
         try:

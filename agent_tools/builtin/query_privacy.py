@@ -2,7 +2,8 @@
 
 A query leaves the machine and is kept by strangers. Removed are e-mail addresses, phone and card numbers, IBANs, ids
 and mentions of Discord, account ids of Signal, `@names`, IP and hardware addresses, street addresses with a number, and
-secrets. It is a net for what a model or a person let slip; a name without one of these shapes stays.
+secrets. It is a net for what a model or a person let slip; a name without one of these shapes stays. So does a street
+address that the person asks about, unless they say that it is their own.
 """
 
 from __future__ import annotations
@@ -41,9 +42,25 @@ _SHAPES = re.compile(
     | (?<![\w:])(?:[0-9a-f]{{2}}[:-]){{5}}[0-9a-f]{{2}}(?![\w:-])                              # MAC
     | (?<!\w)(?:\+|00)[1-9]{_SEPARATOR}{{0,2}}\d(?:{_SEPARATOR}{{0,3}}\d){{5,13}}(?!\w)     # international phone
     | (?<!\w)\(?\d{{3}}\)?[ .-]\d{{3}}[ .-]\d{{4}}(?!\w)                                    # North American phone
-    | (?<!\w)(?:{_STREET_FIRST})[ ]+(?:\w+[ ]+){{1,4}}\d{{1,4}}[a-z]?(?!\w)                 # rue de Rivoli 5
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_STREETS = re.compile(
+    rf"""
+      (?<!\w)(?:{_STREET_FIRST})[ ]+(?:\w+[ ]+){{1,4}}\d{{1,4}}[a-z]?(?!\w)                 # rue de Rivoli 5
     | (?<!\w)(?:\w+[ ]|\w+)(?:{_STREET_ENDING})[ ]+\d{{1,4}}[ ]?[a-z]?(?!\w)              # Lange Straße 5a
     | (?<!\w)\d{{1,5}}[a-z]?[ ]+(?:\w+[ ]+){{1,3}}(?:{_STREET})(?!\w|[ ]{_NO_ADDRESS})      # 5 Main Street
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+NEAR = 50  # characters before and after an address, in which a person may say that it is theirs
+_OWN = re.compile(
+    r"""
+      \b(?:i|we)\b(?:['’]\w+)?(?:[ ]\w+){0,2}[ ](?:live|living|lived|reside|stay|staying|moved|sleep)\b
+    | \b(?:i['’]m|i[ ]am|we['’]re|we[ ]are)[ ](?:\w+[ ])?(?:at|in|on)\b
+    | \b(?:my|our|mine)\b | \b(?:near|to|from|around|deliver|send|ship)[ ](?:me|us)\b
+    | \b(?:ich|wir)[ ]wohn | \bmeine?[mnrs]?\b | \bunsere?[mnrs]?\b | \bbei[ ](?:mir|uns)\b
+    | \bj['’]habite | \b(?:mon|ma|notre)\b | \b(?:vivo|vivimos|abito|moro)[ ] | \b(?:mi|nuestra)[ ]
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -57,15 +74,28 @@ def unchanged(text: str) -> str:
     return text
 
 
-def without_private(query: str, redact: Redact = unchanged) -> str:
+def without_private(query: str, redact: Redact = unchanged, *, asked: str = "") -> str:
     """The query on one line without private details; "" where no word is left. `redact` removes known secrets, and
-    writes [redacted] for each."""
-    plain = "".join(_digit_or(char) for char in unicodedata.normalize("NFKC", query) if _is_seen(char))
-    text = _REDACTED.sub(_GONE, redact(" ".join(plain.split())))
+    writes [redacted] for each. `asked`: what the person wrote, whose street addresses may be searched for."""
+    text = _REDACTED.sub(_GONE, redact(_on_one_line(query)))
     text = _SHAPES.sub(_GONE, text)
+    words = _on_one_line(asked)
+    text = _STREETS.sub(lambda match: match[0] if _is_asked_about(match[0], words) else _GONE, text)
     text = _DIGITS.sub(lambda match: match[0] if _is_plain_number(match[0]) else _GONE, text)
     text = " ".join(text.split()).strip(" ,;:·-")
     return text if _WORD.search(text) else ""
+
+
+def _on_one_line(text: str) -> str:
+    seen = "".join(_digit_or(char) for char in unicodedata.normalize("NFKC", text) if _is_seen(char))
+    return " ".join(seen.split())
+
+
+def _is_asked_about(address: str, asked: str) -> bool:
+    """Whether a person named this address, and never as their own."""
+    places = [match.span() for match in re.finditer(re.escape(address), asked, re.IGNORECASE)]
+    around = (asked[max(0, start - NEAR) : end + NEAR] for start, end in places)
+    return bool(places) and not any(_OWN.search(words) for words in around)
 
 
 def _is_seen(char: str) -> bool:

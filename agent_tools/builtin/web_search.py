@@ -64,7 +64,7 @@ class WebSearch:
     _locks: WeakValueDictionary[_Question, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        query = without_private(str(arguments["query"]), self.redact)
+        query = without_private(str(arguments["query"]), self.redact, asked=context.asked)
         if not query:
             return ToolOutput.refused(NO_QUERY)
         question = (query.casefold(), int(arguments.get("count") or COUNT))

@@ -70,9 +70,9 @@ async def test_a_question_is_searched_once_and_answered_with_a_source_and_a_pict
 async def test_a_model_that_answers_without_a_search_is_asked_once_more_with_what_the_program_found(tmp_path):
     async with searching(tmp_path, "gemini", PICTURES) as (f, there):
         f.models.answer = lambda r: decision("Hyperion!" if "Hyperion" in "".join(r.texts) else "From memory.")
-        question = "which tree near 12 Main Street, alice@example.com, is the tallest?"
+        question = "which tree near my home, 12 Main Street, alice@example.com, is the tallest?"
         assert await asked(f, "gemini", question) == f"Hyperion!\n{FIRST_PAGE}"
-        assert there.queries == there.asked_pictures == ["which tree near , , is the tallest?"]
+        assert there.queries == there.asked_pictures == ["which tree near my home, , , is the tallest?"]
         first, last = f.models.requests
         assert ("web_search" in first.tools, last.tools) == (True, ())
         assert "The web was searched for this answer" in last.tail

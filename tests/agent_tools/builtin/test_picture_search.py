@@ -40,10 +40,10 @@ async def test_a_picture_is_found_once_for_equal_queries_in_a_thread_of_its_own(
 async def test_private_details_reach_no_engine_and_a_query_of_them_alone_asks_none():
     asked = []
     search = PictureSearch(None, time.time, images=lambda query, *_: asked.append(query) or [])
-    assert await search.find("a tree at 12 Main Street, alice@example.com") is None
+    assert await search.find("a tree at my house, 12 Main Street, alice@example.com") is None
     assert await search.find("alice@example.com") is None
     search.close()
-    assert asked == ["a tree at"]
+    assert asked == ["a tree at my house"]
 
 
 @pytest.mark.parametrize(

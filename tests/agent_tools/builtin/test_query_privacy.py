@@ -87,6 +87,44 @@ def test_what_is_nobodys_stays_as_it_is(query):
     assert without_private(query, redact) == query
 
 
+STREETS = ["12 Main Street", "221b North Baker St.", "Hauptstraße 5a", "Lange Str. 17", "rue de Rivoli 12"]
+
+
+@pytest.mark.parametrize("street", STREETS)
+@pytest.mark.parametrize(
+    "asked", ["who lives at {}", "{}?", "what is at {} and who built it?", "Can I visit {} today?"]
+)
+def test_a_street_address_that_a_person_asks_about_stays(street, asked):
+    question = asked.format(street)
+    assert without_private(question, redact, asked=question) == question
+    assert without_private(f"{street} history", redact, asked=question) == f"{street} history"
+
+
+@pytest.mark.parametrize("street", STREETS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I live at {}, what is near?",
+        "we're now living at {}",
+        "my address is {}",
+        "pizza near me, {}",
+        "{} is where I live",
+        "{} is my house",
+        "ich wohne {}",
+        "what is at 1 Other Street?",
+        "",
+    ],
+)
+def test_a_street_address_that_is_a_persons_own_or_that_nobody_named_is_taken_out(street, said):
+    assert street not in without_private(f"pizza {street}", redact, asked=said.format(street))
+    assert street not in without_private(said.format(street), redact, asked=said.format(street))
+
+
+def test_what_a_person_asks_about_is_still_private_if_it_is_no_street():
+    asked = "who is alice@example.com, +49 171 1234567, 4111 1111 1111 1111?"
+    assert without_private(asked, redact, asked=asked) == "who is , , ?"
+
+
 def test_a_query_is_one_line_of_words():
     assert without_private(" tall\n trees\x00 \t and  shrubs ") == "tall trees and shrubs"
     assert [without_private(text) for text in ("", " ", "?!", "<@5> ,")] == [""] * 4
