@@ -22,6 +22,11 @@ class IncomingMessage:
     mentioned_roles: frozenset[int] = frozenset()
     replied_to: int | None = None  # the author of the message that it replies to
 
+    @property
+    def is_private(self) -> bool:
+        """Whether it is in a chat of one person with the agent."""
+        return self.guild_id is None and not self.group
+
 
 @dataclass(frozen=True, slots=True)
 class Person:

@@ -48,7 +48,7 @@ class TurnCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """A text, a picture, or both. `ping` is the user id of the person who is answered.
+    """A text, a picture, or both. `ping` is the user id of the person who is answered, `asked` their message.
 
     `after` is set where an earlier run of the program may have posted it, or some of it, behind that message.
     `reply_to` is the message that it answers as a reply; `sources` are shown below the text.
@@ -62,6 +62,7 @@ class Post:
     after: int | None = None
     split_at: int = SPLIT_AT
     reply_to: int | None = None
+    asked: int | None = None
     sources: tuple[Source, ...] = ()
 
 
@@ -111,6 +112,8 @@ class ChannelView(Protocol):
     def channel_id(self) -> int: ...
     @property
     def guild_id(self) -> int | None: ...
+    @property
+    def is_private(self) -> bool: ...  # a chat of one person with the agent
     @property
     def name(self) -> str: ...
     @property

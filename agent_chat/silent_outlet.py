@@ -26,6 +26,7 @@ class EmptyView:
     """No channel: nothing is read."""
 
     channel_id = NO_CHANNEL
+    is_private = False
     guild_id = None
     name = "nowhere: nobody reads what you say here"
     own_ids = frozenset[int]()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent_chat.incoming import IncomingMessage, Person, PersonReaction
 from agent_cogs.agent import Agent, Channels
@@ -25,7 +26,7 @@ from agent_cogs.inbox.mute_sign import MuteSigns
 from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.inbox.stop_orders import StopOrders
-from agent_cogs.inbox.triggers import Call, Ignored, called
+from agent_cogs.inbox.triggers import Call, Ignored, called, says_nothing
 from agent_cogs.services import AgentServices
 from agent_cogs.thread_memory.hearers import Hearing
 from agent_context.entries import Entry
@@ -146,14 +147,14 @@ class AgentHost:
         if self._channels.is_stopped(heard.channel_id):
             if named is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
                 await self._stop_orders.show_stopped(heard)
-        elif asked is None:  # deleted meanwhile
+        elif asked is None or says_nothing(asked, heard, call):  # deleted meanwhile, or blank
             return
         elif asked.hidden:  # it calls nobody, but may be a command
             await self._commands.on_message(asked, heard.channel_id, theme, named)
         else:
-            self._on_words(asked, heard.channel_id, theme, call)
+            self._on_words(asked, heard.channel_id, theme, call, is_private=heard.is_private)
 
-    def _on_words(self, asked: Entry, channel_id: int, theme: str, call: Call | None) -> None:
+    def _on_words(self, asked: Entry, channel_id: int, theme: str, call: Call | None, *, is_private: bool) -> None:
         """More of a question that waits, or a call; the coordinator is given notice of it in the background."""
         if asked.order is None and asked.speaker.kind == "person":
             self._services.person_notices.note(asked, channel_id, calls=call is not None)
@@ -161,6 +162,8 @@ class AgentHost:
         if (gathers and self.queue.gather(channel_id, asked, calls=call is not None)) or call is None:
             return
         event = self._services.mention(asked, channel_id, theme, to_all=call is Call.ROLE, unaddressed=call is Call.ALL)
+        if is_private:  # it may wait for the answer before it, and has all its time then
+            event = replace(event, seconds=self._services.settings.turn_timeout_seconds)
         if self.queue.enqueue(event) or event.id in self.queue:
             return
         if (outlet := self._channels.outlet_of(channel_id)) is not None:
@@ -224,6 +227,8 @@ class AgentHost:
         if self._channels.is_stopped(heard.channel_id) or heard in self._ignored:
             return None
         if call is Call.ALL and heard.parent_id is not None:  # it may be a room
+            return None
+        if says_nothing(said, heard, call):
             return None
         orders = self._stop_orders
         return None if orders.is_order(said.order, heard, call) or orders.ended(said, heard) else call

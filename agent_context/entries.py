@@ -66,7 +66,8 @@ class Entry:
     `author_roles` and `may_manage` (Manage Messages in its channel) decide what the author may command; empty if
     unknown. `order`: the stop order that it consists of. `parts`: the messages joined into this one, the first included
     (join_messages.py); empty for a single message. `extras`: what the service keeps outside of the text (a forward, a
-    sticker, a poll, an embed), one line each ("sticker: Wave"), in strangers' words as they came.
+    sticker, a poll, an embed), one line each ("sticker: Wave"), in strangers' words as they came. `private`: it is in a
+    chat of one person with an agent.
     """
 
     id: int
@@ -86,12 +87,13 @@ class Entry:
     author_roles: frozenset[int] = frozenset()
     may_manage: bool = False
     parts: tuple[Entry, ...] = ()
+    private: bool = False
     order: Order | None = None
 
     def __post_init__(self) -> None:
         # Here, so that sources that only have the text (an edit, the coordinator's record) need not check it, and so
         # that it is checked once, not at each turn.
-        if not self.hidden and hidden_by_text(self.text):
+        if not self.hidden and hidden_by_text(self.text, private=self.private):
             object.__setattr__(self, "hidden", True)
 
     @property

@@ -62,6 +62,11 @@ class DiscordView:
         return guild_id_of(self.channel)
 
     @property
+    def is_private(self) -> bool:
+        """Whether it is a direct message."""
+        return self.guild_id is None
+
+    @property
     def readers_id(self) -> int | None:
         """The server, of which some or all members read the channel."""
         return self.guild_id

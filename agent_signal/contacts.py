@@ -252,6 +252,7 @@ class Contacts:
     def restore(self, kept: Iterable[tuple[int, str]]) -> None:
         """Takes back contacts of an earlier run, as (base, text) of `to_text`: a person keeps their number when another
         of their names comes first this time. An unreadable one is skipped."""
+        found: list[tuple[Contact, str]] = []
         for base, text in kept:
             try:
                 number, account, name, *more = json.loads(text)
@@ -266,8 +267,10 @@ class Contacts:
             elif address and base not in self._by_id:
                 if address.number in self._by_number:  # somebody else has the phone number now
                     address = Address(None, address.account)
-                self._index(Contact(base, address.number, address.account, "", former=former))
-                self.learn(address, name)
+                self._index(who := Contact(base, address.number, address.account, "", former=former))
+                found.append((who, name))
+        for who, name in found:  # once it is known who had which phone number first
+            self.learn(Address(who.number, who.account), name)
 
 
 def to_text(who: Contact) -> str:

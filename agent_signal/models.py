@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,6 +28,8 @@ from pydantic.alias_generators import to_camel
 MAX_TEXT = 65_536  # characters; Signal's own limit, in bytes
 LONG_TEXT = "text/x-signal-plain"  # the type of the attachment that has all of a text longer than a message
 MOST_PARTS = 64  # attachments, or mentions, of a message that are read
+
+ATTACHMENT = re.compile(r"[\w=+~-][\w.=+~-]{0,250}", re.ASCII)  # base64url with an extension; never a path
 
 _NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
 _ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -82,6 +85,17 @@ _Text = Annotated[_Maybe[str], BeforeValidator(_cut)]
 _Time = Annotated[int, Field(ge=0, lt=2**53)]  # milliseconds
 
 
+def _attachment_id(value: str) -> str:
+    if not ATTACHMENT.fullmatch(value):
+        raise ValueError("not the id of an attachment")
+    return value
+
+
+def _files(value: Any) -> Any:
+    """A list in which each item is at least a file of which nothing is known: somebody sent something."""
+    return [item if isinstance(item, dict) else {} for item in value] if isinstance(value, list) else value
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
 
@@ -129,9 +143,9 @@ class Reaction(_Part):
 
 
 class File(_Part):
-    """An attachment, to be read by its `id`. Size and type are the sender's claims."""
+    """An attachment, to be read by its `id`; without one it can't be read. Size and type are the sender's claims."""
 
-    id: Annotated[str, Field(pattern=r"^\w[\w.-]{0,200}$")]
+    id: _Maybe[Annotated[str, AfterValidator(_attachment_id)]] = None
     content_type: _Text = None
     filename: _Text = None
     size: _Maybe[Annotated[int, Field(ge=0)]] = None
@@ -161,7 +175,7 @@ class DataMessage(_Part):
     reaction: _Maybe[Reaction] = None
     quote: _Maybe[Quote] = None
     mentions: _Many[Mention] = ()
-    attachments: _Many[File] = ()
+    attachments: Annotated[_Many[File], BeforeValidator(_files)] = ()
     group_info: _Maybe[GroupInfo] = None
     remote_delete: _Maybe[RemoteDelete] = None
     story_context: Any = None

@@ -26,10 +26,11 @@ from agent_signal.posting.splitting import split_runs
 from agent_signal.posting.styled_text import styled
 from agent_signal.posting.typing import TypingSign
 from agent_signal.rest_api.client import NOT_SENT, MessageRef, Quoted
-from agent_signal.rest_api.errors import Refused, SignalError
+from agent_signal.rest_api.errors import NotConnected, Refused, SignalError, Unreachable
 from agent_signal.view import SignalView
 
 MAX_QUOTE = 300  # characters of a quoted message; apps show its beginning
+MAY_BE_MISSING = "A part of this answer may be missing: the connection broke while I was sending it."
 LONGEST_EMOJI = 16  # characters
 
 Claim = Callable[[str], Awaitable[bool]]
@@ -49,6 +50,10 @@ class Answered:
     @property
     def quoted(self) -> Quoted:
         return Quoted(MessageRef(self.author.address, timestamp_of(self.message_id)), self.text)
+
+
+class PartMayBeMissing(CannotPost):
+    """The connection broke after a message was handed over: it may have been sent or not."""
 
 
 class SignalSink(SinkWithoutSigns):
@@ -98,25 +103,39 @@ class SignalSink(SinkWithoutSigns):
 
         `noted` gets what is in the chat as soon as it is there. Raises CannotPost when nothing could be posted; when
         only a later part fails, what was posted counts. A post whose parts an earlier run has claimed has no message
-        ids of those parts: whether they were sent is known to nobody.
+        ids of those parts: whether they were sent is known to nobody. A part whose request broke on its way may be
+        missing: the others are sent all the same, and a last line says so.
         """
         parts = split_runs(self._runs(post)) or [[]]
         posted: Posted | None = None
+        broken: PartMayBeMissing | None = None
+
+        async def send(key: str, runs: list[Run], picture: Picture | None, answered: Answered | None) -> None:
+            nonlocal posted
+            entry = await self._part(f"{turn_id}/{key}", runs, picture, answered)
+            posted = _with(posted, entry)
+            if entry is not None:
+                self._posted.setdefault(turn_id, []).append(entry.id)
+                noted(posted)
+
         for number, runs in enumerate(parts):
             picture = post.picture if number == len(parts) - 1 else None
-            answered = self._answered(post) if number == 0 else None
             try:
-                entry = await self._part(f"{turn_id}/{number}", runs, picture, answered)
+                await send(str(number), runs, picture, self._answered(post) if number == 0 else None)
+            except PartMayBeMissing as error:
+                broken = error
             except CannotPost as error:
                 if posted is None:
                     raise
                 log.warning("only %d of %d messages of a post could be posted: %s", number, len(parts), error)
                 return posted
-            posted = _with(posted, entry)
-            if entry is not None:
-                self._posted.setdefault(turn_id, []).append(entry.id)
-                noted(posted)
-        assert posted is not None, "there is one part at least"
+        if posted is None:
+            raise broken or CannotPost("signal_failed")
+        if broken is not None:
+            try:
+                await send("missing", [Run(MAY_BE_MISSING, Style.ITALIC)], None, None)
+            except CannotPost as error:
+                log.warning("Signal: a person was not told that a part of an answer may be missing: %s", error)
         return posted
 
     async def _part(
@@ -144,6 +163,8 @@ class SignalSink(SinkWithoutSigns):
             if _was_not_wanted(error):
                 await self._give_up(key)
                 raise CannotPost("not_ours") from error
+            if isinstance(error, NotConnected):  # the server never got it, so another try can't double it
+                await self._give_up(key)
             raise self._cannot_post(error) from error
         entry = self._entry(timestamp, plain(runs), pictures, answered)
         self._view.transcript.add(entry)
@@ -152,7 +173,8 @@ class SignalSink(SinkWithoutSigns):
     def _cannot_post(self, error: SignalError) -> CannotPost:
         number = masked(self._account.number)
         log.warning("Signal: a post of the account %s to chat %d failed: %s", number, self._view.channel_id, error)
-        return CannotPost("signal_failed")
+        is_uncertain = isinstance(error, Unreachable) and not isinstance(error, NotConnected)
+        return PartMayBeMissing("signal_failed") if is_uncertain else CannotPost("signal_failed")
 
     def _entry(self, timestamp: int, text: str, pictures: tuple[Picture, ...], answered: Answered | None) -> Entry:
         """The message as transcripts have it."""
@@ -165,6 +187,7 @@ class SignalSink(SinkWithoutSigns):
             created_at=timestamp / 1000,
             reply_to=answered.message_id if answered is not None else None,
             replied_to=answered.author.person if answered is not None else None,
+            private=self._view.is_private,
             attachments=tuple(self._attachment(number, picture) for picture in pictures),
         )
 
@@ -184,12 +207,10 @@ class SignalSink(SinkWithoutSigns):
         return runs
 
     def _answered(self, post: Post) -> Answered | None:
-        """The message that is quoted. In a group an answer to a person quotes what they wrote last, where the turn
-        names no message."""
+        """The message that is quoted: in a group an answer to a person quotes their question."""
         number = post.reply_to
         if number is None and self._view.chat.is_group and post.ping is not None:
-            entries = reversed(self._view.transcript.entries())
-            number = next((entry.id for entry in entries if entry.speaker.id == post.ping), None)
+            number = post.asked
         author = self._account.contacts.author_of(number) if number is not None else None
         if number is None or author is None:
             return None

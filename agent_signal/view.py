@@ -34,6 +34,10 @@ class SignalView:
         return self.channel_id if self.chat.is_group else None
 
     @property
+    def is_private(self) -> bool:
+        return not self.chat.is_group
+
+    @property
     def name(self) -> str:
         return self.chat.name
 

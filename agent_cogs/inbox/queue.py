@@ -16,6 +16,7 @@ from agent_cogs.events.event import TurnEvent
 from agent_cogs.events.reflection import ReflectionEvent
 from agent_cogs.inbox.batching import gather, pause
 from agent_cogs.inbox.lanes import Inbox
+from agent_cogs.inbox.pace import PrivatePace
 from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import save_event
@@ -34,15 +35,29 @@ class TurnQueue:
     def __init__(self, runner: TurnRunner, services: AgentServices) -> None:
         self._runner, self._services, self._registry = runner, services, runner.registry
         settings = services.settings
+        self._pace = PrivatePace(settings.mentions_per_minute, services.clock)
         self.inbox: Inbox[TurnEvent] = Inbox(
-            runner.run,
+            self._run,
             max_running=settings.max_concurrent_turns,
             max_depth=settings.max_queue_depth,
-            pause=lambda event: pause(event, settings.mention_debounce_seconds, services.clock()),
+            pause=self._pause,
             lane=lambda event: event.lane,
             clock=services.clock,
         )
         self._left: list[TurnEvent] = []  # what waited when the inbox was closed
+
+    def _pause(self, event: TurnEvent) -> float:
+        """Return the seconds for which an event at the head of its lane still waits."""
+        seconds = pause(event, self._services.settings.mention_debounce_seconds, self._services.clock())
+        return max(seconds, self._pace.seconds_left(event.channel_id)) if self._is_paced(event) else seconds
+
+    async def _run(self, event: TurnEvent) -> None:
+        if self._is_paced(event):
+            self._pace.note(event.channel_id)
+        await self._runner.run(event)
+
+    def _is_paced(self, event: TurnEvent) -> bool:
+        return isinstance(event, MentionEvent) and self._runner.is_private(event.channel_id)
 
     def __contains__(self, turn_id: object) -> bool:
         """Whether the event has come to this process before."""

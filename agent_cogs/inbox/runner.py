@@ -69,6 +69,11 @@ class TurnRunner:
         """Where a turn runs."""
         return tuple(event.channel_id for event, _ in self._running.values())
 
+    def is_private(self, channel_id: int) -> bool:
+        """Whether the channel is a chat of one person with the agent."""
+        view = self._channels.view_of(channel_id)
+        return view is not None and view.is_private
+
     async def run(self, event: TurnEvent) -> None:
         """Run one event's turn, from its lane."""
         if not self._may_act():  # the agent went to another process while the event waited

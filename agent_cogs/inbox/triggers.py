@@ -7,11 +7,15 @@ agent, too. For messages of our other agents see bot_mentions.py; those of forei
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Container
 from dataclasses import dataclass
 from enum import Enum
 
 from agent_chat.incoming import IncomingMessage
+from agent_context.entries import Entry
+
+_BLANKS = frozenset("\u2800\u3164\u115f\u1160\uffa0")  # letters and signs that look like a space
 
 
 class Call(Enum):
@@ -37,11 +41,23 @@ class Ignored:
         return not self.roles.isdisjoint(heard.author_roles)
 
 
+def says_nothing(asked: Entry, heard: IncomingMessage, call: Call | None) -> bool:
+    """Whether a message that needs no mention says nothing at all: spaces, characters that nobody sees, an empty quote.
+    A mention alone does say something: that somebody wants an answer to what was said before."""
+    if asked.attachments or asked.extras or not (heard.is_private or (heard.group and call is Call.REPLY)):
+        return False
+    return all(char == ">" or char.isspace() or not _is_seen(char) for char in asked.text)
+
+
+def _is_seen(char: str) -> bool:
+    return char not in _BLANKS and unicodedata.category(char) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Zs")
+
+
 def called(heard: IncomingMessage, *, me: int, my_role: int | None, bots_role: int | None) -> Call | None:
     """How the message calls the bot with user id `me`, None when it does not. `my_role` is the bot's managed role."""
     if not heard.by_person or heard.author_id == me:
         return None
-    if heard.guild_id is None and not heard.group:  # a direct message has one reader
+    if heard.is_private:
         return Call.MENTION
     if me in heard.mentioned_users:
         return Call.REPLY if heard.replied_to == me else Call.MENTION

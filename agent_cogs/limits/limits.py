@@ -6,7 +6,7 @@ once, when it starts, whatever it posts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent_protocol.turns.budget_rules import BudgetRequest
@@ -42,18 +42,27 @@ class AgentLimits:
         return cls(agent, store, cooldown=0.0, daily_max=UNLIMITED, unasked_max=UNLIMITED)
 
     def ask(
-        self, channel_id: int, date: str, *, cools_down: bool, for_people: bool, wish: BudgetRequest, free: bool
+        self,
+        channel_id: int,
+        date: str,
+        *,
+        cools_down: bool,
+        for_people: bool,
+        wish: BudgetRequest,
+        free: bool,
+        private: bool = False,
     ) -> TurnRequest:
         """Build the request for a turn and its budget. `cools_down`: the cooldown applies; `free`: the model costs
-        nothing, so the daily maximum does not apply."""
+        nothing, so the daily maximum does not apply. In a `private` chat only the budgets apply: nobody else is kept
+        waiting there, and the inbox takes one message after the other (inbox/pace.py)."""
         return TurnRequest(
             agent=self.agent,
             channel_id=channel_id,
-            cooldown=self.cooldown if cools_down else 0.0,
+            cooldown=self.cooldown if cools_down and not private else 0.0,
             daily_max=self.daily_max if for_people else self.unasked_max,
             date=date,
-            budget=wish,
-            free=free,
+            budget=replace(wish, message_id=None) if private else wish,
+            free=free or private,
         )
 
     async def take(self, ask: TurnRequest) -> Verdict:

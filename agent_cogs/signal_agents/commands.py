@@ -61,6 +61,11 @@ Answer = Callable[[Heard], Awaitable[str]]
 log = logging.getLogger(__name__)
 
 
+def _wanted(found: re.Match[str]) -> str:
+    """The command's words; Discord has `unasked:off`."""
+    return " ".join(f"{found[1]}{found[2]}".lower().replace(":", " ").split())
+
+
 class TextCommands:
     """The commands of one agent on Signal. `channels` are those in which it answers, also while it is stopped."""
 
@@ -89,7 +94,7 @@ class TextCommands:
     async def answered(self, heard: Heard) -> bool:
         """Whether the message was a command; this agent answers it, unless it is another's."""
         words = self._words(heard)
-        if _EDIT.fullmatch(words) is None and _COMMAND.fullmatch(words) is None:
+        if _EDIT.fullmatch(words) is None and not self._is_command(words, heard):
             return False
         if not self._is_mine(heard):
             return True
@@ -99,6 +104,14 @@ class TextCommands:
         else:
             self._waiting.start(self._take_over(heard, words), "Signal: a command")
         return True
+
+    def _is_command(self, words: str, heard: Heard) -> bool:
+        """Whether words with a slash before them are a command. In a private chat only a known one is; what begins like
+        one about the person's own data is not left to the model, which might claim that it was done."""
+        found = _COMMAND.fullmatch(words)
+        if found is None or not heard.facts.is_private:
+            return found is not None
+        return _wanted(found) in self._answers or found[1].lower() in ("forget", "privacy")
 
     async def _take_over(self, heard: Heard, words: str) -> None:
         """Carry it out where this process acts for the agent soon, and the one before it has not done so."""
@@ -116,8 +129,7 @@ class TextCommands:
         if edit is not None:
             await self._reply(heard, self._save_profile(heard, edit[1]))
         elif found is not None:
-            wanted = " ".join(f"{found[1]}{found[2]}".lower().replace(":", " ").split())  # Discord has unasked:off
-            await self._reply(heard, await self._answer(wanted, heard))
+            await self._reply(heard, await self._answer(_wanted(found), heard))
 
     def _words(self, heard: Heard) -> str:
         """The message without the mention of an agent."""

@@ -80,16 +80,16 @@ async def reply_chain(asked: Entry, place: ChainPlace, most: int, memory: Memory
     except TimeoutError:
         log.info("message %d: its reply chain is shown in part, the record did not answer in time", asked.id)
         return FoundChain(known.entries)
-    return _joined(known, logged, place)
+    return _joined(known, logged, place, private=asked.private)
 
 
-def _joined(known: KnownChain, logged: Chain, place: ChainPlace) -> FoundChain:
+def _joined(known: KnownChain, logged: Chain, place: ChainPlace, *, private: bool) -> FoundChain:
     """The chain with its older part. `logged` is in one channel, which must be one of the place's: a message that was
     forwarded refers to another one."""
     if logged.channel_id not in {each.channel_id for each in place.transcripts}:
         return FoundChain(known.entries)
     messages = tuple(_until_gone(reversed(logged.messages), place))
-    older = [entry for said in reversed(messages) if said.text and place.may_show(entry := _entry_of(said))]
+    older = [entry for said in reversed(messages) if said.text and place.may_show(entry := _entry_of(said, private))]
     entries = (*older, *known.entries)
     if len(messages) < len(logged.messages) or any(map(place.gone, logged.sources)):
         return FoundChain(entries)
@@ -105,11 +105,11 @@ def _until_gone(newest_first: Iterator[LoggedMessage], place: ChainPlace) -> Ite
         yield said
 
 
-def _entry_of(said: LoggedMessage) -> Entry:
+def _entry_of(said: LoggedMessage, private: bool) -> Entry:
     """A logged message as it would be in a transcript."""
     kind = said.author if said.author in ("agent", "person") else "stranger"
     speaker = Speaker(said.author_id or 0, said.name or "someone", cast(Kind, kind), said.agent)
-    return Entry(said.message_id, speaker, said.text, said.at, reply_to=said.reply_to)
+    return Entry(said.message_id, speaker, said.text, said.at, reply_to=said.reply_to, private=private)
 
 
 def known_chain(asked: Entry, place: ChainPlace, most: int) -> KnownChain:

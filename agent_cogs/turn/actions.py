@@ -86,6 +86,7 @@ async def _post(
             split_at=view.options.split_at,
             sources=sources,
             reply_to=event.reply_to,
+            asked=asked_id(event),
         )
         turn.trace.picture = picture
         noted(await turn.outlet.sink.post(post, event.id, noted))

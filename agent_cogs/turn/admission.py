@@ -87,6 +87,7 @@ def request_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
         for_people=event.for_people,
         wish=wish,
         free=agent.model.tariff.free,
+        private=outlet.view.is_private,
     )
 
 

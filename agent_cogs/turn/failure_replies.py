@@ -15,6 +15,7 @@ from agent_llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
 
 # A sign where words would be noise: it shows that the message was read, and that there is a limit.
 HOURGLASS = "⏳"
+FAILED = "⚠️"  # it was tried, and failed like the last time
 ASLEEP = "💤"
 SPEECHLESS = "🙊"  # the bot may not write here
 MUTED = "🔇"
@@ -33,12 +34,12 @@ LINES: Mapping[str, str] = {
     "refused": "I'd rather not answer that one.",
     "unreadable": "I couldn't put a proper answer together. Please ask again.",
     "picture_failed": "I couldn't draw the picture. Please try again.",
-    **dict.fromkeys(
-        ("discord_failed", "signal_failed"),
-        "I had an answer, but it could not be posted here. Please ask again in a minute.",
-    ),
+    "discord_failed": "I had an answer, but it could not be posted here. Please ask again in a minute.",
+    "signal_failed": "I lost the connection while I was sending my answer. If you don't see it, please ask again.",
     "internal_error": "Something went wrong on my side. Please try again later.",
 }
+
+FAILED_AGAIN = "That failed again. "
 
 # The meaning of a sign, posted once for each person: the sign alone does not say what to do.
 MEANINGS: Mapping[str, str] = {
@@ -59,6 +60,7 @@ LONGEST_KIND = 60  # characters
 _NO_NAME = re.compile(r"\W+", re.ASCII)
 
 REPLY_SECONDS = 20.0  # the channel's next turn waits for it
+RESTART_SECONDS = 90.0  # if the chat's own server may be restarting: no turn can post before it is back
 
 log = logging.getLogger(__name__)
 
@@ -76,14 +78,18 @@ def error_line(error: BaseException) -> str:
 async def reply_to_failure(
     agent: Agent, sink: ChannelSink, event: MentionEvent, reason: str, line: str | None
 ) -> Posted | None:
-    """Reply to a person once a minute and channel; a provider's back-off is reported once in a channel. A sign is
-    explained once to each person, and once a minute in a channel: more would hold the answers back."""
+    """Reply to a person once a minute and channel, and once more if it fails again within the minute; a provider's
+    back-off is reported once in a channel. A sign is explained once to each person, and once a minute in a channel:
+    more would hold the answers back."""
     who = (event.channel_id, event.asked.speaker.id)
     everybody = (event.channel_id, EVERYBODY)
     replies, signs = agent.reply_throttle, agent.sign_throttle
     quiet = replies.recently(*who) or (
         reason == "benched" and not agent.model.backoff.first_notice_in(event.channel_id)
     )
+    if quiet and reason in LINES and reason != "benched" and not replies.recently(*who, FAILED_AGAIN):
+        replies.note(*who, FAILED_AGAIN)
+        quiet, line = False, ("" if reason == "refused" else FAILED_AGAIN) + (line or LINES[reason])
     explains = reason in MEANINGS and not (quiet or signs.recently(*who, reason) or replies.recently(*everybody))
     if explains:  # before anything is awaited: other people ask meanwhile
         signs.note(*who, reason)
@@ -108,7 +114,7 @@ async def post_failure_reply(
     `line` stands in for the reason's line. `explains`: the meaning of the sign is posted too. A failure is logged.
     """
     try:
-        async with asyncio.timeout(REPLY_SECONDS):
+        async with asyncio.timeout(RESTART_SECONDS if reason in ("signal_failed", "deadline") else REPLY_SECONDS):
             posted = await _say(sink, event, reason, line or LINES.get(reason), quiet=quiet)
             return await _explain(sink, event, reason) if explains and posted is None else posted
     except CannotPost as error:
@@ -126,7 +132,7 @@ async def _say(sink: ChannelSink, event: MentionEvent, reason: str, line: str | 
             if error.reason != "not_permitted" or not await sink.react(event.sign_id, SPEECHLESS):
                 raise
     elif reason in SIGNS or reason in LINES:
-        await sink.react(event.sign_id, SIGNS.get(reason, HOURGLASS))
+        await sink.react(event.sign_id, SIGNS.get(reason, HOURGLASS if reason == "busy" else FAILED))
     return None
 
 
@@ -140,4 +146,4 @@ async def _explain(sink: ChannelSink, event: MentionEvent, reason: str) -> Poste
 
 
 def _to_the_person(line: str, event: MentionEvent) -> Post:
-    return Post(text=line, ping=event.asked.speaker.id)
+    return Post(text=line, ping=event.asked.speaker.id, asked=event.asked.id)

@@ -74,6 +74,8 @@ async def take_turn(
         turn.found_picture.drop()
     if cancellation.reason is not None and done.nothing:
         done = Done(reason=cancellation.reason)
+    if done.nothing and progress.admitted and event.cools_down and done.reason != "not_ours":
+        await agent.limits.release_cooldown(event.channel_id)  # nothing was answered, so the next question may come
     with trace.phase("posting"):
         if done.message_id is None:
             await _withdraw(turn, progress)
@@ -161,8 +163,6 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
                 decision, sources = await decide(turn, view)
                 _check_question(turn)
         if decision.is_empty:
-            if event.cools_down:
-                await agent.limits.release_cooldown(event.channel_id)
             raise TurnOver("budget" if progress.closing else "skipped")
         if is_unasked(event):
             decision = words_alone(event, decision)

@@ -95,6 +95,14 @@ def is_for(command: Command, names: Collection[str]) -> bool:
     return not command.targets or not command.targets.isdisjoint(map(folded, names))
 
 
+def is_whole_command(text: str) -> bool:
+    """Whether a message is a command and can't be anything else: ".history of Rome" may be a question."""
+    command = parse_command(text)
+    if isinstance(command, History):
+        return command.last is not None or not command.targets
+    return isinstance(command, Config)
+
+
 def parse_m(text: str) -> MCommand | None:
     """Recognise `m continue` or `m context` alone, with mentions before and after ignored."""
     match = _M.match(text)

@@ -178,6 +178,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
     if (question := command_question(message, directory)) is not None:
         return _question_entry(message, question, directory)
     author, speaker = author_of(message), speaker_of(message, directory)
+    private = message.guild is None
     return Entry(
         id=message.id,
         speaker=speaker,
@@ -197,11 +198,13 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         edited=message.edited_at is not None,
         mentions=mentioned_users(message) | mentioned_roles(message),
         replied_to=replied_author(message),
-        hidden=hidden_by_text(message.content) or (speaker.kind == "agent" and unfinished(message.content)),
+        hidden=hidden_by_text(message.content, private=private)
+        or (speaker.kind == "agent" and unfinished(message.content)),
         pinned=message.pinned,
         webhook=message.webhook_id is not None,
         author_roles=author.roles,
         may_manage=author.manages_messages,
+        private=private,
         order=order_in(message.content),
     )
 

@@ -86,8 +86,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
     """A turn's request before it begins: one of the day's `daily_max` turns, the channel's cooldown (seconds, 0 for
-    none), and a budget reservation. `date` is local, YYYY-MM-DD. A `free` turn, whose model costs nothing, is counted
-    apart and not limited by `daily_max`."""
+    none), and a budget reservation. `date` is local, YYYY-MM-DD. A `free` turn, whose model costs nothing or
+    that is in a private chat, is counted apart and not limited by `daily_max`."""
 
     agent: str
     channel_id: int

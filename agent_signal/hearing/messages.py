@@ -64,7 +64,7 @@ class MessageReader:
     async def _text(self, data: DataMessage) -> str:
         """The whole text: of one that is longer than a message, the message may have the beginning alone."""
         text, whole = data.message or "", data.long_text
-        if whole is not None and len(text.encode("utf-8", "replace")) < (whole.size or 0):
+        if whole is not None and whole.id is not None and len(text.encode("utf-8", "replace")) < (whole.size or 0):
             client = self._account.client
             try:
                 found = await client.file(client.file_url(whole.id), 4 * MAX_TEXT, seconds=LONG_TEXT_SECONDS)
@@ -75,7 +75,8 @@ class MessageReader:
         return text or (STICKER if data.sticker is not None else "")
 
     def _files(self, data: DataMessage) -> tuple[Attachment, ...]:
-        return tuple(as_attachment(file, self._account.client.file_url(file.id)) for file in data.files)
+        url_of = self._account.client.file_url
+        return tuple(as_attachment(file, url_of(file.id) if file.id is not None else "") for file in data.files)
 
     def _replied(self, chat: Chat, quote: Quote) -> Replied:
         """A quote is its sender's claim. Only signal-cli, which knows its own accounts, names this one by number and id

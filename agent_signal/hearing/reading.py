@@ -122,17 +122,18 @@ def heard_message(
         attachments=tuple(files),
         mentions=words.mentions,
         replied_to=facts.replied_to,
-        hidden=hidden_by_text(words.bare),
+        hidden=hidden_by_text(words.bare, private=facts.is_private),
+        private=facts.is_private,
         order=order_in(words.bare) if who.agent is None else None,
     )
     return Heard(facts=facts, entry=entry, chat=chat, vanishes_after=data.expires_in_seconds or None)
 
 
 def as_attachment(file: File, url: str) -> Attachment:
-    """An attachment; one without a name has its id, which ends as its kind does."""
+    """An attachment; one without a name has its id, which ends as its kind does. One without an id can't be read."""
     return Attachment(
-        file_id(file.id),
-        (file.filename or file.id)[:100],
+        file_id(file.id or f"{file.filename}/{file.content_type}/{file.size}"),
+        (file.filename or file.id or "file")[:100],
         url,
         file.size or 0,
         (file.content_type or "").partition(";")[0].strip().lower(),

@@ -16,14 +16,14 @@ from agent_signal.ids import masked
 from agent_signal.rest_api.client import SignalClient
 from agent_signal.rest_api.errors import Refused, SignalError, broken
 
-FIRST_PAUSE = 5.0  # seconds before a lost connection is made again; doubled each time
-LONGEST_PAUSE = 60.0
+FIRST_PAUSE = 1.0  # seconds before a lost connection is made again; doubled each time
+LONGEST_PAUSE = 4.0  # what people write while nobody is connected may be lost
 NEVER_THERE = "the server at SIGNAL_API_URL cannot be reached for the account %s, does its container run?"
 REFUSED = (
     "the server at SIGNAL_API_URL hands over no messages of the account %s, is the number registered there, and is its"
     " mode json-rpc?"
 )
-STABLE = 60.0  # seconds for which a connection must have stood, for the pauses to begin at the first
+STABLE = 10.0  # seconds after which a connection counts as stable, so the next pause is the first one again
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class Receiver:
             why, advice = await self._receive()
             if asyncio.get_running_loop().time() - began >= STABLE:
                 pause = FIRST_PAUSE
+            self._client.note_lost()
             self._report_lost(why, advice)
             await self._sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

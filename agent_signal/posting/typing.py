@@ -30,11 +30,15 @@ class TypingSign:
     async def _run(self) -> None:
         if await self._ends_within(DELAY):
             return
+        await self._try_to_show(True)
+        while not await self._ends_within(self._refresh):
+            await self._try_to_show(True)
+        await self._try_to_show(False)
+
+    async def _try_to_show(self, shown: bool) -> None:
+        """A request that fails is not made again: the next one follows, also to a server that restarted."""
         try:
-            await self._show(True)
-            while not await self._ends_within(self._refresh):
-                await self._show(True)
-            await self._show(False)
+            await self._show(shown)
         except SignalError as error:
             log.debug("Signal: typing is not shown: %s", error)
 

@@ -1,7 +1,8 @@
 """Requests to signal-cli-rest-api in its mode json-rpc (bbernhard/signal-cli-rest-api, src/api/api.go).
 
-A send is made again only where signal-cli says that its connection to Signal broke. After a timeout it is not known
-whether the message was sent, so it counts as failed.
+The server may restart at any time. A request that it never got, or refused while it was starting, is made again until
+it works. A message whose request broke after it was sent may be on its way, so it is never sent again; a reaction or a
+deletion is, because a second one changes nothing.
 """
 
 from __future__ import annotations
@@ -9,33 +10,33 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import aiohttp
 from yarl import URL
 
 from agent_llm.types import Picture
 from agent_net.addresses import FetchRefused
-from agent_signal.models import ListedContact, ListedGroup, read_list
-from agent_signal.rest_api.errors import Refused, SignalError, Unreachable, Unreadable, broken
-from agent_signal.rest_api.session import RestApi, read_body
+from agent_signal.models import ATTACHMENT, ListedContact, ListedGroup, read_list
+from agent_signal.rest_api.errors import NotConnected, Refused, SignalError, Unreachable, Unreadable, broken
+from agent_signal.rest_api.session import COLD_START, RestApi, read_body
 
-COLD_START = 60.0  # seconds that the server may take until it answers at all
+RESTART_SECONDS = 120.0  # for which a message waits for a server that is away; a turn's deadline may come first
 ABOUT_PAUSE = 1.0
 SEND_TIMEOUT = 60.0  # a picture is uploaded, encrypted for each device, before there is an answer
 SIGN_TIMEOUT = 10.0  # for everything else
 RETRIES = 3
-FIRST_PAUSE = 0.5  # seconds before a send is made again; doubled each time
+FIRST_PAUSE = 0.5  # seconds before a request is made again; doubled each time
+LONGEST_PAUSE = 2.0
 HEARTBEAT = 30.0  # seconds between pings on the WebSocket; a connection without a pong is closed
 MAX_FRAME = 4_000_000  # bytes
 UP = frozenset({200, 204, 404})  # an older server knows no /v1/about, and is up all the same
 NOT_SENT = 0  # the status of a send that was no longer wanted
 
-_FILE = re.compile(r"\w[\w.-]{0,200}")
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +71,9 @@ class SignalClient:
         send_timeout: float = SEND_TIMEOUT,
         sign_timeout: float = SIGN_TIMEOUT,
         heartbeat: float = HEARTBEAT,
+        patience: float = RESTART_SECONDS,
     ) -> None:
-        self._api, self._sleep = RestApi(url), sleep
+        self._api, self._sleep, self._patience = RestApi(url), sleep, patience
         self._send_timeout, self._sign_timeout, self._heartbeat = send_timeout, sign_timeout, heartbeat
 
     async def __aenter__(self) -> Self:
@@ -132,7 +134,12 @@ class SignalClient:
         except aiohttp.WSServerHandshakeError as error:
             raise Refused(error.status, "") from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self._api.note_lost()
             raise broken(error) from error
+
+    def note_lost(self) -> None:
+        """The connection for envelopes broke, so the server may be restarting."""
+        self._api.note_lost()
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
@@ -146,8 +153,8 @@ class SignalClient:
         quoted: Quoted | None = None,
         may_send: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Sends a message of styled text, and returns its time in milliseconds. `may_send` is asked before each try;
-        where it says no, Refused has the status NOT_SENT."""
+        """Sends a message of styled text, and returns its time in milliseconds. `may_send` is asked before each try; if
+        it says no, Refused has the status NOT_SENT. Raises NotConnected if the server never got the message."""
         body: dict[str, object] = {
             "number": number,
             "recipients": [recipient],
@@ -160,25 +167,61 @@ class SignalClient:
             body["quote_timestamp"] = quoted.message.timestamp
             body["quote_author"] = quoted.message.author
             body["quote_message"] = quoted.text
-        return _timestamp(await self._send(number, body, may_send))
+        url = self._api.url("v2", "send")
 
-    async def _send(self, number: str, body: Mapping[str, object], may_send: Callable[[], bool]) -> object:
-        url, pause, tries = self._api.url("v2", "send"), FIRST_PAUSE, 0
-        while True:
-            if not may_send():
-                raise Refused(NOT_SENT, "not wanted any more")
+        async def post() -> object:
             try:
                 return await self._api.request("POST", url, body, seconds=self._send_timeout, number=number)
             except Refused as error:
-                if tries == RETRIES or not error.is_passing:
+                if error.status == 404:  # whatever answers there, it doesn't send messages yet
+                    raise NotConnected(str(error)) from error
+                raise
+
+        found = await self._until_done(post, "a message", repeatable=False, is_wanted=may_send)
+        self._api.note_working()
+        return _timestamp(found)
+
+    async def _until_done(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        what: str,
+        *,
+        repeatable: bool,
+        is_wanted: Callable[[], bool] = lambda: True,
+        seconds: float = RESTART_SECONDS,
+    ) -> T:
+        """Make a request, and make it again for up to `seconds` while the server restarts, or RETRIES times if its own
+        connection to Signal broke. One that may have been carried out is made again only if it is `repeatable`."""
+        clock = asyncio.get_running_loop().time
+        end, pause, tries = clock() + min(seconds, self._patience), FIRST_PAUSE, 0
+        while True:
+            if not is_wanted():
+                raise Refused(NOT_SENT, "not wanted any more")
+            if self._api.is_closed:
+                raise Unreachable("the program ends")
+            is_starting, error = self._api.is_starting, SignalError("it has not started yet")
+            try:
+                if not is_starting or await self.about():
+                    return await attempt()
+            except Unreachable as unreachable:
+                if not (isinstance(unreachable, NotConnected) or repeatable):
                     raise
-                log.info("Signal: a message was not sent, it is sent again in %.1f s: %s", pause, error)
+                error = unreachable
+            except Refused as refused:
+                tries += refused.is_passing
+                if tries > RETRIES or not (refused.is_passing or (is_starting and refused.is_not_yet)):
+                    raise
+                error = refused
+            if clock() + pause > end:
+                raise error if isinstance(error, Unreachable | Refused) else NotConnected(str(error))
+            log.info("Signal: %s was not sent, it is sent again in %.1f s: %s", what, pause, error)
             await self._sleep(pause)
-            tries, pause = tries + 1, 2 * pause
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def remote_delete(self, number: str, recipient: str, timestamp: int) -> None:
         """Deletes a message of the account for everybody."""
-        await self._sign("DELETE", "remote-delete", number, {"recipient": recipient, "timestamp": timestamp})
+        body = {"recipient": recipient, "timestamp": timestamp}
+        await self._patient_sign("DELETE", "remote-delete", number, body)
 
     # -- signs --------------------------------------------------------------------------------------------------------
 
@@ -196,7 +239,13 @@ class SignalClient:
             "target_author": message.author,
             "timestamp": message.timestamp,
         }
-        await self._sign("DELETE" if remove else "POST", "reactions", number, body)
+        await self._patient_sign("DELETE" if remove else "POST", "reactions", number, body)
+
+    async def _patient_sign(self, method: str, path: str, number: str, body: Mapping[str, object]) -> None:
+        """Make a request that may be made twice, and wait for a server that restarts."""
+        await self._until_done(
+            lambda: self._sign(method, path, number, body), f"a request of {path}", repeatable=True, seconds=COLD_START
+        )
 
     async def _sign(self, method: str, path: str, number: str, body: Mapping[str, object] | None = None) -> object:
         url = self._api.url("v1", path, number)
@@ -212,19 +261,30 @@ class SignalClient:
         """The attachment at an address of `file_url`. Raises FetchRefused: for every other address, for a file that is
         gone or larger than `max_bytes`, and where the server does not answer."""
         name = url.rpartition("/")[2]
-        if not _FILE.fullmatch(name) or url != self.file_url(name):
+        if not ATTACHMENT.fullmatch(name) or url != self.file_url(name):
             raise FetchRefused("not an attachment of Signal's")
+
+        async def read() -> bytes:
+            try:
+                async with (
+                    asyncio.timeout(seconds or self._sign_timeout),
+                    self._api.session.get(URL(url), allow_redirects=False) as answer,
+                ):
+                    if answer.status != 200:
+                        raise Refused(answer.status, "")
+                    return await read_body(answer, max_bytes)
+            except TimeoutError:
+                raise FetchRefused("it took too long") from None
+            except (aiohttp.ClientError, OSError) as error:
+                self._api.note_lost()
+                raise broken(error) from error
+
         try:
-            async with (
-                asyncio.timeout(seconds or self._sign_timeout),
-                self._api.session.get(URL(url), allow_redirects=False) as answer,
-            ):
-                if answer.status != 200:
-                    raise FetchRefused(f"HTTP {answer.status}")
-                return await read_body(answer, max_bytes)
-        except TimeoutError:
-            raise FetchRefused("it took too long") from None
-        except (aiohttp.ClientError, OSError, Unreachable) as error:
+            patience = COLD_START if seconds is None else seconds
+            return await self._until_done(read, "a request for a file", repeatable=True, seconds=patience)
+        except Refused as error:
+            raise FetchRefused(f"HTTP {error.status}") from error
+        except Unreachable as error:
             raise FetchRefused("no connection") from error
 
 

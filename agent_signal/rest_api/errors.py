@@ -2,6 +2,7 @@
 
 SignalError       the root
   Unreachable     no connection, or no answer in time: whether it was carried out is not known
+    NotConnected  the connection was refused: nothing was sent
   Unreadable      an answer of a shape that nobody foresaw
   Refused         an answer that says no; `status` is HTTP's
     RateLimited   429: Signal wants to see a captcha; `challenges` are the tokens to solve it for
@@ -10,6 +11,8 @@ SignalError       the root
 from __future__ import annotations
 
 import re
+
+import aiohttp
 
 from agent_signal.ids import masked
 
@@ -25,6 +28,10 @@ class SignalError(Exception):
 
 class Unreachable(SignalError):
     """No connection, or no answer in time."""
+
+
+class NotConnected(Unreachable):
+    """The connection was refused, so the request never reached the server."""
 
 
 class Unreadable(SignalError):
@@ -43,6 +50,11 @@ class Refused(SignalError):
         """Whether the same request may succeed a moment later: the connection between signal-cli and Signal broke."""
         return self.status == 400 and any(sign in self.said for sign in _WORTH_ANOTHER_TRY)
 
+    @property
+    def is_not_yet(self) -> bool:
+        """Whether a server that is starting may say this before it carries anything out."""
+        return self.status in (400, 404) or self.status >= 500
+
 
 class RateLimited(Refused):
     """Signal takes no more messages of the account until a person has solved a captcha for these tokens."""
@@ -59,4 +71,6 @@ def without_addresses(text: str) -> str:
 
 def broken(error: Exception) -> Unreachable:
     """A connection that broke, with the kind of its error for the log."""
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return NotConnected(type(error).__name__)
     return Unreachable("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)

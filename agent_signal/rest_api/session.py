@@ -28,6 +28,8 @@ from agent_signal.rest_api.errors import (
     without_addresses,
 )
 
+COLD_START = 60.0  # seconds that the server may take until it works after it was away
+CONNECT_SECONDS = 5.0
 MAX_ANSWER = 4_000_000  # bytes, of an answer that is no attachment
 
 _CHUNK = 65_536
@@ -42,14 +44,18 @@ class RestApi:
         self.base = URL(url.rstrip("/"))
         self._session: aiohttp.ClientSession | None = None
         self._challenges: tuple[str, ...] = ()
+        self._lost_at: float | None = None
 
     async def __aenter__(self) -> Self:
         no_redirects = aiohttp.TraceConfig()
         no_redirects.on_request_redirect.append(_refuse_redirect)
         self._session = aiohttp.ClientSession(
+            # One connection per request: a request on a kept connection that a restart has closed breaks in a way that
+            # doesn't say whether the server got it.
+            connector=aiohttp.TCPConnector(force_close=True),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
-            timeout=aiohttp.ClientTimeout(total=None),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             trace_configs=[no_redirects],
         )
         return self
@@ -68,6 +74,24 @@ class RestApi:
             raise Unreachable("the program ends")
         return self._session
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the program ends."""
+        return self._session is not None and self._session.closed
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the server was away a moment ago and hasn't sent a message since."""
+        return self._lost_at is not None and asyncio.get_running_loop().time() < self._lost_at + COLD_START
+
+    def note_lost(self) -> None:
+        """The server went away: its refusals mean "not yet" until it sends a message, or for COLD_START seconds."""
+        self._lost_at = asyncio.get_running_loop().time()
+
+    def note_working(self) -> None:
+        """The server sent a message, so it has started completely."""
+        self._lost_at = None
+
     def url(self, *path: str) -> URL:
         """An address below the server's own, each part quoted."""
         url = self.base
@@ -81,6 +105,7 @@ class RestApi:
             async with asyncio.timeout(seconds), self.session.get(url, allow_redirects=False) as answer:
                 return answer.status
         except (aiohttp.ClientError, OSError, TimeoutError, Unreachable):
+            self.note_lost()
             return None
 
     async def request(
@@ -94,6 +119,8 @@ class RestApi:
             ):
                 data = await read_body(answer, MAX_ANSWER)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            if not isinstance(error, TimeoutError):
+                self.note_lost()
             raise broken(error) from error
         except FetchRefused as error:
             raise Unreadable(error.reason) from error

@@ -82,7 +82,7 @@ def test_an_odd_attachment_does_not_lose_the_others():
     found = read(dataMessage=data)
     assert found is not None
     assert found.data_message is not None
-    assert [file.id for file in found.data_message.attachments] == ["a1.jpg"]
+    assert [file.id for file in found.data_message.attachments] == [None, "a1.jpg", None, None, None]
 
 
 def test_receipts_typing_and_what_other_devices_send_hold_no_message():

@@ -52,7 +52,7 @@ async def test_a_group_is_one_chat_and_answers_go_to_it():
         second = await scene.hear("two", BEN, group=GROUP)
         assert first.chat == second.chat
         assert second.facts.group
-        await scene.sink(first.chat).post(Post(text="three", ping=second.entry.speaker.id), "m1")
+        await scene.sink(first.chat).post(Post(text="three", ping=second.entry.speaker.id, asked=second.entry.id), "m1")
         assert server.sent[0].recipient == group_id(GROUP)
         assert server.sent[0].quotes == (BEN, timestamp_of(second.entry.id))
 

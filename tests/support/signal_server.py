@@ -75,6 +75,7 @@ class SignalServer:
         self._clock = NOW + 1_000_000
         self._changed = asyncio.Event()
         self._runner: web.AppRunner | None = None
+        self._site: web.TCPSite | None = None
         self._hold: tuple[int, bool, asyncio.Event] | None = None
         self.holds = False  # a send waits as `hold_send` wants it
         self.hanging = asyncio.Event()  # a request that hangs ends when this is set
@@ -99,18 +100,32 @@ class SignalServer:
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
-        await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await self.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.hanging.set()
-        await self.close_sockets()
+        await self.stop()
         assert self._runner is not None
         await self._runner.cleanup()
+
+    async def start(self) -> None:
+        """Listens, after a stop at the same address."""
+        assert self._runner is not None
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        await self._site.start()
+        self._port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    async def stop(self) -> None:
+        """Refuses connections from now on, as a server that is gone; what was open is cut."""
+        if self._site is None:
+            return
+        site, self._site = self._site, None
+        await site.stop()
+        await self.close_sockets()
 
     # -- what tests do ------------------------------------------------------------------------------------------------
 
@@ -154,6 +169,18 @@ class SignalServer:
         for one in [number] if number is not None else [*self._sockets]:
             for socket in [*self._sockets[one]]:
                 await socket.close()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._site is None
+
+    def cut(self) -> None:
+        """Cuts all open connections, as a server that is killed does."""
+        assert self._runner is not None
+        assert self._runner.server is not None
+        for connection in self._runner.server.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
 
     def fail(self, kind: str, *answers: Answer) -> None:
         """The next requests of a kind get these answers: send, react, typing, delete, file, contacts, groups, about."""

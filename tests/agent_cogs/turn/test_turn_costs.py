@@ -6,7 +6,7 @@ import pytest
 
 from agent_cogs.limits.provider_backoff import BACKOFF_SECONDS
 from agent_cogs.limits.reply_throttle import REPLY_SECONDS
-from agent_cogs.turn.failure_replies import LINES, MEANINGS, error_line
+from agent_cogs.turn.failure_replies import FAILED, FAILED_AGAIN, LINES, MEANINGS, error_line
 from agent_llm.errors import BadKey, ConnectionFailed
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.wire.messages import HistoryEntry
@@ -158,16 +158,16 @@ async def test_an_agent_whose_provider_refuses_it_backs_off_and_says_so_once(sta
     assert scene.texts()[-1] == "Hello."
 
 
-async def test_a_person_gets_one_failure_reply_a_minute_and_then_a_sign(stage):
+async def test_a_person_gets_two_failure_replies_a_minute_and_then_a_sign(stage):
     scene = await stage()
-    scene.answers(*[ConnectionFailed()] * 4)
-    await scene.ask()
-    await scene.ask()
-    await scene.ask(author=BOB)
-    assert (scene.texts(), signs(scene)) == ([error_line(ConnectionFailed())] * 2, ["⏳"])
+    scene.answers(*[ConnectionFailed()] * 5)
+    for author in (None, None, None, BOB):
+        await scene.ask(**({"author": author} if author else {}))
+    line = error_line(ConnectionFailed())
+    assert (scene.texts(), signs(scene)) == ([line, FAILED_AGAIN + line, line], [FAILED])
     scene.clock.now += REPLY_SECONDS
     await scene.ask()
-    assert len(scene.texts()) == 3
+    assert len(scene.texts()) == 4
 
 
 async def test_what_an_hourglass_means_is_said_to_each_person_once_and_not_to_a_crowd(stage):

@@ -30,6 +30,7 @@ from support.signal_server import (
 from agent_chat.outlet import Post
 from agent_context.steering.stop_words import Order
 from agent_ids import is_snowflake
+from agent_net.addresses import FetchRefused
 from agent_signal.hearing.reading import Heard
 from agent_signal.ids import timestamp_of
 
@@ -277,6 +278,25 @@ async def test_a_sticker_and_a_file_alone_are_messages():
         (attachment,) = heard.entry.attachments
         assert (attachment.filename, attachment.is_picture, attachment.size) == ("me.jpg", True, 5)
         assert attachment.url == f"{server.url}/v1/attachments/a.jpg"
+
+
+@pytest.mark.parametrize("name", ["-Xb3.jpg", "_x", "-", "--a.b.png", "Zm9v=.bin", "a+b.svg"])
+async def test_a_file_is_read_whatever_character_its_id_begins_with(name):
+    async with SignalServer() as server, signal_scene(server) as scene:
+        server.files[name] = b"words"
+        heard = await scene.hear(None, attachments=[{"id": name, "contentType": "text/plain", "size": 5}])
+        (attachment,) = heard.entry.attachments
+        assert await scene.account.files.fetch_bytes(attachment.url, 100) == b"words"
+
+
+@pytest.mark.parametrize("file", [{"id": "../../etc/passwd"}, {"id": "a/b"}, {"id": None}, {"id": ".."}, {}, None, 5])
+async def test_a_file_that_cannot_be_read_is_heard_of_and_not_asked_for(file):
+    async with SignalServer() as server, signal_scene(server) as scene:
+        heard = await scene.hear(None, attachments=[file])
+        (attachment,) = heard.entry.attachments
+        with pytest.raises(FetchRefused):
+            await scene.account.files.fetch_bytes(attachment.url, 100)
+        assert not any("attachments" in one for one in server.requests)
 
 
 # -- changes ----------------------------------------------------------------------------------------------------------

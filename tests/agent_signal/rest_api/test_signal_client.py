@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import pytest
 from support.models.wire.values import SMALL_PNG as PNG
 from support.signal_server import (
@@ -16,7 +20,15 @@ from support.signal_server import (
 from agent_llm.types import Picture
 from agent_net.addresses import FetchRefused
 from agent_signal.rest_api.client import MessageRef, Quoted, SignalClient
-from agent_signal.rest_api.errors import RateLimited, Refused, SignalError, Unreachable, Unreadable, without_addresses
+from agent_signal.rest_api.errors import (
+    NotConnected,
+    RateLimited,
+    Refused,
+    SignalError,
+    Unreachable,
+    Unreadable,
+    without_addresses,
+)
 from agent_signal.rest_api.files import SignalFetcher
 
 DEAD = "http://127.0.0.1:9"  # nothing listens there
@@ -90,8 +102,70 @@ async def test_a_send_without_an_answer_is_not_made_again():
         with pytest.raises(Unreachable, match="no answer in time"):
             await client.send(ACCOUNT, ANNA, "hi")
         assert server.requests.count("POST /v2/send") <= 1
-    async with SignalClient(DEAD) as client:
-        with pytest.raises(Unreachable):
+
+
+def restarting(server: SignalServer, *answers: Any) -> Callable[[float], Awaitable[None]]:
+    """A pause in which the server comes back; its first sends get these answers."""
+
+    async def sleep(seconds: float) -> None:
+        del seconds
+        if server.is_stopped:
+            server.fail("send", *answers)
+            await server.start()
+
+    return sleep
+
+
+@pytest.mark.parametrize("status", [400, 404, 500, 502, 503])
+async def test_a_message_waits_for_a_server_that_restarts_and_for_its_cold_start(status):
+    async with SignalServer() as server:
+        not_yet = [lambda: refused("no signal-cli yet", status)] * 2
+        async with SignalClient(server.url, sleep=restarting(server, *not_yet)) as client:
+            await server.stop()
+            assert await client.send(ACCOUNT, ANNA, "hi") == server.sent[0].timestamp
+            assert [one.text for one in server.sent] == ["hi"]
+            server.fail("send", lambda: refused("Unregistered user"))
+            with pytest.raises(Refused):  # the server works again, so it means what it says
+                await client.send(ACCOUNT, ANNA, "hi")
+
+
+async def test_no_message_is_sent_before_the_server_says_that_it_is_up():
+    """What answers during a start may be a proxy that breaks each request: that would be a message lost."""
+    async with SignalServer() as server, SignalClient(server.url, sleep=Pauses()) as client:
+        client.note_lost()
+        server.fail("about", *[lambda: refused("not yet", 502)] * 3)
+        await client.send(ACCOUNT, ANNA, "hi")
+        assert server.requests == [*["GET /v1/about"] * 4, "POST /v2/send"]
+
+
+async def test_a_message_that_broke_on_its_way_is_not_sent_twice():
+    async with SignalServer() as server, SignalClient(server.url, sleep=Pauses()) as client:
+        server.hold_send(0, taken=True, until=server.hanging)
+        sending = asyncio.create_task(client.send(ACCOUNT, ANNA, "hi"))
+        await server.until(lambda: server.holds)
+        server.cut()
+        with pytest.raises(Unreachable) as caught:
+            await sending
+        assert not isinstance(caught.value, NotConnected)
+        assert [one.text for one in server.sent] == ["hi"]
+
+
+async def test_a_reaction_a_deletion_and_a_file_wait_for_a_server_that_restarts():
+    async with SignalServer() as server:
+        server.files["-a.png"] = PNG
+        async with SignalClient(server.url, sleep=restarting(server)) as client:
+            await server.stop()
+            await client.react(ACCOUNT, ANNA, MessageRef(ANNA, 5), "👍")
+            await server.stop()
+            await client.remote_delete(ACCOUNT, ANNA, 5)
+            await server.stop()
+            assert await client.file(client.file_url("-a.png"), 10_000) == PNG
+        assert (len(server.reactions), len(server.deleted)) == (1, 1)
+
+
+async def test_a_server_that_stays_away_ends_the_wait():
+    async with SignalClient(DEAD, patience=0.0) as client:
+        with pytest.raises(NotConnected):
             await client.send(ACCOUNT, ANNA, "hi")
 
 
@@ -193,7 +267,7 @@ async def test_a_file_that_is_too_large_gone_or_late_is_refused():
         server.fail("file", hang)
         with pytest.raises(FetchRefused, match="too long"):
             await client.file(client.file_url("a.png"), 300_000)
-    async with SignalClient(DEAD) as client:
+    async with SignalClient(DEAD, patience=0.0) as client:
         with pytest.raises(FetchRefused, match="no connection"):
             await client.file(client.file_url("a.png"), 5)
 

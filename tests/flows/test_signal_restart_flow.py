@@ -1,0 +1,82 @@
+"""Signal's server restarts while the program runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.flow import decision
+from tests.support.redis_server import until
+from tests.support.signal_flow import signal_flow
+from tests.support.signal_server import ANNA, refused
+
+LONG = "\n\n".join(f"part {number} {'la ' * 600}." for number in range(3))
+
+
+@pytest.mark.parametrize("status", [None, 400, 404, 500])
+async def test_an_answer_waits_for_a_server_that_restarts_while_it_is_written(
+    tmp_path: Path, status: int | None
+) -> None:
+    async with signal_flow(tmp_path) as f, f.running() as runtime:
+
+        async def answer(_: object) -> str:
+            await f.signal.stop()
+            return decision(LONG)
+
+        async def come_back() -> None:
+            if status is not None:
+                f.signal.fail("send", *[lambda: refused("not started yet", status)] * 2)
+                f.signal.fail("about", *[lambda: refused("not started yet", status)] * 2)
+                f.signal.fail("receive", *[lambda: refused("not started yet", status)] * 2)
+            await f.signal.start()
+
+        f.models.answer = answer
+        await f.say("why is the sky blue?")
+        await until(lambda: f.signal.is_stopped and not runtime.health().signal["claude"])
+        await come_back()
+        said = await f.answered(3)
+        assert [text[:6] for text in said] == ["part 0", "part 1", "part 2"]
+        await f.signal.connected()
+        f.models.answer = lambda _: decision("Because of Rayleigh.")
+        await f.say("and at night?")
+        assert (await f.answered(4))[3:] == ["Because of Rayleigh."]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_a_person_is_told_if_the_connection_broke_while_the_answer_was_sent(tmp_path: Path, taken: bool) -> None:
+    async with signal_flow(tmp_path) as f, f.running():
+        f.models.answer = lambda _: decision("The sky is blue.")
+        f.signal.hold_send(0, taken=taken, until=f.signal.hanging)
+        await f.say("why is the sky blue?")
+        await f.signal.until(lambda: f.signal.holds)
+        f.signal.cut()
+        said = await f.answered(2 if taken else 1)
+        assert said.count("The sky is blue.") == taken
+        assert said[-1].startswith("I lost the connection")
+
+
+async def test_a_part_that_broke_on_its_way_is_not_sent_again_and_the_others_come(tmp_path: Path) -> None:
+    async with signal_flow(tmp_path) as f, f.running():
+        f.models.answer = lambda _: decision(LONG)
+        f.signal.hold_send(1, taken=False, until=f.signal.hanging)
+        await f.say("why is the sky blue?")
+        await f.signal.until(lambda: f.signal.holds)
+        f.signal.cut()
+        said = await f.answered(3)
+        assert [text[:6] for text in said[:2]] == ["part 0", "part 2"]
+        assert "may be missing" in said[2]
+
+
+async def test_reactions_and_typing_come_after_a_restart(tmp_path: Path) -> None:
+    async with signal_flow(tmp_path) as f, f.running():
+
+        async def answer(_: Any) -> str:
+            await f.signal.stop()
+            await f.signal.start()
+            return decision("You are welcome.", react_emoji="👍")
+
+        f.models.answer = answer
+        await f.say("thanks!", ANNA)
+        await f.signal.until(lambda: any(one["reaction"] == "👍" for one in f.signal.reactions))
