@@ -62,15 +62,17 @@ async def check_signal(settings: Settings, found: Findings) -> None:
     place = urlsplit(settings.signal_api_url).netloc.rpartition("@")[2]
     async with SignalClient(settings.signal_api_url) as client:
         try:
-            answers = await client.about()
+            mode = await client.identify(next(iter(settings.numbers.values())))
         except SignalError:
-            answers = False
-        if not answers:
             advice = "start it (docker compose --profile signal up -d signal), or correct SIGNAL_API_URL"
             found.wrong("Signal", f"no answer of signal-cli-rest-api at {place}", advice)
             return
+        if mode is None:
+            advice = "correct SIGNAL_API_URL; llama.cpp's server has the same port by default, 8080"
+            found.wrong("Signal", f"what answers at {place} is another web server, not signal-cli-rest-api", advice)
+            return
         found.ok("Signal", f"signal-cli-rest-api answers at {place}")
-        if (mode := await client.mode()) and not mode.startswith("json-rpc"):
+        if mode and not mode.startswith("json-rpc"):
             wrong = f"signal-cli-rest-api runs with MODE={mode[:20]}, in which it hands over no messages"
             found.wrong("Signal", wrong, "start it with MODE=json-rpc, as compose.yaml does")
         for key, number in settings.numbers.items():

@@ -110,7 +110,8 @@ class AgentServices:
     @cached_property
     def gateway_notes(self) -> GatewayNotes:
         """The notes of what Discord reports."""
-        return GatewayNotes(self.record, self.transcripts, self.clock, self.ledger.summaries.drop_covering)
+        drop_summary, posted_by = self.ledger.summaries.drop_covering, self.memory.posted_by
+        return GatewayNotes(self.record, self.transcripts, self.clock, drop_summary, posted_by)
 
     @cached_property
     def consents(self) -> Consents:

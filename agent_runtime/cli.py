@@ -19,7 +19,6 @@ from contextlib import AbstractAsyncContextManager
 from agent_check.setting_warnings import setting_warnings_here
 from agent_cogs.persona.persona import read_fronts
 from agent_config import (
-    AGENTS,
     Settings,
     SettingsError,
     load_settings,
@@ -52,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     if options.local:
         return _ended(settings, lambda: _run_local(settings, options))
+    if (problem := _unknown_names(settings, (*options.only, *options.without))) is not None:
+        _parser().error(problem)
     _set_up_logging(settings)
     if settings.on_discord and not any(agent.token for agent in settings.agents.values()):
         print(missing_tokens_message(settings), file=sys.stderr)
@@ -267,12 +268,16 @@ def _set_up_logging(settings: Settings) -> None:
 
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
-    unknown = [name for name in names if name not in AGENTS]
-    if unknown or not names:
-        raise argparse.ArgumentTypeError(
-            f"unknown bot {', '.join(unknown)}; choose from {', '.join(AGENTS)}" if unknown else "no bot is named"
-        )
+    if not names:
+        raise argparse.ArgumentTypeError("no bot is named")
     return names
+
+
+def _unknown_names(settings: Settings, names: Sequence[str]) -> str | None:
+    """The problem with names that neither a bot nor a persona with a number or a token has; None if there is none."""
+    known = tuple(dict.fromkeys((*settings.agents, *settings.numbers)))
+    unknown = [name for name in names if name not in known]
+    return f"unknown bot {', '.join(unknown)}; choose from {', '.join(known)}" if unknown else None
 
 
 def _topic(text: str) -> str:

@@ -94,5 +94,9 @@ class ThreadMemory:
         """Why an agent posted it unasked; None where it did not."""
         return await self._reader.ask(lambda db: people.unasked(db, message_id), None)
 
+    async def posted_by(self, message_id: int) -> str | None:
+        """The agent that posted this message; None if the record has no such post."""
+        return await self._reader.ask(lambda db: people.posted_by(db, message_id), None)
+
     async def aclose(self) -> None:
         await self._reader.aclose()

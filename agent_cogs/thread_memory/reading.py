@@ -19,6 +19,7 @@ class MemoryReader(Protocol):
     async def consent(self, user_id: int) -> bool | None: ...
     async def kept_about(self, user_id: int) -> Kept: ...
     async def unasked(self, message_id: int) -> Unasked | None: ...
+    async def posted_by(self, message_id: int) -> str | None: ...
 
 
 class NoMemory:
@@ -47,5 +48,9 @@ class NoMemory:
         return Kept()
 
     async def unasked(self, message_id: int) -> Unasked | None:
+        del message_id
+        return None
+
+    async def posted_by(self, message_id: int) -> str | None:
         del message_id
         return None

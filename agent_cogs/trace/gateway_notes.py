@@ -15,6 +15,7 @@ from agent_protocol.record.writer import Notes
 
 REMEMBERED = 5000  # deleted messages
 
+PostedBy = Callable[[int], Awaitable[str | None]]
 DropSummary = Callable[[int, Collection[int] | None], Awaitable[None]]
 
 log = logging.getLogger(__name__)
@@ -22,13 +23,19 @@ log = logging.getLogger(__name__)
 
 class GatewayNotes:
     """Shared by the bots of a process, each of which hears of the same event. `clock` gives unix seconds.
-    `drop_summary` removes a thread's summary that has words of these messages; None: of any."""
+    `drop_summary` removes a thread's summary that has words of these messages; None: of any. `posted_by` names the
+    agent of a recorded post, which may be older than this run of the program."""
 
     def __init__(
-        self, record: Notes, transcripts: Transcripts, clock: Callable[[], float], drop_summary: DropSummary
+        self,
+        record: Notes,
+        transcripts: Transcripts,
+        clock: Callable[[], float],
+        drop_summary: DropSummary,
+        posted_by: PostedBy,
     ) -> None:
         self._record, self._transcripts, self._clock = record, transcripts, clock
-        self._drop_summary, self._background = drop_summary, BackgroundTasks()
+        self._drop_summary, self._posted_by, self._background = drop_summary, posted_by, BackgroundTasks()
         self._deleted = LRUCache[int, None](REMEMBERED)
 
     def deleted(self, channel_id: int, message_ids: Collection[int]) -> None:
@@ -60,13 +67,19 @@ class GatewayNotes:
         """Note a reaction to one of the agent's posts: its bot alone does so, of all bots of all processes."""
         transcript = self._transcripts.known(channel_id)
         post = transcript.get(message_id) if transcript is not None else None
-        if post is not None and post.speaker.agent == agent:
-            note = ReactionNote(
-                message_id=message_id,
-                channel_id=channel_id,
-                user_id=user_id,
-                emoji=emoji,
-                at=self._clock(),
-                given=given,
-            )
+        note = ReactionNote(
+            message_id=message_id,
+            channel_id=channel_id,
+            user_id=user_id,
+            emoji=emoji,
+            at=self._clock(),
+            given=given,
+        )
+        if post is None:
+            self._background.start(self._note_if_posted_by(agent, note), f"reaction to {message_id}")
+        elif post.speaker.agent == agent:
+            self._record.note(note)
+
+    async def _note_if_posted_by(self, agent: str, note: ReactionNote) -> None:
+        if await self._posted_by(note.message_id) == agent:
             self._record.note(note)

@@ -91,16 +91,26 @@ class SignalClient:
         """Whether the server answers now."""
         return await self._api.status(self._api.url("v1", "about"), self._sign_timeout) in UP
 
-    async def mode(self) -> str:
-        """The server's MODE, such as json-rpc; empty where it does not say."""
+    async def identify(self, number: str) -> str | None:
+        """The server's MODE, such as json-rpc, empty if it is too old to say; None if it is another web server.
+
+        An old one has no /v1/about, but lists an account's groups, or refuses in the form of its API. Raises
+        Unreachable."""
+        url = self._api.url("v1", "about")
         try:
-            found = await self._api.request(
-                "GET", self._api.url("v1", "about"), None, seconds=self._sign_timeout, number=""
-            )
-        except SignalError:
-            return ""
-        mode = found.get("mode") if isinstance(found, dict) else None
-        return mode if isinstance(mode, str) else ""
+            about = await self._api.request("GET", url, None, seconds=self._sign_timeout, number="")
+            if not isinstance(about, dict) or {"versions", "mode", "build"}.isdisjoint(about):
+                return None
+            return str(about.get("mode") or "")
+        except Refused as error:
+            if error.status != 404:
+                return None
+        except Unreadable:
+            return None
+        try:
+            return "" if isinstance(await self._sign("GET", "groups", number), list) else None
+        except Refused as error:
+            return "" if error.status == 400 and error.is_json else None
 
     async def ready(self, seconds: float = COLD_START) -> None:
         """Waits until the server answers. Raises Unreachable after that time."""

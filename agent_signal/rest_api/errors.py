@@ -39,10 +39,10 @@ class Unreadable(SignalError):
 
 
 class Refused(SignalError):
-    """An answer that says no. `said` are the server's words, without addresses."""
+    """An answer that says no. `said` are the server's words, without addresses; `is_json`: in the form of its API."""
 
-    def __init__(self, status: int, said: str) -> None:
-        self.status, self.said = status, said
+    def __init__(self, status: int, said: str, *, is_json: bool = False) -> None:
+        self.status, self.said, self.is_json = status, said, is_json
         super().__init__(f"HTTP {status}: {said}" if said else f"HTTP {status}")
 
     @property

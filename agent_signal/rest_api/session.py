@@ -133,7 +133,7 @@ class RestApi:
         said = found.get("error") if isinstance(found, dict) else data.decode("utf-8", "replace")
         words = without_addresses(str(said or ""))
         if status != 429:
-            return Refused(status, words)
+            return Refused(status, words, is_json=isinstance(found, dict) and "error" in found)
         given = found.get("challenge_tokens") if isinstance(found, dict) else None
         challenges = tuple(str(one)[:100] for one in given) if isinstance(given, list) else ()
         if challenges != self._challenges or not challenges:

@@ -142,3 +142,8 @@ def unasked(db: sqlite3.Connection, message_id: int) -> Unasked | None:
         (message_id,),
     ).fetchone()
     return Unasked(*row) if row else None
+
+
+def posted_by(db: sqlite3.Connection, message_id: int) -> str | None:
+    row = db.execute("SELECT agent FROM posts WHERE message_id = ?", (message_id,)).fetchone()
+    return row[0] if row else None

@@ -67,6 +67,41 @@ async def test_what_an_agent_on_signal_lacks_is_named(tmp_path: Path, more: dict
     assert text.startswith(wrong)
 
 
+@pytest.mark.parametrize("answer", [(404, "not found"), (404, {"error": "no"}), (200, "<html>"), (200, []), (401, "")])
+async def test_another_web_server_is_not_taken_for_signals(tmp_path: Path, answer: tuple[int, object]) -> None:
+    async def handle(_: web.Request) -> web.Response:
+        status, body = answer
+        if isinstance(body, str):
+            return web.Response(status=status, text=body)
+        return web.json_response(body, status=status)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    found = Findings()
+    await check_signal(on_signal(tmp_path, f"http://127.0.0.1:{runner.addresses[0][1]}"), found)
+    await runner.cleanup()
+    (wrong,) = [one.text for one in found if one.level is Level.WRONG]
+    assert "another web server" in wrong
+
+
+@pytest.mark.parametrize("knows_the_account", [True, False])
+async def test_an_old_signal_server_without_an_about_page_is_recognized(
+    tmp_path: Path, knows_the_account: bool
+) -> None:
+    found = Findings()
+    async with SignalServer() as server:
+        server.about_status = 404
+        if not knows_the_account:
+            server.fail("groups", *[lambda: refused("Specified account does not exist")] * 2)
+        await check_signal(on_signal(tmp_path, server.url), found)
+    wrong = [one.text for one in found if one.level is Level.WRONG]
+    assert [text for text in wrong if "another web server" in text] == []
+    assert bool(wrong) is not knows_the_account
+
+
 async def test_a_persona_without_identity_is_named_where_it_has_a_number(tmp_path: Path) -> None:
     found, settings = Findings(), on_signal(tmp_path, "http://127.0.0.1:1")
     (tmp_path / "penny" / "identity.md").unlink()

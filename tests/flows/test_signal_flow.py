@@ -23,7 +23,7 @@ from tests.support.flow import decision
 from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until
 from tests.support.signal_flow import GROUP, SignalFlow, signal_flow
-from tests.support.signal_server import ACCOUNT, ANNA, BEN, EVE, IDS, group_id, quoting
+from tests.support.signal_server import ACCOUNT, ANNA, BEN, EVE, IDS, group_id, quoting, reacting
 
 
 async def test_a_message_is_read_and_answered_without_any_token_of_discord(tmp_path: Path) -> None:
@@ -264,6 +264,21 @@ async def test_a_message_that_vanishes_while_the_program_is_off_is_gone_from_the
                 await link.call(lambda redis, one=one: redis.zadd(keys.SIGNAL_VANISHING, {one: 1.0}))
         async with signal_flow(tmp_path, redis_url=redis.url, **logged) as f, f.running():
             await until(lambda: len(_logged(record)) == 2)
+
+
+async def test_a_reaction_to_a_post_from_before_a_restart_is_recorded(tmp_path: Path) -> None:
+    with RedisServer() as redis:
+        async with signal_flow(tmp_path, redis_url=redis.url) as f, f.running() as runtime:
+            f.models.answer = lambda _: decision("I see.")
+            await f.say("hello")
+            await f.answered(1)
+            post, folder = f.signal.sent[0].timestamp, runtime.setup.settings.record_file.parent
+            await until(lambda: recorded(folder, "SELECT agent FROM posts") == [("claude",)])
+        async with signal_flow(tmp_path, redis_url=redis.url) as f, f.running():
+            await f.say(None, reaction=reacting("👍", ACCOUNT, post))
+            await until(lambda: recorded(folder, "SELECT emoji FROM reactions") == [("👍",)])
+            await f.say(None, reaction=reacting("👍", ACCOUNT, post, remove=True))
+            await until(lambda: recorded(folder, "SELECT emoji FROM reactions") == [])
 
 
 async def test_a_command_is_carried_out_by_the_process_that_acts_alone(

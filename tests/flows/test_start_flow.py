@@ -116,6 +116,21 @@ def test_options_that_do_not_go_together_are_refused(tmp_path, arguments):
     assert "usage:" in ended.stderr
 
 
+def test_a_persona_on_signal_can_be_chosen_and_an_unknown_name_lists_those_that_can(tmp_path):
+    (tmp_path / "personas" / "penny").mkdir(parents=True)
+    (tmp_path / "personas" / "penny" / "identity.md").write_text("---\nprovider: openai\n---\n")
+    signal = {"SIGNAL_NUMBERS": "penny:+4915100000001", "SIGNAL_ALLOWED": "all", "OPENAI_API_KEY": "k"}
+    signal |= {"REDIS_URL": "redis://127.0.0.1:9", "TIMEZONE": "UTC", "PERSONAS_DIR": str(tmp_path / "personas")}
+    signal |= {"SIGNAL_API_URL": "http://127.0.0.1:9", "OPENAI_BASE_URL": "http://127.0.0.1:9"}
+    chosen = run(tmp_path, "--only", "penny", "--check", **signal)
+    assert "no answer of signal-cli-rest-api" in chosen.stdout
+    assert "unknown bot" not in chosen.stderr
+    unknown = run(tmp_path, "--only", "pennny", **signal)
+    assert unknown.returncode == 2
+    assert "unknown bot pennny; choose from " in unknown.stderr
+    assert "penny" in unknown.stderr.partition("choose from")[2]
+
+
 def test_a_model_that_cannot_be_used_ends_the_start_in_one_line_and_nothing_is_created(tmp_path):
     ended = run(tmp_path, "--local", "--model", "llama3.3", TIMEZONE="UTC")
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -40,3 +40,6 @@ class Remembered:
 
     async def unasked(self, message_id: int) -> Unasked | None:
         return self.sent.get(message_id)
+
+    async def posted_by(self, message_id: int) -> str | None:
+        return sent.agent if (sent := self.sent.get(message_id)) is not None else None
