@@ -19,8 +19,13 @@ FAILED = "⚠️"  # it was tried, and failed like the last time
 ASLEEP = "💤"
 SPEECHLESS = "🙊"  # the bot may not write here
 MUTED = "🔇"
+FAILURES = (
+    *("model_failed", "deadline", "session_lost", "refused", "unreadable", "picture_failed", "discord_failed"),
+    *("signal_failed", "internal_error"),
+)
 SIGNS: Mapping[str, str] = {
-    **dict.fromkeys(("cooldown", "daily_limit", "too_often"), HOURGLASS),
+    **dict.fromkeys(FAILURES, FAILED),
+    **dict.fromkeys(("cooldown", "daily_limit", "too_often", "busy"), HOURGLASS),
     **dict.fromkeys(("budget", "agent_budget", "person_budget", "benched"), ASLEEP),
     "not_permitted": SPEECHLESS,
     "muted": MUTED,
@@ -87,7 +92,7 @@ async def reply_to_failure(
     quiet = replies.recently(*who) or (
         reason == "benched" and not agent.model.backoff.first_notice_in(event.channel_id)
     )
-    if quiet and reason in LINES and reason != "benched" and not replies.recently(*who, FAILED_AGAIN):
+    if quiet and reason in FAILURES and not replies.recently(*who, FAILED_AGAIN):
         replies.note(*who, FAILED_AGAIN)
         quiet, line = False, ("" if reason == "refused" else FAILED_AGAIN) + (line or LINES[reason])
     explains = reason in MEANINGS and not (quiet or signs.recently(*who, reason) or replies.recently(*everybody))
@@ -131,8 +136,8 @@ async def _say(sink: ChannelSink, event: MentionEvent, reason: str, line: str | 
         except CannotPost as error:
             if error.reason != "not_permitted" or not await sink.react(event.sign_id, SPEECHLESS):
                 raise
-    elif reason in SIGNS or reason in LINES:
-        await sink.react(event.sign_id, SIGNS.get(reason, HOURGLASS if reason == "busy" else FAILED))
+    elif reason in SIGNS:
+        await sink.react(event.sign_id, SIGNS[reason])
     return None
 
 

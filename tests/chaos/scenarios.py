@@ -19,6 +19,7 @@ from tests.chaos import (
     redis_days,
     room_kills,
     signal_kills,
+    signal_restarts,
     tool_days,
 )
 from tests.chaos.process_days import Outside, outside
@@ -50,6 +51,10 @@ async def _room_killed(point: str, folder: Path, seed: int) -> Tally:
 
 async def _killed_on_signal(point: str, folder: Path, seed: int) -> Tally:
     return await signal_kills.run_trial(folder, point, seed)
+
+
+async def _signal_restarted(point: str, folder: Path, seed: int) -> Tally:
+    return await signal_restarts.run_trial(folder, point, seed)
 
 
 async def _inside(play: Callable[[Inside], Awaitable[None]], slow: bool, folder: Path, seed: int) -> Tally:
@@ -97,6 +102,10 @@ SCENARIOS = (
     *(
         Scenario("signal", f"on Signal: {p}", 6, functools.partial(_killed_on_signal, p), at_once=2)
         for p in signal_kills.POINTS
+    ),
+    *(
+        Scenario("signal", f"Signal's server restarts: {p}", 6, functools.partial(_signal_restarted, p))
+        for p in signal_restarts.POINTS
     ),
     Scenario("kills", "killed: the recorder, 20 times a run", 5, _recorder_killed),
     _here("redis", "redis killed and restarted", 5, redis_days.killed),
