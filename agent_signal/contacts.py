@@ -189,7 +189,7 @@ class Contacts:
             return by_account
         if address.account is None or (by_account is None and by_number.account is None):
             return by_number
-        if by_number.agent is not None and by_account is None:
+        if by_number.agent is not None and by_number.account is not None:  # it was registered again
             return by_number
         if by_number.account is not None:  # the phone number has passed to somebody else
             self._take_number_from(by_number)

@@ -42,8 +42,8 @@ IN_AGENTS = (
             TIME,
         ),
         (
-            "                await agent.limits.release_cooldown(event.channel_id)\n",
-            "                pass\n",
+            "        await agent.limits.release_cooldown(event.channel_id)  # nothing",
+            "        pass  # nothing",
             "who stays silent may speak at once",
         ),
         (

@@ -24,13 +24,13 @@ IN_SIGNAL = (
     *of(
         "agent_signal/contacts.py",
         CONTACTS,
-        ("or EVERYBODY in self._allowed or not", "or True or not", "who is not allowed is known as such"),
+        ("or EVERYBODY in self._allowed or self", "or True or self", "who is not allowed is known as such"),
         (
             "return self.base if self.linked is None else self.linked",
             "return self.base",
             "a linked person is one person",
         ),
-        ("by_number.number = None", "pass", "a phone number may pass to somebody else"),
+        ("self._take_number_from(by_number)", "pass", "a phone number may pass to somebody else"),
     ),
     *of(
         "agent_signal/sink.py",
@@ -45,10 +45,15 @@ IN_SIGNAL = (
     *of(
         "agent_signal/rest_api/client.py",
         CLIENT,
-        ("or not error.is_passing:", "or False:", "a send that was refused is not made again"),
-        ("if tries == RETRIES or", "if", "a send is made again three times"),
-        ("tries + 1, 2 * pause", "tries + 1, pause", "the pauses between tries grow"),
-        ("            if not may_send():", "            if False:", "a send that is unwanted meanwhile is not made"),
+        ("(is_starting and refused.is_not_yet)", "True", "a send that was refused is not made again"),
+        ("if tries > RETRIES or", "if", "a send is made again three times"),
+        (
+            "isinstance(unreachable, NotConnected) or repeatable",
+            "True",
+            "a send that may have worked is not made again",
+        ),
+        ("min(2 * pause, LONGEST_PAUSE)", "pause", "the pauses between tries grow"),
+        ("            if not is_wanted():", "            if False:", "a send that is unwanted meanwhile is not made"),
         ("or url != self.file_url(name)", "", "no address but the server's is read"),
     ),
     *of(
@@ -60,11 +65,7 @@ IN_SIGNAL = (
     *of(
         "agent_signal/hearing/receiving.py",
         RECEIVING,
-        (
-            "pause = min(2 * pause, LONGEST_PAUSE)",
-            "pause = FIRST_PAUSE",
-            "a lost connection is tried less and less often",
-        ),
+        ("LONGEST_PAUSE = 4.0", "LONGEST_PAUSE = 60.0", "a lost connection is back within five seconds"),
         ("if self._lost_at is None:\n", "if True:\n", "a connection that is lost is said once"),
     ),
 )
