@@ -53,14 +53,18 @@ _STREETS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+MAX_ASKED = 8000  # characters of what a person wrote that are looked through
 NEAR = 50  # characters before and after an address, in which a person may say that it is theirs
+_LIVING = r"(?:lives?|living|lived|resides?|stays?|staying|moved|grew[ ]up|sleep)"
+_PLACE = r"(?:address|home|house|flat|apartment|place|room|hotel|office|school|door|street)"
 _OWN = re.compile(
-    r"""
-      \b(?:i|we)\b(?:['’]\w+)?(?:[ ]\w+){0,2}[ ](?:live|living|lived|reside|stay|staying|moved|sleep)\b
-    | \b(?:i['’]m|i[ ]am|we['’]re|we[ ]are)[ ](?:\w+[ ])?(?:at|in|on)\b
-    | \b(?:my|our|mine)\b | \b(?:near|to|from|around|deliver|send|ship)[ ](?:me|us)\b
-    | \b(?:ich|wir)[ ]wohn | \bmeine?[mnrs]?\b | \bunsere?[mnrs]?\b | \bbei[ ](?:mir|uns)\b
-    | \bj['’]habite | \b(?:mon|ma|notre)\b | \b(?:vivo|vivimos|abito|moro)[ ] | \b(?:mi|nuestra)[ ]
+    rf"""
+      \b(?:i|we)(?:['’]\w+)?(?:[ ](?:am|are|have|now|currently|still|just|also|both|only|recently)){{0,2}}[ ]{_LIVING}\b
+    | \b(?:i['’]m|i[ ]am|we['’]re|we[ ]are)[ ](?:now[ ]|still[ ])?(?:at|in)\b
+    | \b(?:my|our)[ ](?:\w+[ ]){{0,2}}(?:{_PLACE}|{_LIVING})\b
+    | \b(?:near|around|by|with|deliver[ ]to|send[ ]to)[ ](?:me|us)\b
+    | \b(?:ich|wir)[ ]wohn | \b(?:mein|unser)\w*[ ](?:adresse|haus|wohnung|zuhause) | \bbei[ ](?:mir|uns)\b
+    | \bj['’]habite | \b(?:mon|ma|notre)[ ](?:adresse|maison|appartement) | \b(?:vivo|vivimos|abito|moro)[ ]
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -79,7 +83,7 @@ def without_private(query: str, redact: Redact = unchanged, *, asked: str = "") 
     writes [redacted] for each. `asked`: what the person wrote, whose street addresses may be searched for."""
     text = _REDACTED.sub(_GONE, redact(_on_one_line(query)))
     text = _SHAPES.sub(_GONE, text)
-    words = _on_one_line(asked)
+    words = _on_one_line(asked[-MAX_ASKED:])
     text = _STREETS.sub(lambda match: match[0] if _is_asked_about(match[0], words) else _GONE, text)
     text = _DIGITS.sub(lambda match: match[0] if _is_plain_number(match[0]) else _GONE, text)
     text = " ".join(text.split()).strip(" ,;:·-")

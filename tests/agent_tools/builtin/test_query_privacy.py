@@ -92,7 +92,14 @@ STREETS = ["12 Main Street", "221b North Baker St.", "Hauptstraße 5a", "Lange S
 
 @pytest.mark.parametrize("street", STREETS)
 @pytest.mark.parametrize(
-    "asked", ["who lives at {}", "{}?", "what is at {} and who built it?", "Can I visit {} today?"]
+    "asked",
+    [
+        "who lives at {}",
+        "{}?",
+        "what is at {} and who built it?",
+        "Can I visit {} today?",
+        "my friend asks who is at {}",
+    ],
 )
 def test_a_street_address_that_a_person_asks_about_stays(street, asked):
     question = asked.format(street)
@@ -111,6 +118,8 @@ def test_a_street_address_that_a_person_asks_about_stays(street, asked):
         "{} is where I live",
         "{} is my house",
         "ich wohne {}",
+        "my old mother lives at {}",
+        "I still live at {}",
         "what is at 1 Other Street?",
         "",
     ],
