@@ -20,11 +20,11 @@ from agent_llm.errors import (
     BadAnswer,
     BadRequest,
     CannotDraw,
+    FeatureRefused,
     ModelError,
     PrefillRefused,
     PromptTooLong,
     Refused,
-    ToolsRefused,
 )
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
@@ -154,15 +154,24 @@ class ProviderModel:
         return replace(prompt, tools=tools, search=search, temperature=temperature, on_text=on_text)
 
     async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
-        """Ask with structured output and tools, then without what the server refuses, and remember that."""
+        """Ask with structured output, tools, and temperature, then without what the server refuses, and remember
+        that."""
         try:
             return await self._complete(prompt, history, ends - time.monotonic())
-        except ToolsRefused:
-            if not prompt.tools:
+        except FeatureRefused as error:
+            asked = {
+                "tools": bool(prompt.tools),
+                "schema": wants_schema(prompt, self.profile),
+                "temperature": prompt.temperature is not None,
+            }
+            if not asked[error.feature]:
                 raise
-            log.warning("%s calls no tools and goes on without them", self.name)
-            self.profile = replace(self.profile, tools=False)
-            return await self._shaped(replace(prompt, tools=()), history, ends)
+            log.warning("%s: %s; it is asked without from now on", self.name, error.kind)
+            lacking: dict[str, Any] = {error.feature: False}
+            self.profile = replace(self.profile, **lacking)
+            tools = prompt.tools if self.profile.tools else ()
+            temperature = prompt.temperature if self.profile.temperature else None
+            return await self._shaped(replace(prompt, tools=tools, temperature=temperature), history, ends)
         except BadRequest as error:
             doubtful = self.doubts_schema and wants_schema(prompt, self.profile)
             if not doubtful or error.status not in REFUSED_SHAPES or isinstance(error, PrefillRefused | PromptTooLong):

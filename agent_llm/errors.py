@@ -11,8 +11,11 @@
         QuotaUsedUp             the account has no money or quota left
         BadRequest              400, 404, 413, 422: our request or the model's name is wrong
           PrefillRefused        400: the model does not continue a prefilled answer
-          PromptTooLong         400, 413, 500: the prompt is longer than the model's context
-          ToolsRefused          400, 500: the model, or its server as it was started, calls no functions
+          PromptTooLong         400, 413, 422, 429, 500: the prompt is longer than the model's context
+          FeatureRefused        400, 404, 422, 500: the model, or its server as it was started, lacks a feature
+            ToolsRefused        it calls no functions
+            SchemaRefused       it takes no structured output
+            TemperatureRefused  it takes no temperature
         Refused                 the model or its filter declined to answer
         BadAnswer               an unusable answer: empty, cut off, wrong shape
         CannotDraw              no picture model is configured
@@ -23,6 +26,8 @@ The text of a ModelError names its kind in one line and never contains a key or 
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from agent_llm.types import Usage
 
@@ -123,15 +128,33 @@ class PrefillRefused(BadRequest):
 
 
 class PromptTooLong(BadRequest):
-    """The prompt is longer than the model's context, as its server has loaded it (400, 413, 500)."""
+    """The prompt is longer than the model's context, as its server has loaded it."""
 
     kind = "the prompt is longer than the model's context"
 
 
-class ToolsRefused(BadRequest):
-    """The model, or its server as it was started, calls no functions (400, 500)."""
+class FeatureRefused(BadRequest):
+    """The model, or its server as it was started, lacks what the request asked for. `feature` is a field of Profile."""
 
-    kind = "the model calls no tools"
+    feature: ClassVar[str]
+
+
+class ToolsRefused(FeatureRefused):
+    """The model calls no functions."""
+
+    kind, feature = "the model calls no tools", "tools"
+
+
+class SchemaRefused(FeatureRefused):
+    """The model takes no structured output."""
+
+    kind, feature = "the model takes no structured output", "schema"
+
+
+class TemperatureRefused(FeatureRefused):
+    """The model takes no temperature, or only its own."""
+
+    kind, feature = "the model takes no temperature", "temperature"
 
 
 class Refused(Final):

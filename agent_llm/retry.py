@@ -9,7 +9,8 @@ answer instead (`fallback.py`), and for how long the failed model is avoided.
 | ServerFailed, ConnectionFailed | yes | yes | 30 s |
 | TimedOut | no: its time is used up | yes | 60 s |
 | QuotaUsedUp, BadKey, NotInstalled | no | yes | 15 min |
-| BadRequest, PrefillRefused, ToolsRefused | no | no: the next would get the same prompt | - |
+| BadRequest, PrefillRefused | no | no: the next would get the same prompt | - |
+| FeatureRefused, ToolsRefused, SchemaRefused, TemperatureRefused | no: `base.py` asks without the feature | no | - |
 | PromptTooLong | no | yes: the next may have a larger context | - |
 | Refused, BadAnswer, CannotDraw | no | no: the next would get the same prompt | - |
 | SessionLost | no: the caller reports it | no | - |
@@ -35,6 +36,7 @@ from agent_llm.errors import (
     BadRequest,
     CannotDraw,
     ConnectionFailed,
+    FeatureRefused,
     ModelError,
     NotInstalled,
     PrefillRefused,
@@ -43,8 +45,10 @@ from agent_llm.errors import (
     RateLimited,
     Refused,
     Retryable,
+    SchemaRefused,
     ServerFailed,
     SessionLost,
+    TemperatureRefused,
     TimedOut,
     ToolsRefused,
     not_made,
@@ -77,7 +81,10 @@ FAILURE_RULES: Mapping[type[ModelError], FailureRule] = {
     BadRequest: _NO_RECOVERY,
     PrefillRefused: _NO_RECOVERY,
     PromptTooLong: FailureRule(fall_back=True),
+    FeatureRefused: _NO_RECOVERY,
     ToolsRefused: _NO_RECOVERY,
+    SchemaRefused: _NO_RECOVERY,
+    TemperatureRefused: _NO_RECOVERY,
     Refused: _NO_RECOVERY,
     BadAnswer: _NO_RECOVERY,
     CannotDraw: _NO_RECOVERY,

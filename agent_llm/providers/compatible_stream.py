@@ -7,7 +7,8 @@ from typing import Any
 
 from agent_llm.errors import ConnectionFailed
 from agent_llm.markup import strip_reasoning
-from agent_llm.wire.chat_completions import error_within, said_in
+from agent_llm.transport.http_errors import error_of_body
+from agent_llm.wire.chat_completions import said_in
 from agent_llm.wire.lenient_json import part, parts, text
 
 MOST_CHARACTERS = 100_000  # a server that ignores its limit is cut here, with the same outcome
@@ -41,7 +42,7 @@ class StreamedCompletion:
     def add(self, piece: Mapping[str, Any]) -> None:
         """Add one event. Raises the error that it reports."""
         if piece.get("error"):
-            raise error_within(piece["error"])
+            raise error_of_body(piece["error"])
         for key in ("id", "usage"):
             if piece.get(key):
                 self._rest[key] = piece[key]

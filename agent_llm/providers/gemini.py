@@ -189,7 +189,7 @@ def _of_status(error: errors.APIError) -> ModelError:
         return QuotaUsedUp(error.status or "", status=429)
     return error_of_status(
         int(error.code or 0),
-        said,
+        error.details,
         code=error.status or "",
         headers=headers,
         request_id=headers.get("x-request-id"),

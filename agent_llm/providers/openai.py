@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from agent_llm.base import Access, ProviderModel, StreamListener
 from agent_llm.embeddings import Embedded, openai_vectors
-from agent_llm.errors import BadAnswer, BadRequest, ModelError, QuotaUsedUp, RateLimited, Refused, ServerFailed
+from agent_llm.errors import BadAnswer, ModelError, QuotaUsedUp, RateLimited, Refused, ServerFailed
 from agent_llm.profiles import Profile, with_most_searches
 from agent_llm.providers import openai_stream
 from agent_llm.retry import Retrier
 from agent_llm.transport import sdk_http
+from agent_llm.transport.http_errors import error_of_status
 from agent_llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, Tool, ToolCall, ToolRound, Usage
 from agent_llm.wire.lenient_json import json_object, number, part, parts, picture_of, text
 from agent_llm.wire.schemas import schema_of, wants_schema
@@ -262,7 +263,7 @@ def _raise_if_failed(answer: Mapping[str, Any], request_id: str | None) -> None:
         raise Refused(code, request_id=request_id)
     if code in ("", "server_error", "vector_store_timeout"):
         raise ServerFailed(code, request_id=request_id)
-    raise BadRequest(code, request_id=request_id)
+    raise error_of_status(400, error, code=code, request_id=request_id)
 
 
 def _stop(answer: Mapping[str, Any]) -> StopReason:

@@ -179,7 +179,7 @@ def _of_status(error: Any, status: int, request_id_header: str) -> ModelError:
     code = text(details, "code") or text(details, "type")
     return error_of_status(
         status,
-        f"{error.body} {text(details, 'type')}",
+        error.body,
         code=code,
         headers=headers,
         request_id=headers.get(request_id_header),

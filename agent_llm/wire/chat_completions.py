@@ -12,10 +12,10 @@ from itertools import groupby
 from typing import Any
 
 from agent_llm.endpoints import Endpoint, Prefill
-from agent_llm.errors import BadAnswer, ModelError, ServerFailed
+from agent_llm.errors import BadAnswer
 from agent_llm.markup import strip_reasoning
 from agent_llm.profiles import Profile
-from agent_llm.transport.http_errors import error_of_status
+from agent_llm.transport.http_errors import error_of_body
 from agent_llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, ToolResult, ToolRound, Usage
 from agent_llm.wire import stop_sequences
 from agent_llm.wire.lenient_json import number, part, parts, text
@@ -179,15 +179,7 @@ def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = 
 def _raise_if_failed(answer: Mapping[str, Any], request_id: str | None) -> None:
     """Raise the error in an answer: gateways send 200 before they know that a model's server fails."""
     if answer.get("error"):
-        raise error_within(answer["error"], request_id)
-
-
-def error_within(error: Any, request_id: str | None = None) -> ModelError:
-    """Return our error for an `error` object in a body or a stream. A numeric code is an HTTP status."""
-    code = error.get("code") if isinstance(error, Mapping) else None
-    if not isinstance(code, int) or not 300 <= code < 600:
-        return ServerFailed("an error within the answer", request_id=request_id)
-    return error_of_status(code, str(error), request_id=request_id)
+        raise error_of_body(answer["error"], request_id)
 
 
 def said_in(message: Mapping[str, Any]) -> str:

@@ -74,6 +74,6 @@ IN_LOCAL = (
     *of(
         "agent_llm/base.py",
         OLLAMA,
-        ("self.profile = replace(self.profile, tools=False)", "pass", "a model without tools is asked for them once"),
+        ("self.profile = replace(self.profile, **lacking)", "pass", "a model without tools is asked for them once"),
     ),
 )

@@ -107,7 +107,7 @@ async def test_a_server_that_refuses_structured_output_is_asked_in_words_from_th
 
 
 async def test_a_request_that_is_wrong_otherwise_is_no_word_against_structured_output() -> None:
-    wrong = ChatAnswer(status=400, error="the context is too long")
+    wrong = ChatAnswer(status=400, error="top_k is out of range")
     async with chatting(wrong, wrong, "{}") as (model, server):
         with pytest.raises(BadRequest):
             await model.complete(Prompt(text="decide", schema=SCHEMA))
