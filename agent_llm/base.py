@@ -32,6 +32,7 @@ from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
 from agent_llm.usage_estimate import expected, filled_in
 from agent_llm.wire import stop_sequences
 from agent_llm.wire.schemas import wants_schema
+from agent_llm.wire.tool_calls import read_calls
 from agent_llm.wire.turns import has_pictures, with_newest_pictures, without_pictures
 
 log = logging.getLogger(__name__)
@@ -140,7 +141,11 @@ class ProviderModel:
                 raise
             reply = await self._shaped(*without_pictures(prompt, history), ends)
         usage = self._priced(filled_in(reply.usage, prompt, history, reply.text), self.access.model)
-        return replace(reply, text=stop_sequences.cut(reply.text, prompt.stop), model=self.name, usage=usage)
+        text, calls = (
+            stop_sequences.cut(reply.text, prompt.stop),
+            read_calls(reply.tool_calls, prompt.rounds, self.profile),
+        )
+        return replace(reply, text=text, tool_calls=calls, model=self.name, usage=usage)
 
     def _fitted(self, prompt: Prompt) -> Prompt:
         """Return the prompt without features that this model lacks. Raises PrefillRefused before a call that must

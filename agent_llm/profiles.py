@@ -56,6 +56,7 @@ class Profile:
     further fields of a request with functions, and of one with both. `unknown_in_parameters`: keywords that it refuses
     in a function's parameters. `pictures_in_results`: a function's result may carry pictures; otherwise they follow as
     the user's. `foreign_signature`: replaces the thought signature of a call that another model made.
+    `escapes_arguments`: it writes HTML entities into its calls' arguments, `&amp;` for `&`.
 
     Pictures. `sees`: the media types that it takes, up to `picture_bytes` each; one other picture fails the whole
     request. `picture_pixels`: the longest edge above which the provider scales down itself, so more only costs bytes
@@ -84,6 +85,7 @@ class Profile:
     unknown_in_parameters: frozenset[str] = frozenset({"$schema", "$id"})
     pictures_in_results: bool = True
     foreign_signature: str = ""
+    escapes_arguments: bool = False
     max_stops: int = 0
     temperature: bool = True
     picture_pixels: int = 2048
@@ -130,6 +132,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
         ("",),
         {
             "all_required": True,
+            "escapes_arguments": True,
             "system_as_message": True,
             "search": {"type": "web_search"},
             # Links such as [[1]](url) inside the strings of a JSON answer would be posted as they are.
@@ -224,6 +227,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
     ),
     ("compatible", ("openai/gpt-4", "openai/gpt-5", "openai/gpt-6", "openai/o", "x-ai/", "google/gemini"), _NO_PREFILL),
     ("compatible", ("gpt-4", "gpt-5", "gpt-6", "grok-", "gemini-", "claude-"), _NO_PREFILL),
+    ("compatible", ("x-ai/", "grok-"), {"escapes_arguments": True}),
     ("compatible", ("anthropic/",), {**_NO_PREFILL, "cache_marks": 4}),
     ("compatible", _ROUTED_CLAUDE, {"prefill": True}),
 )

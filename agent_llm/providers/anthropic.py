@@ -20,7 +20,15 @@ from agent_llm.types import CacheTtl, Message, Prompt, Reply, Source, StopReason
 from agent_llm.wire import stop_sequences
 from agent_llm.wire.lenient_json import json_object, number, parts, text
 from agent_llm.wire.schemas import schema_of, wants_schema
-from agent_llm.wire.tool_calls import arguments_of, calls_with_results, echo_of, own_echo, parameters_of, shown
+from agent_llm.wire.tool_calls import (
+    arguments_of,
+    calls_with_results,
+    echo_of,
+    own_echo,
+    parameters_of,
+    shown,
+    with_ids,
+)
 from agent_llm.wire.turns import Part, Turn, base64_of, cache_marks, system_parts, turns_of, unique_sources
 
 if TYPE_CHECKING:
@@ -183,7 +191,7 @@ def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list
     """Return the assistant's text and calls, then the user's results."""
     own = own_echo(step, asked_by)
     pairs = calls_with_results(step, place, own=bool(own))
-    said: list[dict[str, Any]] = [dict(block) for block in own]
+    said: list[dict[str, Any]] = with_ids(own, "tool_use", "id", step.calls)
     if not own:
         said += [{"type": "text", "text": step.text}] if step.text.strip() else []
         said += [

@@ -10,6 +10,7 @@ from agent_llm.markup import strip_reasoning
 from agent_llm.transport.http_errors import error_of_body
 from agent_llm.wire.chat_completions import said_in
 from agent_llm.wire.lenient_json import part, parts, text
+from agent_llm.wire.tool_calls import RAW, arguments_of
 
 MOST_CHARACTERS = 100_000  # a server that ignores its limit is cut here, with the same outcome
 # Lists and texts that grow from piece to piece, besides the calls.
@@ -21,7 +22,8 @@ class StreamedCompletion:
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
-        self._calls: dict[object, dict[str, Any]] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._places: dict[object, dict[str, Any]] = {}  # an index → its newest call
         self._rest: dict[str, Any] = {}
         self.finish: str | None = None
 
@@ -36,7 +38,7 @@ class StreamedCompletion:
 
     @property
     def answer(self) -> dict[str, Any]:
-        message = self._message | ({"tool_calls": list(self._calls.values())} if self._calls else {})
+        message = self._message | ({"tool_calls": self._calls} if self._calls else {})
         return {**self._rest, "choices": [{"message": message, "finish_reason": self.finish}]}
 
     def add(self, piece: Mapping[str, Any]) -> None:
@@ -62,12 +64,16 @@ class StreamedCompletion:
 
     def _grow_call(self, call: Mapping[str, Any]) -> None:
         """Add a piece of a call, by its index. Servers without indices send each call with its id; a piece without
-        either belongs to the last call."""
-        place: object = call.get("index", text(call, "id"))
-        if place == "" and self._calls:
-            place = next(reversed(self._calls))
-        so_far = self._calls.setdefault(place, {"id": "", "function": {"name": "", "arguments": ""}})
+        either belongs to the last call. Some servers send every call with the index 0."""
         function = part(call, "function")
+        place: object = call.get("index", text(call, "id"))
+        so_far = self._places.get(place)
+        if place == "" and self._calls:
+            so_far = self._calls[-1]
+        if so_far is None or _begins_another(call, so_far):
+            so_far = {"id": "", "function": {"name": "", "arguments": ""}}
+            self._calls.append(so_far)
+            self._places[place] = so_far
         so_far["id"] = so_far["id"] or text(call, "id")
         so_far["function"]["name"] = so_far["function"]["name"] or text(function, "name")
         arguments = function.get("arguments")
@@ -75,6 +81,18 @@ class StreamedCompletion:
             so_far["function"]["arguments"] = arguments
         elif isinstance(arguments, str) and isinstance(so_far["function"]["arguments"], str):
             so_far["function"]["arguments"] += arguments
+
+
+def _begins_another(call: Mapping[str, Any], so_far: Mapping[str, Any]) -> bool:
+    """Whether a piece at the place of a call is not a part of it: it has another id, or a name and arguments although
+    the call is complete."""
+    named, before = text(call, "id"), text(so_far, "id")
+    if named and before:
+        return named != before
+    function, written = part(call, "function"), part(so_far, "function").get("arguments")
+    if not text(function, "name") or not function.get("arguments") or not written:
+        return False
+    return isinstance(written, Mapping) or RAW not in arguments_of(written)
 
 
 async def gathered(pieces: AsyncIterable[Mapping[str, Any]], on_text: Callable[[str], None]) -> dict[str, Any]:

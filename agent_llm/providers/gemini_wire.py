@@ -138,12 +138,9 @@ def reply_of(answer: Mapping[str, Any], asked_by: str = "") -> Reply:
 
 
 def _calls(pieces: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    """Return the calls, each with an id, its own or one of ours."""
+    """Return the calls. Older models give them no ids."""
     called = [part(piece, "functionCall") for piece in pieces if part(piece, "functionCall")]
-    return tuple(
-        ToolCall(text(call, "id") or f"call_{place}", text(call, "name"), arguments_of(call.get("args")))
-        for place, call in enumerate(called)
-    )
+    return tuple(ToolCall(text(call, "id"), text(call, "name"), arguments_of(call.get("args"))) for call in called)
 
 
 def drawing_of(answer: Mapping[str, Any]) -> Drawing:

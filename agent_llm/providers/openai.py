@@ -28,6 +28,7 @@ from agent_llm.wire.tool_calls import (
     own_echo,
     parameters_of,
     shown,
+    with_ids,
     written,
 )
 from agent_llm.wire.turns import Part, Turn, cache_marks, data_url, turns_of, unique_sources
@@ -173,7 +174,7 @@ def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list
     """Return the model's text and calls, each call's output, and the pictures that an output cannot carry."""
     own = own_echo(step, asked_by)
     pairs = calls_with_results(step, place, own=bool(own))
-    answer: list[dict[str, Any]] = [dict(item) for item in own]
+    answer: list[dict[str, Any]] = with_ids(own, "function_call", "call_id", step.calls)
     if not own:
         answer += [{"role": "assistant", "content": step.text}] if step.text.strip() else []
         answer += [_call(call) for call, _ in pairs]

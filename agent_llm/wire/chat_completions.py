@@ -20,7 +20,7 @@ from agent_llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, 
 from agent_llm.wire import stop_sequences
 from agent_llm.wire.lenient_json import number, part, parts, text
 from agent_llm.wire.schemas import schema_of, wants_schema
-from agent_llm.wire.tool_calls import arguments_of, parameters_of, written
+from agent_llm.wire.tool_calls import arguments_of, calls_with_results, parameters_of, written
 from agent_llm.wire.turns import Part, Turn, cache_marks, data_url, system_parts, turns_of, without_pictures
 
 _STOPS: Mapping[str, StopReason] = {
@@ -49,7 +49,9 @@ def request_of(
     messages = [_system(prompt, mark if profile.cache_marks else None)] if prompt.system else []
     messages += [_message(turn, marks, mark, between) for turn in turns]
     if prompt.prefill is None:
-        messages += [message for step in prompt.rounds for message in _round(step, asked_by, profile)]
+        messages += [
+            message for at, step in enumerate(prompt.rounds) for message in _round(step, at, asked_by, profile)
+        ]
     elif prefill in _BEGINNING_MARK:
         messages[-1][_BEGINNING_MARK[prefill]] = True
     request = {"model": model, "messages": messages, **_limits(prompt, profile)}
@@ -125,19 +127,20 @@ def _content(piece: Part) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": data_url(piece.picture)}}
 
 
-def _round(step: ToolRound, asked_by: str, profile: Profile) -> Iterator[dict[str, Any]]:
+def _round(step: ToolRound, place: int, asked_by: str, profile: Profile) -> Iterator[dict[str, Any]]:
     """Yield the model's calls, their results, and the results' pictures, which a result cannot carry."""
     own = step.echo if isinstance(step.echo, Mapping) and step.echo.get("by") == asked_by else {}
+    pairs = calls_with_results(step, place, own=bool(own))
     calls = [
         {
             "id": call.id,
             "type": "function",
             "function": {"name": call.name, "arguments": written(call.arguments)},
         }
-        for call in step.calls
+        for call, _ in pairs
     ]
     yield {"role": "assistant", "content": step.text, "tool_calls": calls, **part(own, "reasoning")}
-    for result in step.results:
+    for _, result in pairs:
         said = f"Error: {result.text}" if result.is_error else result.text
         yield {"role": "tool", "tool_call_id": result.call_id, "content": said}
     yield from _pictures(step.results, profile)
@@ -172,7 +175,7 @@ def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = 
         request_id=request_id or text(answer, "id") or None,
         stop="refusal" if refused else _STOPS.get(text(choice, "finish_reason"), "other"),
         tool_calls=calls,
-        echo={"by": asked_by, "reasoning": reasoning} if reasoning and calls else None,
+        echo={"by": asked_by, "reasoning": reasoning} if calls else None,
     )
 
 
@@ -189,14 +192,14 @@ def said_in(message: Mapping[str, Any]) -> str:
 
 
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    """Return the calls in a message, each with an id, its own or one of ours."""
+    """Return the calls in a message. An id may be missing, or there twice."""
     return tuple(
         ToolCall(
-            text(call, "id") or f"call_{place}",
+            text(call, "id"),
             text(part(call, "function"), "name"),
             arguments_of(part(call, "function").get("arguments")),
         )
-        for place, call in enumerate(parts(message, "tool_calls"))
+        for call in parts(message, "tool_calls")
     )
 
 

@@ -2,7 +2,7 @@
 
 A round of the tool loop is sent back to the same model as the model itself wrote it (its `echo`), thinking and
 signatures included. Another model gets the calls and results with ids of ours, since providers form ids by different
-rules and want each only once.
+rules and want each only once. A call also gets one of ours if its provider sent no id, or one that is already used.
 
 Arguments that are not a JSON object become the single argument RAW with the text as it came. The tool then reports what
 is missing, and the model sees its own mistake. Python's integers keep every digit.
@@ -10,8 +10,11 @@ is missing, and the model sees its own mistake. Python's integers keep every dig
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent_llm.profiles import Profile
@@ -28,6 +31,10 @@ _COMBINED = ("allOf", "anyOf", "oneOf")
 _PLAIN = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "enum", "description", "anyOf", "title"}
 )
+
+
+# What HTML writes for the characters that mean something in it. A bare "&copy" may be part of an address.
+_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 
 
 def arguments_of(written: Any) -> Mapping[str, Any]:
@@ -124,16 +131,54 @@ def own_echo(step: ToolRound, name: str) -> list[Mapping[str, Any]]:
     return parts(step.echo, "content") if isinstance(step.echo, Mapping) and step.echo.get("by") == name else []
 
 
+def read_calls(calls: Sequence[ToolCall], rounds: Sequence[ToolRound], profile: Profile) -> tuple[ToolCall, ...]:
+    """Return the calls of an answer as the turn uses them: with ids that are unique over its rounds, and without the
+    HTML entities that the model writes into arguments."""
+    taken = {call.id for step in rounds for call in step.calls}
+    read = []
+    for number, call in enumerate(calls):
+        name, spare = call.id, number
+        while not name or name in taken:
+            name, spare = _id_of(len(rounds), spare), spare + 1
+        taken.add(name)
+        arguments = _without_entities(call.arguments) if profile.escapes_arguments else call.arguments
+        read.append(ToolCall(name, call.name, arguments))
+    return tuple(read)
+
+
+def _id_of(place: int, number: int) -> str:
+    """Return an id of ours for a call of the round at `place`. Mistral takes nine letters and digits, nothing else."""
+    return f"call{place:02d}{number:03d}"
+
+
+def _without_entities(value: Any) -> Any:
+    if isinstance(value, str):
+        return _ENTITY.sub(lambda entity: html.unescape(entity[0]), value)
+    if isinstance(value, Mapping):
+        return {key: _without_entities(inner) for key, inner in value.items()}
+    return [_without_entities(inner) for inner in value] if isinstance(value, list) else value
+
+
 def calls_with_results(step: ToolRound, place: int, *, own: bool) -> list[tuple[ToolCall, ToolResult]]:
     """Pair each call of the round at `place` with its result, by id. Providers require a result for every call."""
-    results = {result.call_id: result for result in step.results}
+    results = list(step.results)
     pairs = []
     for number, call in enumerate(step.calls):
-        result = results.get(call.id) or ToolResult(call.id, call.name, "this call was not run", is_error=True)
-        name = call.id if own else f"call_{place}_{number}"
-        renamed = ToolResult(name, call.name, result.text, result.pictures, result.is_error)
-        pairs.append((ToolCall(name, call.name, call.arguments), renamed))
+        result = next((one for one in results if one.call_id == call.id), None)
+        if result is None:
+            result = ToolResult(call.id, call.name, "this call was not run", is_error=True)
+        else:
+            results.remove(result)
+        name = call.id if own else _id_of(place, number)
+        pairs.append((replace(call, id=name), replace(result, call_id=name, name=call.name)))
     return pairs
+
+
+def with_ids(content: Iterable[Mapping[str, Any]], kind: str, field: str, calls: Sequence[ToolCall]) -> list[Any]:
+    """Return an echo whose items of type `kind` have the ids of `calls` in `field`: those of the provider, unless they
+    were missing or repeated."""
+    ids = iter(call.id for call in calls)
+    return [{**item, field: next(ids, item.get(field))} if item.get("type") == kind else dict(item) for item in content]
 
 
 def shown(result: ToolResult, profile: Profile) -> tuple[str, list[Picture]]:

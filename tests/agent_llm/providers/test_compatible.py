@@ -143,7 +143,8 @@ async def test_broken_arguments_are_handed_on_as_they_came_and_shown_to_the_mode
     async with chatting(ChatAnswer(text="", calls=(("weather", written),)), "sorry") as (model, server):
         first = await model.complete(Prompt(text="?", tools=(WEATHER,)))
         assert first.tool_calls[0].arguments == {RAW: written}
-        step = ToolRound(first.tool_calls, (ToolResult("call_0", "weather", "no JSON object", is_error=True),))
+        failed = ToolResult("call_0", "weather", "no JSON object", is_error=True)
+        step = ToolRound(first.tool_calls, (failed,), echo=first.echo)
         await model.complete(Prompt(text="?", tools=(WEATHER,), rounds=(step,)))
     said, result = server.requests[1].messages[1:]
     assert said["tool_calls"][0]["function"]["arguments"] == written

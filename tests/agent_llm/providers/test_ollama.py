@@ -240,8 +240,8 @@ async def test_calls_and_results_have_names_and_no_text_around_their_arguments()
     assert calling["tool_calls"] == [{"function": {"name": "weather", "arguments": {"town": "Oslo"}}}]
     assert (result["role"], result["tool_name"], result["content"]) == ("tool", "weather", "rain")
     assert [(call.id, call.name, call.arguments) for call in reply.tool_calls] == [
-        ("call_0", "weather", {"town": "Oslo"}),
-        ("call_1", "weather", {"town": "Oslo"}),
+        ("call01000", "weather", {"town": "Oslo"}),
+        ("call01001", "weather", {"town": "Oslo"}),
     ]
 
 
@@ -262,7 +262,9 @@ async def test_thinking_is_never_the_answer_and_goes_back_with_its_calls() -> No
     answer = ChatAnswer(text="", calls=[SEA], extra={"thinking": "where is it?"})
     async with chatting(answer, "rain", provider="ollama") as (model, server):
         reply = await model.complete(Prompt(text="hi", tools=(WEATHER,)))
-        step = ToolRound(reply.tool_calls, (ToolResult("call_0", "weather", "rain"),), reply.text, reply.echo)
+        step = ToolRound(
+            reply.tool_calls, (ToolResult(reply.tool_calls[0].id, "weather", "rain"),), reply.text, reply.echo
+        )
         last = await model.complete(Prompt(text="hi", tools=(WEATHER,), rounds=(step,)))
     assert (reply.text, last.text) == ("", "rain")
     assert server.requests[1].messages[1]["thinking"] == "where is it?"
