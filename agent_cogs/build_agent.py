@@ -24,6 +24,7 @@ from agent_cogs.services import AgentServices
 from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_discord.objects.audience import Audience, ChannelOf
+from agent_ids import LARGEST_ID
 from agent_llm.profiles import Profile
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
@@ -32,6 +33,7 @@ from agent_tools.builtin.recall import Memory, RecallTool
 from agent_tools.protocol import ToolContext
 from agent_tools.toolset import Own, nothing
 
+RECALLED = 40  # memories among which those that the agent may see are shown
 UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many times as often as one person's
 
 
@@ -167,7 +169,12 @@ def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None
         since = await services.resets.since(agent, memory.channel_id)
         return memory.first_id > since and not any(services.is_ignored(one, frozenset()) for one in memory.people)
 
-    recall = RecallTool(Audience(channel_of), services.memory.recall, may_show, services.settings.timezone)
+    async def find(query: str, may_see: Callable[[int], bool], here: int, first: int) -> Sequence[Memory]:
+        """Look among what is context no longer, but was not forgotten: that is not shown, but it would be counted."""
+        between = (here, await services.resets.since(agent, here), first or LARGEST_ID)
+        return await services.memory.recall(query, may_see, RECALLED, between)
+
+    recall = RecallTool(Audience(channel_of), find, may_show, services.settings.timezone)
     return lambda: (*(persona.tools() if persona is not None else ()), recall)
 
 

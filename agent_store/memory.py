@@ -17,7 +17,7 @@ from agent_store.memories.meaning import Meaning, near
 from agent_store.memories.messages import Chain
 from agent_store.memories.people import Kept, Profile, Unasked
 from agent_store.memories.reader import MemoryReader
-from agent_store.memories.recall import Memory
+from agent_store.memories.recall import ANYWHERE, Between, Memory
 
 __all__ = ["Chain", "Kept", "Memory", "Profile", "ThreadMemory", "Unasked"]
 
@@ -45,24 +45,31 @@ class ThreadMemory:
         return await self._reader.ask(lambda db: messages.chain(db, message_id, most, reply_to), Chain())
 
     async def recall(
-        self, query: str, may_see: Callable[[int], bool], most: int, before: int = LARGEST_ID
+        self,
+        query: str,
+        may_see: Callable[[int], bool],
+        most: int,
+        between: Between = ANYWHERE,
+        before: int = LARGEST_ID,
     ) -> tuple[Memory, ...]:
-        """The messages and summaries that fit best, of channels that pass `may_see`; none where nothing fits well.
-        Only what is older than the message `before`, such as the first one that the reader has before them anyway. With
-        an embedding model, memories that mean the same in other words come after those with the same words."""
+        """The messages and summaries that fit best, of channels that pass `may_see`; none if nothing fits well. Only
+        those older than the message `before`, and those of one channel that lie `between` two messages. With an
+        embedding model, memories that mean the same in other words come after those with the same words."""
         channels: tuple[int, ...] = await self._reader.ask(recall.channels, ())
         seen = tuple(channel for channel in channels if may_see(channel))
         fitting: tuple[Memory, ...] = await self._reader.ask(
-            lambda db: recall.recall(db, query, seen, most, before), ()
+            lambda db: recall.recall(db, query, seen, most, before, between), ()
         )
         if len(fitting) >= most or not seen:
             return fitting
-        further = await self._alike(query, seen, most, before)
+        further = await self._alike(query, seen, most, before, between)
         known = {(memory.kind, memory.message_id) for memory in fitting}
         new = (memory for memory in further if (memory.kind, memory.message_id) not in known)
         return (*fitting, *new)[:most]
 
-    async def _alike(self, query: str, seen: Sequence[int], most: int, before: int) -> tuple[Memory, ...]:
+    async def _alike(
+        self, query: str, seen: Sequence[int], most: int, before: int, between: Between
+    ) -> tuple[Memory, ...]:
         """Memories of a like meaning, the nearest first; none without an embedding model, or where it does not answer
         in time."""
         meaning, wanted = self._meaning, None
@@ -75,7 +82,7 @@ class ThreadMemory:
         vector, model = wanted[0], meaning.model
 
         def look(db: sqlite3.Connection) -> tuple[Memory, ...]:
-            return recall.by_ids(db, near(db, vector, model, seen, before, most))
+            return recall.by_ids(db, near(db, vector, model, seen, before, most, between))
 
         return await self._reader.ask(look, ())
 

@@ -14,7 +14,9 @@ class MemoryReader(Protocol):
     @property
     def is_here(self) -> bool: ...
     async def chain(self, message_id: int, most: int, reply_to: int | None = None) -> Chain: ...
-    async def recall(self, query: str, may_see: Callable[[int], bool], most: int) -> tuple[Memory, ...]: ...
+    async def recall(
+        self, query: str, may_see: Callable[[int], bool], most: int, between: tuple[int, int, int]
+    ) -> tuple[Memory, ...]: ...
     async def profile(self, user_id: int) -> Profile | None: ...
     async def consent(self, user_id: int) -> bool | None: ...
     async def kept_about(self, user_id: int) -> Kept: ...
@@ -31,8 +33,10 @@ class NoMemory:
         del message_id, most, reply_to
         return Chain()
 
-    async def recall(self, query: str, may_see: Callable[[int], bool], most: int) -> tuple[Memory, ...]:
-        del query, may_see, most
+    async def recall(
+        self, query: str, may_see: Callable[[int], bool], most: int, between: tuple[int, int, int]
+    ) -> tuple[Memory, ...]:
+        del query, may_see, most, between
         return ()
 
     async def profile(self, user_id: int) -> Profile | None:

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent_ids import LARGEST_ID
 from agent_store.memories.index import TABLE
 from agent_store.memories.terms import alike, asked_terms, beginning, has_forms, terms
 
@@ -20,6 +21,9 @@ MOST_RANKED = 1_000  # rows: ranking takes some microseconds each
 LOOKED_AT = 40  # the best of these
 FLOOR = 0.4  # of the weight of the question's terms that a memory has
 TOO_COMMON = 0.25  # of all rows: such a term alone is no subject
+Between = tuple[int, int, int]
+"""A channel, and two messages of it: of this channel only what lies between them is found."""
+ANYWHERE: Between = (0, 0, LARGEST_ID)
 FEW_ROWS = 40  # in which no term is common
 
 _HITS = f"""
@@ -28,6 +32,7 @@ SELECT id, coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(sa
   coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
 FROM hits LEFT JOIN message_log said ON said.message_id = id LEFT JOIN summaries made ON made.message_id = -id
 WHERE coalesce(said.channel_id, made.channel_id) IN (SELECT value FROM json_each(?2)) AND abs(id) < ?3
+  AND (coalesce(said.channel_id, made.channel_id) <> ?4 OR abs(id) > ?5 AND abs(id) < ?6)
 ORDER BY rank LIMIT {LOOKED_AT}
 """
 _BEST = _HITS.format(rank="bm25(memory_index)", order="")
@@ -70,7 +75,9 @@ def channels(db: sqlite3.Connection) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def recall(db: sqlite3.Connection, query: str, seen: Sequence[int], most: int, before: int) -> tuple[Memory, ...]:
+def recall(
+    db: sqlite3.Connection, query: str, seen: Sequence[int], most: int, before: int, between: Between = ANYWHERE
+) -> tuple[Memory, ...]:
     """Memories that fit to the query, the best first, of these channels and of messages before that id."""
     if not seen or not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (TABLE,)).fetchone():
         return ()
@@ -86,7 +93,7 @@ def recall(db: sqlite3.Connection, query: str, seen: Sequence[int], most: int, b
     weights = {term: math.log(1 + (rows - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
     many = counts[wanted[0]] > MOST_RANKED
     match = (" AND " if many else " OR ").join(map(_phrase, wanted))
-    hits = db.execute(_NEWEST if many else _BEST, (match, json.dumps(seen), before)).fetchall()
+    hits = db.execute(_NEWEST if many else _BEST, (match, json.dumps(seen), before, *between)).fetchall()
     fitting = [(share, hit) for hit in hits if (share := _share(hit, weights)) >= FLOOR]
     fitting.sort(key=lambda each: -each[0])  # of equal ones the order stays
     best = list({hit["text"]: hit for _, hit in fitting}.values())[:most]

@@ -62,7 +62,7 @@ class Memory(Protocol):
     def people(self) -> frozenset[int]: ...
 
 
-Find = Callable[[str, Callable[[int], bool], int], Awaitable[Sequence[Memory]]]
+Find = Callable[[str, Callable[[int], bool], int, int], Awaitable[Sequence[Memory]]]
 MayShow = Callable[[Memory], Awaitable[bool]]
 
 
@@ -75,8 +75,9 @@ class Places(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecallTool:
-    """`find` takes a query, a test for channels, and how many are wanted. `may_show` says of each result whether this
-    agent may see it."""
+    """`find` takes a query, a test for channels, the channel of the turn, and the first message of it that the model
+    sees (0 if unknown): from there on it finds nothing there. It returns more than are shown: `may_show` says of each
+    result whether this agent may see it."""
 
     places: Places
     find: Find
@@ -90,9 +91,9 @@ class RecallTool:
             return ToolOutput.failed("the query is empty")
         if not context.channel_id:
             return ToolOutput.failed("nothing can be recalled outside of a channel")
-        found = await self.find(query, self.places.may_see(context.channel_id), 2 * MOST)
-        new = [memory for memory in found if not _is_shown(memory, context)]
-        shown = [memory for memory in new if await self.may_show(memory)][:MOST]
+        here = context.channel_id
+        found = await self.find(query, self.places.may_see(here), here, context.first_message_id)
+        shown = [memory for memory in found if await self.may_show(memory)][:MOST]
         if not shown:
             return ToolOutput(NOTHING)
         return ToolOutput(
@@ -107,8 +108,3 @@ class RecallTool:
         place = "here" if memory.channel_id == here else f"in #{name}" if name else "in another channel"
         who = "summary" if memory.kind == "summary" else " ".join(memory.name.split()) or "someone"
         return f"- {day}, {place}, {who}: {' '.join(memory.text.split())[:MAX_TEXT]}"
-
-
-def _is_shown(memory: Memory, context: ToolContext) -> bool:
-    """Whether the model sees the message anyway."""
-    return memory.channel_id == context.channel_id and 0 < context.first_message_id <= memory.message_id

@@ -80,6 +80,31 @@ async def test_a_chain_that_the_program_has_forgotten_comes_from_the_log(tmp_pat
             )
 
 
+async def test_recall_finds_what_is_older_than_a_window_full_of_the_same_words(tmp_path: Path) -> None:
+    with RedisServer() as redis:
+        settings = config(tmp_path, shared=LOGGED.replace("max_messages: 1", "max_messages: 60"))
+        async with flow(tmp_path, redis_url=redis.url, **settings) as f, f.running(agents=("chatgpt",)) as runtime:
+
+            def looks_back(request: Any) -> Any:
+                if not request.results:
+                    return Answer(text="", calls=(("recall", json.dumps({"query": "bees garden"})),))
+                return decision("In May.")
+
+            f.models.answer = looks_back
+            old = await f.discord.say("Bob", "debate", "My bees in the garden swarm in May.")
+            shown = [await f.discord.say("Bob", "debate", f"bees garden bees garden {number}") for number in range(20)]
+            for number in range(80):  # a word in every fourth message is no subject
+                await f.discord.say("Bob", "casual", f"something else, {number}")
+            await until(lambda: len(logged(tmp_path)) == 101)
+            runtime.services.transcripts.of(f.channel("debate")).cut_back(int(shown[0]["id"]))
+            await ask(f, "when do they swarm?")
+            request = f.models.requests[-1]
+            assert f"[msg:{old['id']}]" not in "".join(request.texts)
+            ((_, found),) = request.results
+            assert "My bees in the garden swarm in May." in found
+            assert "bees garden bees garden" not in found
+
+
 async def test_recall_finds_what_was_said_in_an_open_channel_and_leaves_it_in_no_log_of_tools(tmp_path: Path) -> None:
     with RedisServer() as redis:
         settings = config(tmp_path, shared=LOGGED)

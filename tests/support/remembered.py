@@ -25,7 +25,9 @@ class Remembered:
         del message_id, most
         return self.chains.get(reply_to or 0, Chain())
 
-    async def recall(self, query: str, may_see: Callable[[int], bool], most: int) -> tuple[Memory, ...]:
+    async def recall(
+        self, query: str, may_see: Callable[[int], bool], most: int, between: tuple[int, int, int]
+    ) -> tuple[Memory, ...]:
         self.asked.append(query)
         return tuple(memory for memory in self.memories if may_see(memory.channel_id))[:most]
 

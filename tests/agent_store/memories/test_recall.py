@@ -41,6 +41,19 @@ def found(file, query, most=3, seen=(5,)):
         return [memory.text for memory in recall(db, query, seen, most, LARGEST_ID)]
 
 
+async def test_what_lies_outside_of_the_wanted_part_of_a_channel_hides_nothing(scene):
+    await scene.put(*(said(number, f"Bees of hive {number}") for number in range(1, 61)))
+    await scene.put(*(said(number, f"Something else, the {number}th time") for number in range(61, 301)))
+    await scene.record()
+    with closing(sqlite3.connect(scene.path)) as db:
+        db.row_factory = sqlite3.Row
+        between = (5, said(10).message_id, said(13).message_id)
+        memories = recall(db, "bees hive", (5,), 8, LARGEST_ID, between)
+        elsewhere = recall(db, "bees hive", (5,), 8, LARGEST_ID, (6, said(10).message_id, said(13).message_id))
+    assert {memory.text for memory in memories} == {"Bees of hive 11", "Bees of hive 12"}
+    assert len(elsewhere) == 8
+
+
 @pytest.mark.parametrize(
     ("query", "number"),
     [

@@ -36,9 +36,13 @@ class Places:
 
 
 def tool(*said: Said, shown: Callable[[Memory], bool] = lambda _: True) -> RecallTool:
-    async def find(query: str, may_see: Callable[[int], bool], most: int) -> list[Said]:
+    async def find(query: str, may_see: Callable[[int], bool], here: int, first: int) -> list[Said]:
         assert query == "bees fly"
-        return [each for each in said if may_see(each.channel_id)][:most]
+        return [
+            each
+            for each in said
+            if may_see(each.channel_id) and not (each.channel_id == here and 0 < first <= each.message_id)
+        ]
 
     async def may_show(memory: Memory) -> bool:
         return shown(memory)
