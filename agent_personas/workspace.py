@@ -86,7 +86,9 @@ class Workspace:
                 raise NotFound("the text to replace is not in the file")
             if times > 1 and not everywhere:
                 raise Ambiguous(f"the text to replace is in the file {times} times")
-            data = _fitting(text.replace(old, new))
+            # A short text everywhere can become gigabytes, so the size is checked before the text exists.
+            _check_size(len(as_bytes(text)) + times * (len(as_bytes(new)) - len(as_bytes(old))))
+            data = as_bytes(text.replace(old, new))
             self._make_room(root, path, len(data))
             write_whole(folder, name, data)
         return times
@@ -143,9 +145,13 @@ def _parts(path: str) -> list[str]:
 
 def _fitting(text: str) -> bytes:
     data = as_bytes(text)
-    if len(data) > MAX_FILE_BYTES:
-        raise TooLarge(f"a file has at most {MAX_FILE_BYTES:,} bytes")
+    _check_size(len(data))
     return data
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_FILE_BYTES:
+        raise TooLarge(f"a file has at most {MAX_FILE_BYTES:,} bytes")
 
 
 def _pattern(pattern: str) -> list[str]:

@@ -1,9 +1,11 @@
 """The tools for an agent's own folder: what they do there, and that nothing else is reachable."""
 
+import tracemalloc
+
 import pytest
 
 from agent_personas.memory import everywhere
-from agent_personas.workspace import Workspace
+from agent_personas.workspace import MAX_FILE_BYTES, Workspace
 from agent_tools.arguments import problem_with
 from agent_tools.builtin.files import CLOSED, file_tools
 from tests.support.tools.tool_doubles import CONTEXT
@@ -62,3 +64,25 @@ async def test_in_a_channel_that_not_everybody_reads_files_are_read_and_not_writ
 async def test_an_empty_folder_says_so(tmp_path):
     assert (await use(tmp_path, "files_glob")).text == "(no files)"
     assert (await use(tmp_path, "files_read", path="a.md")).is_error
+
+
+@pytest.mark.parametrize("new", ["x" * 4_000, "ü" * 4_000, "x" * MAX_FILE_BYTES * 2], ids=["many", "wide", "long"])
+async def test_an_edit_that_would_make_a_file_too_large_costs_no_memory(tmp_path, new):
+    before = "a" * MAX_FILE_BYTES
+    await use(tmp_path, "files_write", path="notes.md", text=before)
+    tracemalloc.start()
+    try:
+        output = await use(tmp_path, "files_edit", path="notes.md", old="a", new=new, everywhere=True)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (output.is_error, output.text) == (True, f"a file has at most {MAX_FILE_BYTES:,} bytes")
+    assert peak < 10 * MAX_FILE_BYTES
+    assert (tmp_path / "workspace/notes.md").read_text() == before
+
+
+async def test_an_edit_may_fill_a_file_to_its_limit(tmp_path):
+    await use(tmp_path, "files_write", path="notes.md", text="ab" * 1_000)
+    wide = "ü" * (MAX_FILE_BYTES // 2_000 // 2 - 1)
+    output = await use(tmp_path, "files_edit", path="notes.md", old="a", new=wide, everywhere=True)
+    assert (output.is_error, output.text) == (False, "changed 1000 times")
