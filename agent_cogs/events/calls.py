@@ -64,6 +64,11 @@ class InstructionEvent(TurnEvent):
         )
 
 
+def mention_id(message_id: int) -> str:
+    """Return the id of the turn that answers a message."""
+    return f"m{message_id}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MentionEvent(TurnEvent):
     """A person calls the agent, or another agent does (inbox/bot_mentions.py). `to_all`: by the bots' role, so that
@@ -103,6 +108,11 @@ class MentionEvent(TurnEvent):
         return self.asked.speaker.id if self.by_person and not (self.continues or self.unaddressed) else None
 
     @property
+    def joined_ids(self) -> tuple[str, ...]:
+        """The turns that the pieces would have had, had they been answered alone."""
+        return tuple(mention_id(piece.id) for piece in self.pieces)
+
+    @property
     def sign_id(self) -> int:
         """The message at which signs are put, such as the reason for silence."""
         return self.asked.id if self.signs_at is None else self.signs_at
@@ -139,7 +149,7 @@ class MentionEvent(TurnEvent):
     ) -> MentionEvent:
         """`seconds` is how long the turn may take; `more` are further fields. See AgentServices.mention."""
         return cls(
-            id=f"m{asked.id}",
+            id=mention_id(asked.id),
             channel_id=channel_id,
             theme=theme,
             deadline=deadline_in(seconds, now),

@@ -24,6 +24,7 @@ REASONS: Mapping[str, str] = {
     "too_often": "the person has called too often in the last minute",
     "benched": "the provider refused the agent three times in a row, it rests",
     "muted": "a person with the right to do so muted the agent",
+    "superseded": "another message of the person was answered instead of this one, or together with it",
     "withdrawn": "the message to answer was deleted or hidden",
     "busy": "too many events wait already",
     "deadline": "the time was up",

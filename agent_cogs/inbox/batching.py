@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent_chat.directory import Directory
-from agent_cogs.events.calls import MentionEvent
+from agent_cogs.events.calls import MentionEvent, mention_id
 from agent_cogs.events.event import TurnEvent
 from agent_cogs.inbox.lanes import Inbox
 from agent_context.entries import Entry
@@ -28,7 +28,7 @@ def gather(inbox: Inbox[TurnEvent], channel_id: int, piece: Entry, *, calls: boo
             return None
         grown = replace(waiting, pieces=(*waiting.pieces, piece), heard_at=now)
         if calls:
-            grown = replace(grown, id=f"m{piece.id}", asked=piece, pieces=(*waiting.pieces, waiting.asked))
+            grown = replace(grown, id=mention_id(piece.id), asked=piece, pieces=(*waiting.pieces, waiting.asked))
         inbox.replace(waiting, grown)
         return grown
     return None

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from agent_chat.incoming import IncomingMessage
 from agent_cogs.agent import ChannelInfo, Channels
+from agent_cogs.events.calls import mention_id
 from agent_cogs.events.event import TurnEvent
 from agent_cogs.inbox.missed_orders import MissedOrders, heard_of
 from agent_cogs.inbox.queue import TurnQueue
@@ -51,7 +52,7 @@ class CatchUp:
         self._missed_some = False  # messages may have been missed
         self._unread: set[int] = set()  # the channels whose past is still to be looked through
         self._since = 0.0
-        self._people: set[int] = set()  # those who had their answer
+        self._people: set[int] = set()  # who gets an answer in this look at all channels
 
     def came_back(self) -> None:
         """After each new session: messages may have been missed before it."""
@@ -95,8 +96,8 @@ class CatchUp:
         for channel in self._channels.known() if self._unread else ():
             # A past that cannot be read now is fetched again (agent_discord.reading.history), and looked at later.
             if channel.channel_id in self._unread and await self._services.fetcher.known(channel.channel_id):
+                await self._answer_missed_in(channel)
                 self._unread.discard(channel.channel_id)
-                self._answer_missed_in(channel)
 
     async def _mark_unread(self) -> None:
         """All channels are to be looked through. Raises RedisAway."""
@@ -107,7 +108,9 @@ class CatchUp:
         self._unread |= {channel.channel_id for channel in self._channels.known()}
         self._people = set()
 
-    def _answer_missed_in(self, channel: ChannelInfo) -> None:
+    async def _answer_missed_in(self, channel: ChannelInfo) -> None:
+        """Answer the mentions that have no result yet. Those that another answer makes superfluous get theirs here, so
+        that a later session does not find them again. Raises RedisAway."""
         entries = visible(self._services.transcripts.of(channel.channel_id).entries())
 
         def call_of(entry: Entry) -> Call | None:
@@ -115,7 +118,14 @@ class CatchUp:
             heard = heard_of(entry, *where, group=channel.group)
             return self._pending_call(heard, entry)
 
-        for entry, call in missed(entries, call_of, self._since, self._people):
+        recent = (entry for entry in reversed(entries) if entry.created_at >= self._since)
+        calls = [(entry, call) for entry in recent if (call := call_of(entry)) is not None]
+        ids = [mention_id(entry.id) for entry, _ in calls]
+        known = await self._services.ledger.turns.known(self._agent, ids)
+        new = [one for one, turn_id in zip(calls, ids, strict=True) if not (turn_id in known or turn_id in self._queue)]
+        answered = missed(new, self._people)
+        await self._queue.supersede([mention_id(one[0].id) for one in new if one not in answered])
+        for entry, call in answered:
             how = {"to_all": call is Call.ROLE, "unaddressed": call is Call.ALL, "late": True}
             event = self._services.mention(entry, channel.channel_id, channel.theme, **how)
             if self._queue.enqueue(event):
@@ -132,19 +142,14 @@ async def left_open(agent: str, ledger: Ledger, known: Container[str]) -> list[T
     return found
 
 
-def missed(
-    entries: Sequence[Entry], call_of: Callable[[Entry], Call | None], since: float, people: set[int]
-) -> list[tuple[Entry, Call]]:
-    """The newest messages since a time (unix seconds) that call the agent: three at most, one of each person.
+def missed(calls: Sequence[tuple[Entry, Call]], people: set[int]) -> list[tuple[Entry, Call]]:
+    """Choose from missed calls of the agent, newest first: three at most, one of each person.
 
-    `people` have their answer already, in any channel; those found here are added.
+    `people` get an answer already, in any channel; those of the chosen calls are added.
     """
     found: list[tuple[Entry, Call]] = []
-    for entry in reversed(entries):
-        if entry.created_at < since or len(found) == MOST_MISSED:
-            break
-        call = call_of(entry)
-        if call is not None and entry.speaker.id not in people:
+    for entry, call in calls:
+        if len(found) < MOST_MISSED and entry.speaker.id not in people:
             people.add(entry.speaker.id)
             found.append((entry, call))
     return found

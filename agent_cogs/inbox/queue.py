@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from agent_cogs.events.calls import InstructionEvent, MentionEvent
@@ -76,6 +76,10 @@ class TurnQueue:
             self._registry.forget(event.id)
             return False
         return True
+
+    async def supersede(self, turn_ids: Sequence[str]) -> None:
+        """Give turns that are not to begin, in this run of the program or a later one, their result."""
+        await self._registry.close(turn_ids)
 
     async def instruct(self, read: Instruction | UnreadableInstruction) -> None:
         """Give every instruction exactly one result; one that is repeated gets the same."""
@@ -152,6 +156,8 @@ class TurnQueue:
             await self._services.ledger.turns.keep(self._runner.name, event.id, saved, seconds)
         except RedisAway:
             return "Redis is away"
+        if isinstance(event, MentionEvent):
+            await self._registry.close(event.joined_ids)
         return None
 
 

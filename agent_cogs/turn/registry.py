@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Literal
 
+from agent_cogs.events.calls import MentionEvent
 from agent_cogs.events.event import TurnEvent
 from agent_cogs.turn.event_codec import save_event
 from agent_cogs.turn.progress import Progress
 from agent_cogs.turn.result import refused
+from agent_protocol.connection.link import RedisAway
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.wire.messages import Result
@@ -71,6 +74,14 @@ class TurnRegistry:
         self._turns.pop(turn_id, None)
         self._ledger.turns.forget(self._agent, turn_id)
 
+    async def close(self, turn_ids: Sequence[str]) -> None:
+        """End turns that never begin, since another one answers their messages, for all later runs of the program."""
+        results = {turn_id: refused(self._agent, turn_id, "superseded").to_wire() for turn_id in turn_ids}
+        try:
+            await self._ledger.turns.close(self._agent, results)
+        except RedisAway:
+            log.debug("%s: %d joined messages are not noted, Redis is away", self._agent, len(results))
+
     async def claim(
         self, event: TurnEvent, after: int = 0, ask: TurnRequest | None = None
     ) -> Progress | Standing | Result:
@@ -87,6 +98,8 @@ class TurnRegistry:
             if isinstance(kept, Result):
                 self._turns[event.id] = claim.result
                 return kept
+        if claim.state == "new" and isinstance(event, MentionEvent):
+            await self.close(event.joined_ids)
         if claim.state == "left":
             log.info("%s: continuing turn %s of an earlier run", self._agent, event.id)
             return progress.take_over(claim)

@@ -10,7 +10,7 @@ process also remembers its own turns: when Redis is away or came back empty, the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -77,6 +77,17 @@ if ARGV[2] == 'answer' then
   redis.call('HDEL', KEYS[1], 'under_way')
 end
 return 'kept'
+"""
+
+# KEYS: the records of turns. ARGV: their lifetime in ms, who ends them, then the result of each. A turn that has a
+# record keeps it.
+CLOSE = """
+for i, key in ipairs(KEYS) do
+  if redis.call('EXISTS', key) == 0 then
+    redis.call('HSET', key, 'state', 'done', 'holder', ARGV[2], 'result', ARGV[i + 2])
+    redis.call('PEXPIRE', key, ARGV[1])
+  end
+end
 """
 
 Checkpoint = Literal["closing", "under_way", "answer", "posted"]
@@ -187,6 +198,24 @@ class Turns:
             return str(event)
         await self._link.call(lambda redis: redis.zrem(keys.open_turns(agent), turn_id))
         return None
+
+    async def known(self, agent: str, turn_ids: Sequence[str]) -> set[str]:
+        """Return those of the turns that have a record: begun, waiting, or ended. Raises RedisAway."""
+
+        async def look(redis: Redis) -> list[int]:
+            pipe = redis.pipeline(transaction=False)
+            for turn_id in turn_ids:
+                pipe.exists(keys.turn(agent, turn_id))
+            return list(await pipe.execute())
+
+        found = await self._link.call(look) if turn_ids else []
+        return {turn_id for turn_id, there in zip(turn_ids, found, strict=True) if there}
+
+    async def close(self, agent: str, results: Mapping[str, str]) -> None:
+        """End turns that never began; `results` maps their ids to results as JSON. Raises RedisAway."""
+        if results:
+            args: list[str | int] = [round(KEEP_AFTER_DEADLINE * 1000), self.holder, *results.values()]
+            await self._link.script(CLOSE, [keys.turn(agent, turn_id) for turn_id in results], args)
 
     async def drop(self, agent: str, turn_id: str) -> None:
         """Delete an open turn, so that no process resumes it after a crash. Where it runs, it continues. Raises

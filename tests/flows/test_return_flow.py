@@ -81,6 +81,65 @@ async def test_a_mention_that_came_while_the_bot_was_offline_is_answered_when_it
                 assert len(f.models.requests) == 2
 
 
+async def test_a_missed_mention_is_answered_though_an_earlier_one_has_its_answer(tmp_path):
+    """In another channel, in the same one, in a thread, and of another person; what is answered stays answered."""
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            only = {"agents": ("chatgpt",), "coordinator": False}
+            mention = f"<@{f.user_id('chatgpt')}>"
+            async with f.running(**only):
+                await f.discord.say("Alice", "casual", f"{mention} the first question?")
+                await f.discord.say("Bob", "debate", f"{mention} Bob's question?")
+                await f.discord.wait_for(lambda: f.said("casual", "chatgpt") and f.said("debate", "chatgpt"))
+                thread = int((await f.discord.create_thread("Alice", "debate", "side talk"))["id"])
+            await f.discord.say("Alice", thread, f"{mention} the second question?")
+            async with f.running(**only):
+                await f.discord.wait_for(lambda: len(f.discord.messages(thread)) == 2)
+            await f.discord.say("Bob", "debate", f"{mention} Bob's other question?")
+            async with f.running(**only) as runtime:
+                await f.discord.wait_for(lambda: len(f.said("debate", "chatgpt")) == 2)
+                await caught_up(runtime)
+            assert [len(f.said(place, "chatgpt")) for place in ("casual", "debate")] == [1, 2]
+            assert "Bob's other question?" in f.models.requests[-1].tail
+            assert len(f.models.requests) == 4
+
+
+async def test_mentions_that_were_answered_together_or_passed_over_are_not_answered_later(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            only = {"agents": ("chatgpt",), "coordinator": False}
+            mention, thinking = f"<@{f.user_id('chatgpt')}>", asyncio.Event()
+
+            async def answer(request):
+                await thinking.wait()
+                return decision("ok")
+
+            f.models.answer = answer
+            async with f.running(**only) as runtime:
+                await f.discord.say("Bob", "debate", f"{mention} a question that takes long")
+                await f.models.wait_for(1)
+                host = runtime.bots["chatgpt"].cog.host
+                for number in (1, 2):
+                    await f.discord.say("Alice", "debate", f"{mention} part {number}")
+                    await until(lambda: list(host.queue.inbox.waiting(f.channel("debate"))))
+                thinking.set()
+                await f.discord.wait_for(lambda: len(f.said("debate", "chatgpt")) == 2)
+            for number in (3, 4):
+                await f.discord.say("Alice", "debate", f"{mention} part {number}")
+            for _ in range(2):
+                async with f.running(**only) as runtime:
+                    await f.discord.wait_for(lambda: len(f.said("debate", "chatgpt")) == 3)
+                    await caught_up(runtime)
+            assert "part 4" in f.models.requests[2].tail
+            assert len(f.models.requests) == 3
+
+
+async def caught_up(runtime):
+    """All channels of the bot were looked through, and what was found is answered."""
+    host = runtime.bots["chatgpt"].cog.host
+    await until(lambda: not (host.catch_up._missed_some or host.catch_up._unread or host.queue.channels))
+
+
 async def test_a_mention_that_was_missed_in_a_guild_that_comes_late_is_answered(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:

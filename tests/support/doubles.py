@@ -493,6 +493,15 @@ class MemoryTurns(_Away):
         """The process is gone; what it kept is left."""
         self.at_work.clear()
 
+    async def known(self, agent: str, turn_ids: Sequence[str]) -> set[str]:
+        self._here()
+        return {turn_id for turn_id in turn_ids if (agent, turn_id) in self.kept}
+
+    async def close(self, agent: str, results: Mapping[str, str]) -> None:
+        self._here()
+        for turn_id, result in results.items():
+            self.kept.setdefault((agent, turn_id), Claim("done", result))
+
     async def open_ids(self, agent: str) -> list[str]:
         self._here()
         return [turn for (name, turn), kept in self.kept.items() if name == agent and kept.state == "left"]

@@ -97,6 +97,37 @@ async def test_what_an_earlier_run_answered_is_not_answered_again(back):
     await earlier.aclose()
 
 
+async def test_who_had_an_answer_in_one_channel_gets_one_to_what_was_missed_in_another(back):
+    asked = back.asked(ago=90)
+    scene = back.scene
+    earlier = await Scene(ledger=scene.ledger).start()
+    await earlier.ask(message_id=asked)
+    await earlier.aclose()
+    scene.ledger.bus = scene.bus
+    back.asked("and here?", channel=MEMES)
+    await back.comes()
+    assert (scene.texts(), len(scene.texts(MEMES))) == ([], 1)
+
+
+async def test_what_was_passed_over_for_a_newer_question_is_not_answered_in_the_next_session(back):
+    for ago in (90, 60, 30):
+        back.asked(f"asked {ago} s ago", ago=ago)
+    scene = await back.comes()
+    await scene.cog.on_ready()
+    await back.passes(2 * ROUND_SECONDS)
+    assert ["asked 30 s ago" in prompt.text for prompt, _ in scene.cog.asked] == [True]
+
+
+async def test_missed_mentions_wait_for_a_redis_that_is_away(back):
+    back.asked()
+    back.scene.ledger.turns.away = True
+    scene = await back.comes()
+    assert scene.texts() == []
+    scene.ledger.turns.away = False
+    await back.passes(2 * ROUND_SECONDS)
+    assert scene.texts() == ["Hello."]
+
+
 async def test_a_mention_by_role_or_reply_counts_and_chatter_does_not(back):
     me = back.scene.me
     mine = message(back.scene.channel(), 5, "hi", author=me.id, name=me.name, bot=True)
@@ -450,8 +481,9 @@ async def test_what_was_said_in_a_known_thread_during_a_new_session_is_read(back
 
 
 def test_people_who_had_theirs_are_passed_over():
-    found = missed([entry(1, 1), entry(2, 2), entry(3, 3)], lambda _: Call.MENTION, 2.0, people := {3})
-    assert ([each.id for each, _ in found], people) == ([2], {2, 3})
+    calls = [(entry(number, number), Call.MENTION) for number in (3, 2, 1)]
+    found = missed(calls, people := {3})
+    assert ([each.id for each, _ in found], people) == ([2, 1], {1, 2, 3})
 
 
 @pytest.mark.parametrize("back", [RIGHTS], indirect=True)

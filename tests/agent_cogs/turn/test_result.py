@@ -121,6 +121,7 @@ async def test_turns_that_post_nothing_are_recorded_too(scene):
 def test_the_outcome_of_each_reason_is_meant():
     """A new reason has to be put into OUTCOMES, or below."""
     refusals = "cooldown daily_limit budget agent_budget person_budget idle_budget too_often benched muted busy invalid"
+    refusals += " superseded"
     others = "unknown_action unknown_channel not_permitted not_ours refused"
     assert sorted({*OUTCOMES, *refusals.split(), *others.split()}) == sorted(REASONS)
 
