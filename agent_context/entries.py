@@ -24,7 +24,7 @@ class Speaker:
 
     @property
     def is_service(self) -> bool:
-        """Whether the chat service itself reports something: a join, a boost, a pin. Nobody waits for an answer."""
+        """Whether the chat service itself reports something: a join, a boost. Nobody waits for an answer."""
         return self.kind == "stranger" and self.id == 0
 
 

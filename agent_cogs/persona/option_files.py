@@ -128,6 +128,7 @@ class OptionFiles:
 
     def _read(self, name: str, stamp: Stamp) -> _Read:
         before = self._files.get(name, _Read(stamp)).layer
+        still = "the options that it had before stay in effect" if before else "none of its options is in effect"
         problems: list[str] = []
         is_unread = False
         if (problem := self._name_problem(name)) is not None:
@@ -135,13 +136,13 @@ class OptionFiles:
             problems.append(problem)
         elif stamp[1] > MAX_BYTES:
             layer = None
-            problems.append(f"more than {MAX_BYTES} bytes")
+            problems.append(f"more than {MAX_BYTES} bytes; {still}")
         else:
             try:
-                layer = self._layer(name, problems)
+                layer = self._layer(name, problems, still)
             except OSError as error:
                 layer, is_unread = None, True
-                problems.append(_reason(error))
+                problems.append(f"{_reason(error)}; {still}")
         self._report(name, problems)
         return _Read(UNREAD if is_unread else stamp, before if layer is None else layer)
 
@@ -153,13 +154,14 @@ class OptionFiles:
             return "is not used: name it guilds/<guild id>.yaml, bots/<bot>.yaml or bots/<bot>.<guild id>.yaml"
         return None if bot[1] in self._bots else "is not used: there is no such bot"
 
-    def _layer(self, name: str, problems: list[str]) -> Layer | None:
-        """The usable options of the file; None if it is no such text. Raises OSError if it cannot be read now."""
+    def _layer(self, name: str, problems: list[str], still: str) -> Layer | None:
+        """The usable options of the file; None if it is no such text. `still`: what is in effect then. Raises OSError
+        if it cannot be read now."""
         try:
             text = (self._folder / name).read_text(encoding="utf-8-sig")
             layer, wrong = read_layer(text)
         except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
-            problems.append(_reason(error))
+            problems.append(f"{_reason(error)}; {still}")
             return None
         problems += wrong
         return layer

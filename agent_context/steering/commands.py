@@ -79,11 +79,12 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class CommandProblem:
-    """The problems of a message that is a command, one line each."""
+    """The problems of a message that is a command, one line each. `used`: the options of a `.config` that are valid."""
 
     message_id: int
     command: Literal["history", "config"]
     lines: tuple[str, ...]
+    used: tuple[str, ...] = ()
 
 
 Command = History | Config | Malformed

@@ -26,7 +26,9 @@ class Pin:
 
     @property
     def faults(self) -> tuple[CommandProblem, ...]:
-        return (CommandProblem(self.message_id, "config", self.problems),) if self.problems else ()
+        if not self.problems:
+            return ()
+        return (CommandProblem(self.message_id, "config", self.problems, tuple(self.layer)),)
 
 
 def may_command(entry: Entry, roles: Collection[int]) -> bool:

@@ -1,7 +1,7 @@
 """What Discord keeps outside of a message's text, as one line of words for each thing.
 
 A forward, a sticker, a poll, an embed, components, a voice message, and the notices that Discord itself posts (a join,
-a boost, a pin). The lines are strangers' words: the layouts put them on one line and take their brackets away.
+a boost, a poll's result). The lines are strangers' words: the layouts put them on one line, without their brackets.
 
 This module reads payloads, not py-cord's objects: a message and the snapshot of a forwarded one have the same shape
 there, and a component that py-cord does not know keeps its words.
@@ -60,14 +60,13 @@ def forwarded_files(message: discord.Message) -> Iterator[Attachment]:
 
 
 def notice_of(message: discord.Message) -> str | None:
-    """Return the line of a notice that Discord itself posts; None for one that tells the bots nothing."""
+    """Return the line of a notice that Discord itself posts; None for one that tells the bots nothing: that somebody
+    pinned a message (often a command) does not say which, and would take the place of a message in the window."""
     who, kind = clean_name(message.author.display_name), message.type
     if kind is discord.MessageType.new_member:
         return f"event: {who} joined the server"
     if kind.value in _BOOSTS:
         return f"event: {who} boosted the server{_BOOSTS[kind.value]}"
-    if kind is discord.MessageType.pins_add:
-        return f"event: {who} pinned a message"
     return _poll_result(_payload(message)) if kind is discord.MessageType.poll_result else None
 
 

@@ -118,10 +118,39 @@ async def test_a_wrong_pin_is_told_once_and_silences_nobody(tmp_path):
             await f.discord.wait_for(
                 lambda: [m for m in f.discord.messages("debate") if "max_image" in m["content"]][1:]
             )
-            told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I cannot use these lines")]
+            told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I can't use these lines")]
             assert [m["message_reference"]["message_id"] for m in told] == [pin["id"]]
             assert "max_image: there is no such option; did you mean max_images?" in told[0]["content"]
-            assert "I cannot use these" not in shown(await ask(f))
+            assert "can't use these" not in shown(await ask(f))
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong", "used"),
+    [
+        ("".join(f"max_wrong_{n}: 1\n" for n in range(10)), [f"max_wrong_{n}:" for n in range(10)], ()),
+        (
+            "max_images: 2\nstream: true\n" + "".join(f"wrong_{n:02}_{'x' * 31}: 1\n" for n in range(40)),
+            ["wrong_00", "wrong_20", "more"],
+            ("max_images", "stream"),
+        ),
+        ("max_images: [2", ["not valid YAML"], ()),
+    ],
+    ids=["ten", "more than a message holds", "no YAML"],
+)
+async def test_the_notice_of_a_wrong_pin_says_what_is_in_effect_and_what_is_not(tmp_path, body, wrong, used):
+    async with flow(tmp_path) as f:
+        pin = await f.discord.say("Alice", "debate", f".config\n---\n{body}")
+        await f.discord.pin("Alice", "debate", pin["id"])
+        async with f.running(agents=("claude",)):
+            await ask(f)
+            await f.discord.wait_for(
+                lambda: [m for m in f.discord.messages("debate") if "can't use" in m["content"]], timeout=20
+            )
+        (notice,) = [m["content"] for m in f.discord.messages("debate") if "can't use" in m["content"]]
+        unused, _, last = notice.rpartition("\n")
+        assert all(name in unused for name in wrong)
+        assert all(name in last for name in used)
+        assert ("none of its options" in last) is not bool(used)
 
 
 @pytest.mark.parametrize("text", [".history\n---\nlast: tea", ".history https://discord.com/channels/1/2/3"])
@@ -131,11 +160,9 @@ async def test_a_wrong_history_is_told_once_to_who_may_write_one(tmp_path, text)
         await f.discord.say("Bob", "debate", text)  # may not
         await ask(f)
         await ask(f, bot="grok")
-        await f.discord.wait_for(
-            lambda: [m for m in f.discord.messages("debate") if "I cannot use this" in m["content"]]
-        )
+        await f.discord.wait_for(lambda: [m for m in f.discord.messages("debate") if "can't use this" in m["content"]])
         await ask(f)
-        told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I cannot use this `.history`")]
+        told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I can't use this `.history`")]
         assert [m["message_reference"]["message_id"] for m in told] == [wrong["id"]]
 
 

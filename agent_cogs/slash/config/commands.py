@@ -92,7 +92,8 @@ class ConfigCommands:
         if outcome == "full":
             return FULL
         log.info("option %s was set by a person, %s", option, whom)
-        return f"{option} is {said(option, layer[option])} {whom} from now on{self._above(command, option, agent)}."
+        above = self._above(command, option, agent, f"{where.partition('@')[0]}:{who}")
+        return f"{option} is {said(option, layer[option])} {whom} from now on{above}."
 
     def _read_words(self, command: CommandInvocation, agent: RosterEntry | None) -> tuple[str, str, RosterEntry | None]:
         """The option, its value and the agent. People also type the agent's name before the option, or next to a value
@@ -130,12 +131,15 @@ class ConfigCommands:
             return EVERYWHERE_IS_THE_OWNERS
         return None
 
-    def _above(self, command: CommandInvocation, option: str, agent: RosterEntry | None) -> str:
-        """A note where a pinned `.config` decides in this channel all the same."""
+    def _above(self, command: CommandInvocation, option: str, agent: RosterEntry | None, now_set: str) -> str:
+        """A note if something else decides in this channel all the same: a pinned `.config`, or what was set for a
+        narrower place or for one agent. `now_set`: the live entry's place and agent, as in OptionSource."""
         place, names = self._place(command), [agent.key] if agent else list(self._services.names)
-        sources = (self._services.options.sources(name, place).get(option) for name in names)
-        pinned = any(source is not None and source.kind == "pin" for source in sources)
-        return "; a pinned .config here still wins" if pinned else ""
+        sources = [self._services.options.sources(name, place).get(option) for name in names]
+        if any(source is not None and source.kind == "pin" for source in sources):
+            return "; a pinned .config here still wins"
+        narrower = any(source is not None and source.kind == "live" and source.place != now_set for source in sources)
+        return "; here, what was set for a narrower place or for one bot still wins" if narrower else ""
 
     def _agent(self, command: CommandInvocation) -> RosterEntry | None:
         name = str(command.values.get("agent", "")).strip()

@@ -88,6 +88,12 @@ def test_what_is_wrong_is_told_once_with_its_place_and_the_rest_counts(folder, c
     ]
 
 
+def test_a_file_that_is_no_yaml_at_the_start_is_said_to_set_nothing(folder, caplog):
+    write(folder / "shared.yaml", "max_messages: 6\n  stream: [\n")
+    assert files_in(folder).layers("claude", 7) == [{}]
+    assert "none of its options is in effect" in caplog.text
+
+
 def test_a_file_that_is_no_yaml_keeps_what_it_said_and_says_where(folder, caplog):
     shared = folder / "shared.yaml"
     write(shared, "max_messages: 5")
@@ -96,6 +102,7 @@ def test_a_file_that_is_no_yaml_keeps_what_it_said_and_says_where(folder, caplog
     files.refresh()
     assert files.layers("claude", 7) == [{"max_messages": 5}]
     assert "shared.yaml: line 2, column" in caplog.text
+    assert "stay in effect" in caplog.text
     write(shared, "max_messages: 6", when=3)
     files.refresh()
     assert files.layers("claude", 7) == [{"max_messages": 6}]

@@ -51,6 +51,17 @@ async def test_all_agents_of_a_server_have_it_and_a_thread_has_its_channels():
         assert "`stream` true: /config set, this channel" in str(thread)
 
 
+async def test_what_is_set_for_a_narrower_place_or_for_one_bot_wins_and_the_person_is_told():
+    async with a_place() as place:
+        await place.use("config set", option="max_images", value="1")
+        wider = await place.use("config set", option="max_images", value="3", place="server")
+        assert "still wins" in wider
+        assert "`max_images` 1: /config set, this channel" in await shown(place)
+        await place.use("config set", option="stream", value="true", agent="Grok")
+        assert "still wins" in await place.use("config set", option="stream", value="false")
+        assert "still wins" not in await place.use("config set", option="stream", value="true", agent="Claude")
+
+
 async def test_a_pin_wins_and_the_person_is_told():
     async with a_place() as place:
         pin(place, LOUNGE, 7, ".config\n---\nmax_images: 1")
