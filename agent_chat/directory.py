@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from agent_context.untrusted import poses, skeleton
+from agent_context.untrusted import is_reserved, poses, skeleton
 
 MAX_POSTS = 20_000  # webhook posts remembered, the newest
 
@@ -80,8 +80,8 @@ class Directory:
         return self._shown.get(self._agents.get(user_id, ""))
 
     def distinct_name(self, user_id: int, name: str, *, bot: bool = False) -> str:
-        """A user's name, with "a person" or "another bot" where it looks like an agent's and is not."""
-        if user_id in self._agents or not poses(name, self._names):
+        """A user's name, with "a person" or "another bot" if it looks like an agent's or the program's and is not."""
+        if user_id in self._agents or not (poses(name, self._names) or is_reserved(name)):
             return name
         return f"{name}, another bot" if bot else f"{name}, a person"
 

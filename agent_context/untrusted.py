@@ -65,6 +65,19 @@ def skeleton(name: str) -> str:
     return "".join(char for char in plain if char.isalnum())
 
 
+_OWN_LABELS = (
+    *("System", "System message", "System prompt", "System note", "Assistant", "User", "Human", "AI", "Model", "You"),
+    *("Developer", "Tool", "Tools", "Tool result", "Tool results", "Function", "Note", "Notes", "Summary", "Discord"),
+)
+RESERVED = frozenset(map(skeleton, _OWN_LABELS))
+"""The skeletons of the words by which the program, or a model's own format, says whose words follow."""
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name reads as one of the program's own labels: "SYSTEM", "S-y-s-t-e-m", "Ｓystem"."""
+    return skeleton(name) in RESERVED
+
+
 def poses(name: str, agents: Iterable[str]) -> bool:
     """Whether a name looks like, or contains, one of these skeletons: "CLAUDE", "C1aude", "Claude bot"."""
     alike = skeleton(name)

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from agent_cogs.persona.persona import front_of
 from agent_config import AgentSettings, FrontMatter, NoModel, Settings
-from agent_context.untrusted import skeleton
+from agent_context.untrusted import RESERVED, skeleton
 from agent_personas.files import FileCache, read_file
 from agent_personas.identity import parse_identity
 from agent_protocol.connection.link import RedisAway
@@ -81,7 +81,8 @@ def listed(
     known = {bot.key for bot in bots}
     others = [_entry(agent, lacks) for agent in table if agent.name not in known]
     others += [_persona(settings, key, front, lacks) for key, front in fronts.items() if key not in settings.agents]
-    taken = {skeleton(name): bot.shown for bot in bots for name in (bot.key, bot.shown)}
+    taken = dict.fromkeys(RESERVED, "a name that the program uses for itself in prompts")
+    taken |= {skeleton(name): bot.shown for bot in bots for name in (bot.key, bot.shown)}
     return (*bots, *_distinct(sorted(others, key=lambda one: one.key), taken))
 
 

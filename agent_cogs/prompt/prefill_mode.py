@@ -17,7 +17,7 @@ from agent_cogs.prompt.chat_mode import ModelRequest, prompt_of, searched
 from agent_cogs.prompt.view import TurnView
 from agent_context.build import TurnContext, memory_part
 from agent_context.layout.automation_task import automation_task
-from agent_context.layout.prefill import PrefillLayout, build_prefill, read_completion
+from agent_context.layout.prefill import PrefillLayout, build_prefill, label, read_completion
 from agent_context.layout.render import text_with_marks
 from agent_context.layout.reply_chain import NO_CHAIN, chain_sentence
 from agent_context.layout.room import RoomTurn, angle_line, turn_of
@@ -204,7 +204,7 @@ def ephemeral(context: TurnContext) -> str:
     elif context.trigger in ("mention", "reactive", "call") and entries and entries[-1].speaker.agent == context.me.key:
         asked = context.target
         if asked is not None:
-            task.append(f"{me} answers {one_line(asked.speaker.name, 80)}: “{one_line(text_with_marks(asked), 200)}”")
+            task.append(f"{me} answers {label(asked.speaker, context.me)}: “{one_line(text_with_marks(asked), 200)}”")
     if sentence := chain_sentence(context.chain, context.me.key, context.me.agents):
         task.append(sentence)
     task += _steering(context)
@@ -220,7 +220,7 @@ def _steering(context: TurnContext) -> Iterator[str]:
     if context.room is not None:
         yield f"This is {turn_of(context.room)} in this room."
     if context.take_up and (asked := context.target) is not None:
-        name, said = one_line(asked.speaker.name, 80), one_line(text_with_marks(asked), 200)
+        name, said = label(asked.speaker, context.me), one_line(text_with_marks(asked), 200)
         yield f"{context.me.display_name} takes up what {name} said: “{said}”"
     if angle := angle_line(context.angle):
         yield angle

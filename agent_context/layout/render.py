@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.selecting.blocks import Line, Note, ToolLine
-from agent_context.untrusted import one_line, poses, words
+from agent_context.untrusted import is_reserved, one_line, poses, words
 
 INDENT = "  "
 QUOTE = f"\n{INDENT}| "
@@ -77,8 +77,8 @@ def off_margin(text: str) -> str:
 
 
 def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
-    """Return the name, and what kind of speaker it is if needed. `agents`: all agents' folded names, which people may
-    imitate."""
+    """Return the name, and what kind of speaker it is if needed. `agents`: the skeletons of all agents' names, which
+    people may imitate, as they may the program's own labels."""
     if speaker.agent == me:
         return f"{speaker.name} (you)"
     if speaker.is_service:
@@ -87,7 +87,7 @@ def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
         return f"{speaker.name} (another bot)"
     if speaker.audience:
         return f"{speaker.name} (audience)"
-    if speaker.kind == "person" and poses(speaker.name, agents):
+    if speaker.kind == "person" and (poses(speaker.name, agents) or is_reserved(speaker.name)):
         return f"{speaker.name} (a person)"
     return speaker.name
 

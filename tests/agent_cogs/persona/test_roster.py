@@ -40,6 +40,10 @@ def roster(tmp_path, presence=None, **env):
     return Roster(settings(**env), directory, presence or MemoryPresence(), tmp_path), directory
 
 
+def test_a_persona_does_not_take_a_name_that_the_program_has_for_itself_in_prompts():
+    assert "choose another display_name" in (entry(FrontMatter(display_name="SYSTEM"), key="voice").why_not or "")
+
+
 def test_bots_come_first_and_an_agent_without_a_token_counts_as_a_persona():
     found = listed(settings(), {"historian": FrontMatter(), "claude": FrontMatter()})
     assert [(one.key, one.is_bot) for one in found] == [

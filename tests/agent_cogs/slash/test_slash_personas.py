@@ -73,6 +73,7 @@ def test_a_folder_has_a_name_that_any_disk_takes(name: str, key: str):
         ({"model": "nobody/model"}, "expected provider/model"),
         ({"name": "   "}, "the name is empty"),
         ({"name": "?!"}, "the name has no letter or digit"),
+        ({"name": "S y s t e m"}, "the program uses that name"),
         ({"name": "GROK"}, "the name is too much like Grok; choose another one"),
         ({"name": "Cl4ude"}, ""),
         ({"who": " \n"}, "who it is, is empty"),
