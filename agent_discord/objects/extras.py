@@ -39,10 +39,10 @@ def extras_of(message: discord.Message, names: Mapping[int, str]) -> tuple[str, 
     for snapshot in _snapshots(_payload(message)):
         words = _line("", [snapshot.get("content")], _named(snapshot, names))
         lines += [f"forwarded message: {words}"] if words else []
-        lines += [f"forwarded {line}" for line in _lines(snapshot, names)]
+        lines += [f"forwarded {line}" for line in _lines(snapshot, names) if line]
     shown: list[str] = []
     left = MAX_CHARACTERS
-    for line in lines:
+    for line in filter(None, lines):
         if left > 0:
             shown.append(line[: min(MAX_LINE, left)])
             left -= len(shown[-1])
@@ -92,14 +92,13 @@ def _lines(payload: Json, names: Mapping[int, str]) -> Iterator[str]:
         yield _line("sticker: ", [sticker.get("name")], names)
     if isinstance(poll := payload.get("poll"), Mapping):
         yield _poll(poll, names)
-    if parts := list(_component_words(payload.get("components"))):
-        yield _line("components: ", parts, names, " / ")
+    yield _line("components: ", list(_component_words(payload.get("components"))), names, " / ")
     if int(payload.get("flags") or 0) & VOICE_MESSAGE:
         length = next((file.get("duration_secs") for file in _dicts(payload.get("attachments"))), None)
         yield f"voice message: {length:.0f} s" if isinstance(length, int | float) else "voice message: unknown length"
     for embed in _dicts(payload.get("embeds")):
-        if parts := list(_embed_words(embed)):
-            yield _line("embed: " if embed.get("type", "rich") == "rich" else "link preview: ", parts, names, " – ")
+        head = "embed: " if embed.get("type", "rich") == "rich" else "link preview: "
+        yield _line(head, list(_embed_words(embed)), names, " – ")
 
 
 def _poll(poll: Json, names: Mapping[int, str]) -> str:
@@ -186,8 +185,10 @@ def _named(payload: Json, names: Mapping[int, str]) -> Mapping[int, str]:
 
 
 def _line(head: str, parts: Sequence[object], names: Mapping[int, str], between: str = " ") -> str:
-    """Return the parts that have words on one line, with names for mentions."""
+    """Return the parts that have words on one line, with names for mentions; "" if none has."""
     text = between.join(" ".join(str(part).split()) for part in parts if part and str(part).strip(" :"))
+    if not text:
+        return ""
     return f"{head}{to_names(text[: 2 * MAX_LINE], {user: names[user] for user in mentioned_in(text) & names.keys()})}"
 
 

@@ -72,7 +72,9 @@ def command_question(message: discord.Message, directory: Directory) -> CommandQ
 
 def is_said(message: discord.Message) -> bool:
     """Whether somebody wrote it. Joins, boosts and pins are nobody's words, nor is the copy of the message that a
-    thread began at, which py-cord does not count among them."""
+    thread began at, which py-cord does not count among them. The answer to a command of a context menu is a bot's."""
+    if message.type is discord.MessageType.context_menu_command:
+        return True
     return not message.is_system() and message.type is not discord.MessageType.thread_starter_message
 
 
@@ -218,7 +220,7 @@ def _names_in(message: discord.Message, directory: Directory) -> dict[int, str]:
 def _notice_entry(message: discord.Message) -> Entry | None:
     """A notice of Discord's, by nobody: it calls no agent and counts as no person's word."""
     notice = notice_of(message)
-    if notice is None:
+    if not notice:
         return None
     return Entry(message.id, SERVICE, "", message.created_at.timestamp(), extras=(notice,))
 

@@ -101,9 +101,21 @@ class State:
         self.self_id = 0
         self.http = None
         self.allowed_mentions = None
+        self._polls: dict[int, discord.Poll] = {}
 
     def store_user(self, data: Any, **_: Any) -> discord.User:
         return discord.User(state=self, data=data)  # type: ignore[arg-type]
+
+    create_user = store_user
+
+    def store_poll(self, poll: discord.Poll, message_id: int) -> None:
+        self._polls[message_id] = poll
+
+    def get_channel(self, _: int) -> None:
+        return None
+
+    def _get_message(self, _: int) -> None:
+        return None
 
     def _get_guild(self, _: int | None) -> None:
         return None
