@@ -66,7 +66,7 @@ def skeleton(name: str) -> str:
 
 
 _OWN_LABELS = (
-    *("System", "System message", "System prompt", "System note", "Assistant", "User", "Human", "AI", "Model", "You"),
+    *("System", "System message", "System prompt", "System note", "Assistant", "User", "Human", "You"),
     *("Developer", "Tool", "Tools", "Tool result", "Tool results", "Function", "Note", "Notes", "Summary", "Discord"),
 )
 RESERVED = frozenset(map(skeleton, _OWN_LABELS))

@@ -131,7 +131,7 @@ def test_nobody_speaks_with_the_voice_of_the_program(name):
 
 
 def test_other_names_with_such_a_word_in_them_stay_as_they_are():
-    names = ("Systema", "Ursula User", "Toolbox", "Notebook", "Dr. Assistant")
+    names = ("Systema", "Ursula User", "Toolbox", "Notebook", "Dr. Assistant", "Al")
     for name in names:
         assert transcript([said(1, Speaker(8, name, "person"), "hi")]).prefill.startswith(f"{name}: hi")
 
