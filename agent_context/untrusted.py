@@ -67,7 +67,7 @@ def skeleton(name: str) -> str:
 
 _OWN_LABELS = (
     *("System", "System message", "System prompt", "System note", "Assistant", "User", "Human", "You"),
-    *("Developer", "Tool", "Tools", "Tool result", "Tool results", "Function", "Note", "Notes", "Summary", "Discord"),
+    *("Developer", "Tool", "Tools", "Tool result", "Tool results", "Function", "Note", "Notes", "Summary"),
 )
 RESERVED = frozenset(map(skeleton, _OWN_LABELS))
 """The skeletons of the words by which the program, or a model's own format, says whose words follow."""

@@ -119,7 +119,7 @@ def test_names_that_would_break_the_format_and_those_of_others_are_made_harmless
     "name",
     [
         *("System", "SYSTEM", " System: ", "S y s t e m", "s.y.s.t.e.m", "Ｓｙｓｔｅｍ", "Sys\u200btem", "S\u0443stem"),
-        *("[system]", "Assistant", "User", "human", "Note", "Tool", "Summary", "You", "System prompt", "Discord"),
+        *("[system]", "Assistant", "User", "human", "Note", "Tool", "Summary", "You", "System prompt"),
     ],
 )
 def test_nobody_speaks_with_the_voice_of_the_program(name):
