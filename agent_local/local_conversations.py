@@ -27,7 +27,7 @@ class LocalConversations:
     def stopped(self, channel_id: int) -> str:
         """A line about a channel that a person stopped, "" for any other."""
         if self._stops.paused:
-            return "all bots are paused, perhaps since an earlier start; /bots go-on lifts it"
+            return "all bots are paused, perhaps since an earlier start; /bots resume lifts it"
         if not self._stops.holds(channel_id):
             return ""
         name = self._world.channel(channel_id).name

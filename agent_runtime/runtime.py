@@ -156,7 +156,7 @@ async def _read_shared_state(services: AgentServices) -> None:
         with suppress(RedisAway):  # read again when Redis is back
             await state.read()
     if services.stops.paused:
-        log.warning("all bots are paused, since before this start: /bots go-on or the console lets them go on")
+        log.warning("all bots are paused, since before this start: /bots resume or the console lifts it")
     with suppress(RedisAway):
         await recall_agents(services.ledger.presence, services.directory, services.names)
     learn_webhook_posts(services.bus, services.directory)

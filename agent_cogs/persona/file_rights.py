@@ -1,4 +1,4 @@
-"""Rights to change what all guilds share: an agent's files and its workspace.
+"""Rights to change what all guilds share: an agent's files and its workspace, mutes, ignored people, the pause.
 
 Managers of a guild may change them if the installation has that guild alone. Otherwise their text would speak, and
 spend, in other guilds, so only the owner may.
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from agent_chat.incoming import Person
 from agent_config import Settings
 
+SHARED_FILES = "These files are shared by all servers of the bots, so only the bots' owner may change them."
 MANAGERS_ONLY = "You need the Manage Server permission for that."
 
 GuildOf = Callable[[int], int | None]  # channel id → guild id; None: not known
@@ -42,20 +43,20 @@ class FileRights:
         """Whether a person is named in OWNER_USER_IDS, or owns the application."""
         return who.user_id in self._settings.owner_user_ids or who.user_id in await self._owners()
 
-    async def refusal(self, who: Person, guild_id: int | None) -> str | None:
-        """The reason why a person may not change an agent's files in this guild; None if they may."""
+    async def refusal(self, who: Person, guild_id: int | None, why: str = SHARED_FILES) -> str | None:
+        """The reason why a person of this guild may not do what acts in all guilds; None if they may."""
         if who.user_id in self._settings.owner_user_ids:
             return None
         if who.manages_guild and guild_id is not None and guild_id == only_guild(self._settings, self.guild_of):
             return None
         if who.user_id in await self._owners():
             return None
-        return _owners_only(who.user_id, guild_id) if who.manages_guild else MANAGERS_ONLY
+        return _owners_only(why, who.user_id, guild_id) if who.manages_guild else MANAGERS_ONLY
 
 
-def _owners_only(user_id: int, guild_id: int | None) -> str:
+def _owners_only(why: str, user_id: int, guild_id: int | None) -> str:
     return (
-        "These files are shared by all servers of the bots, so only the bots' owner may change them. If that is you,"
+        f"{why} If that is you,"
         f" set OWNER_USER_IDS={user_id} in .env and restart the bots; if they are in this server only,"
         f" GUILD_IDS={guild_id} works too."
     )

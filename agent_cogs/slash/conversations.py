@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agent_cogs.services import AgentServices
-from agent_cogs.slash.wording import heard
+from agent_cogs.slash.wording import agent_in, agent_named, heard, unknown_value
 from agent_discord.slash.cog import CommandInvocation
 from agent_protocol.moderation.stop_store import EVERYWHERE
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command
+from agent_themes import THEMES
 
-PAUSED = "All bots are paused. Use /bots go-on first."
+PAUSED = "All bots are paused. Use /bots resume first."
 OUTCOMES: Mapping[str, str] = {
     "started": "Started a conversation in {where}.",
     "next started": "{agent} has a turn in {where}.",
@@ -39,12 +40,15 @@ class ConversationCommands:
 
     async def start(self, command: CommandInvocation) -> str:
         values = command.values
+        theme_name = str(values.get("theme") or "")
+        if theme_name and theme_name.strip().lower() not in THEMES:
+            return unknown_value("theme", theme_name, [*THEMES])
         theme, topic = (str(values[name]) if values.get(name) else None for name in ("theme", "topic"))
         return await self._give(command, "start", "starter", theme=theme, topic=topic)
 
     async def next(self, command: CommandInvocation) -> str:
-        agent = str(command.values.get("bot", ""))
-        if agent in await self._services.ledger.mutes.read([agent]):
+        agent = agent_in(command, self._services.names)
+        if agent is not None and agent in await self._services.ledger.mutes.read([agent]):
             return f"{self._services.names.get(agent, agent)} is muted. Use /bots unmute first."
         return await self._give(command, "next", "bot")
 
@@ -53,11 +57,11 @@ class ConversationCommands:
 
     async def pause(self, command: CommandInvocation) -> str:
         await self._services.stops.stop(EVERYWHERE, f"c{command.id}")
-        return self._heard("All bots are paused, in every channel. Use /bots go-on to lift it.")
+        return self._heard("All bots are paused, in every channel. Use /bots resume to lift it.")
 
-    async def go_on(self, _: CommandInvocation) -> str:
+    async def resume(self, _: CommandInvocation) -> str:
         lifted = await self._services.stops.lift(EVERYWHERE)
-        return self._heard("The bots go on." if lifted else "The bots were not paused.")
+        return self._heard("The bots resume." if lifted else "The bots were not paused.")
 
     def _heard(self, text: str) -> str:
         return heard(text, self._services.bus.ready.is_set())
@@ -66,12 +70,13 @@ class ConversationCommands:
         """Give a command for the chosen channel to the coordinator; `option` names a bot."""
         services, chosen = self._services, command.values.get("channel")
         channel_id = int(chosen) if chosen is not None else command.parent_id or command.channel_id
-        agent = str(command.values.get(option, "")) or None
+        written = str(command.values.get(option, ""))
+        agent = (agent_named(written, services.names) or written) or None
         shown = {"where": f"<#{channel_id}>", "agent": services.names.get(agent or "", agent or "")}
         if channel_id not in services.scope.channels or not self._is_here(channel_id, command):
             return "{where} is not one of the bots' channels.".format(**shown)
         if agent is not None and agent not in services.names:
-            return OUTCOMES["unknown_agent"].format(**shown)
+            return unknown_value("agent", agent, [*services.names.values()])
         if name != "end" and services.stops.paused:
             return PAUSED
         if name != "end" and services.stops.holds(channel_id):

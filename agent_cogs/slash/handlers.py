@@ -28,9 +28,9 @@ from agent_cogs.slash.room_names import Completions
 from agent_cogs.slash.rooms import RoomCommands
 from agent_cogs.slash.status import read_status
 from agent_cogs.slash.why import NO_RECORD, turn_link, unasked_text, why, why_not
-from agent_cogs.slash.wording import UNKNOWN, agent_in, heard, lasting
+from agent_cogs.slash.wording import UNKNOWN, agent_in, heard, lasting, unknown_agent
 from agent_discord.slash.cog import CommandInvocation, Handle
-from agent_discord.slash.definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, WHY
+from agent_discord.slash.definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, OLD_NAMES, WHY
 from agent_discord.slash.responses import Response, text_in
 from agent_personas.memory import MaySee
 from agent_protocol.connection.link import RedisAway
@@ -44,6 +44,10 @@ NO_RIGHT_TO_RESET = (
     "You need the Manage Messages permission for that, because it clears the bots' context for everyone here. In a"
     " direct message to a bot you can reset your own."
 )
+
+# These act in every server of the bots, so with several servers they are the owner's.
+IN_ALL_SERVERS = frozenset(f"bots {part}" for part in ("pause", "resume", "mute", "unmute", "ignore", "unignore"))
+ACTS_IN_ALL_SERVERS = "This acts in all servers of the bots, so only the bots' owner may use it."
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
@@ -90,7 +94,7 @@ class SlashHandlers:
             "bots next": conversations.next,
             "bots end": conversations.end,
             "bots pause": conversations.pause,
-            "bots go-on": conversations.go_on,
+            "bots resume": conversations.resume,
             "bots mute": self._mute,
             "bots unmute": self._unmute,
             "bots ignore": self._ignore,
@@ -112,9 +116,14 @@ class SlashHandlers:
         """Run the command and return what to show the person."""
         if self._services.scope.theme(command.channel_id, command.parent_id, command.guild_id) is None:
             return NOT_HERE
+        command = replace(command, name=OLD_NAMES.get(command.name, command.name))
         handler = self._handlers.get(command.name)
         if command.name in self._managers and not command.who.manages_guild:
             return MANAGERS_ONLY
+        if command.name in IN_ALL_SERVERS:
+            refusal = await self._rights.refusal(command.who, command.guild_id, ACTS_IN_ALL_SERVERS)
+            if refusal is not None:
+                return refusal
         if command.name in self._owners and (refusal := await self._rights.refusal(command.who, command.guild_id)):
             return refusal
         if handler is None:
@@ -171,7 +180,7 @@ class SlashHandlers:
         lifted = any([await stops.lift(stopped) for stopped in covered])
         text = "The bots may speak here again." if lifted else "Nothing was stopped here."
         if stops.paused:
-            text = "All bots are paused, which a server manager lifts by /bots go-on."
+            text = "All bots are paused, which a server manager lifts by /bots resume."
         return self._heard(text)
 
     def _heard(self, text: str) -> str:
@@ -219,7 +228,7 @@ class SlashHandlers:
     async def _why_not(self, command: CommandInvocation) -> str:
         agent = agent_in(command, self._services.names)
         if agent is None:
-            return UNKNOWN
+            return unknown_agent(command, self._services.names)
         services = self._services
         muted = await services.ledger.mutes.read([agent])
         return await why_not(services, agent, command.channel_id, services.clock(), muted_until=muted.get)
@@ -227,7 +236,7 @@ class SlashHandlers:
     async def _reset(self, command: CommandInvocation) -> Response:
         chosen = agent_in(command, self._services.names)
         if chosen is None and "agent" in command.values:
-            return UNKNOWN
+            return unknown_agent(command, self._services.names)
         if command.guild_id is not None and not command.who.manages_messages:
             return NO_RIGHT_TO_RESET
         agents = [chosen] if chosen else self._services.names
@@ -242,7 +251,7 @@ class SlashHandlers:
     async def _mute(self, command: CommandInvocation) -> str:
         agent = agent_in(command, self._services.names)
         if agent is None:
-            return UNKNOWN
+            return unknown_agent(command, self._services.names)
         seconds = _number(command, "minutes", MUTE_MINUTES, LONGEST_MUTE) * 60.0
         await self._services.ledger.mutes.mute(agent, seconds)
         log.info("%s: muted by a person for %.0f minutes", agent, seconds / 60)
@@ -254,7 +263,7 @@ class SlashHandlers:
     async def _unmute(self, command: CommandInvocation) -> str:
         agent = agent_in(command, self._services.names)
         if agent is None:
-            return UNKNOWN
+            return unknown_agent(command, self._services.names)
         lifted = await self._services.ledger.mutes.lift(agent)
         shown = self._services.names[agent]
         return f"{shown} may speak again." if lifted else f"{shown} was not muted."
@@ -277,13 +286,16 @@ class SlashHandlers:
         return f"The bots listen to <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
 
     async def _show_file(self, command: CommandInvocation) -> Response:
-        agent, name = agent_in(command, self._services.names) or "", str(command.values.get("file", ""))
+        agent, name = agent_in(command, self._services.names), str(command.values.get("file", ""))
+        if agent is None:
+            return unknown_agent(command, self._services.names)
         return await self._files.show(agent, name, command.channel_id, _number(command, "back", 0, MOST_BACK))
 
     async def _edit_file(self, command: CommandInvocation) -> Response:
-        return await self._files.form(
-            agent_in(command, self._services.names) or "", str(command.values.get("file", "")), command.channel_id
-        )
+        agent = agent_in(command, self._services.names)
+        if agent is None:
+            return unknown_agent(command, self._services.names)
+        return await self._files.form(agent, str(command.values.get("file", "")), command.channel_id)
 
     async def _save_file(self, command: CommandInvocation) -> Response:
         return await self._files.save(str(command.values.get("id", "")), text_in(command.values))

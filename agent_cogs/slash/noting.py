@@ -22,7 +22,7 @@ ACTIONS: Mapping[str, str] = {
     "bots next": "next",
     "bots end": "end",
     "bots pause": "pause",
-    "bots go-on": "go_on",
+    "bots resume": "go_on",
     "bots mute": "mute",
     "bots unmute": "unmute",
     "bots ignore": "ignore",

@@ -8,7 +8,7 @@ from agent_chat.incoming import IncomingMessage
 from agent_cogs.inbox.triggers import Ignored
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.conversations import PAUSED
-from agent_cogs.slash.wording import UNKNOWN, agent_in
+from agent_cogs.slash.wording import agent_in, unknown_agent
 from agent_discord.objects.messages import question_text
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import LONGEST_ARENA
@@ -33,7 +33,7 @@ class QuestionCommands:
         """Post the question for everyone to see; it then counts as a message that mentions the agent."""
         agent, prompt = agent_in(command, self._services.names), str(command.values.get("prompt", ""))
         if agent is None:
-            return UNKNOWN
+            return unknown_agent(command, self._services.names)
         if not prompt.strip():
             return EMPTY
         if (refusal := self._refusal(command)) is not None:

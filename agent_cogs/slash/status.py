@@ -59,7 +59,7 @@ class ServerStatus:
 
     def text(self, channel_id: int, names: Mapping[str, str]) -> str:
         online = listed([agent.label for agent in self.agents if agent.online])
-        lines = ["**All bots are paused.** A server manager lifts that by /bots go-on."] if self.paused else []
+        lines = ["**All bots are paused.** A server manager lifts that by /bots resume."] if self.paused else []
         lines.append(f"**Online**: {online}")
         if offline := [agent.label for agent in self.agents if not agent.online]:
             lines.append(f"**Offline**: {listed(offline)}")

@@ -225,7 +225,7 @@ def _hindrances(state: AgentState) -> list[str]:
     if state.muted_until is not None and state.muted_until > state.now:
         found.append(f"it is muted until {_when(state.muted_until)}")
     if state.paused:
-        found.append("all bots are paused, which a server manager lifts by /bots go-on")
+        found.append("all bots are paused, which a server manager lifts by /bots resume")
     if state.stopped:
         found.append("a person stopped the bots in this channel")
     if state.backoff_until is not None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from agent_chat.names import clean_name
+from agent_cogs.rooms.members import Called, named, nearest
 from agent_discord.slash.cog import CommandInvocation
+
+MOST_NAMED = 25  # values that are listed
 
 UNKNOWN = "This command is out of date. Discord refreshes its list within an hour; please try again then."
 ONLY_HERE = "The shared storage (Redis) is unavailable: bots in other processes learn of this when it is back."
@@ -17,9 +21,33 @@ _UNITS = (
 
 
 def agent_in(command: CommandInvocation, names: Mapping[str, str]) -> str | None:
-    """The agent that the option names; None where Discord still offers one that is gone."""
-    name = str(command.values.get("agent") or command.values.get("bot", ""))
-    return name if name in names else None
+    """Return the agent that the option names, by its key or as people call it; None if there is no such agent."""
+    return agent_named(_agent_option(command), names)
+
+
+def agent_named(written: str, names: Mapping[str, str]) -> str | None:
+    """Return the agent with that key or shown name."""
+    entry = named([Called(key, shown) for key, shown in names.items()], written)
+    return written if written in names else entry.key if entry is not None else None
+
+
+def unknown_agent(command: CommandInvocation, names: Mapping[str, str]) -> str:
+    """Return the line for an agent that does not exist."""
+    return unknown_value("agent", _agent_option(command), [*names.values()])
+
+
+def unknown_value(kind: str, written: str, known: Sequence[str]) -> str:
+    """Return the line for a value that an option does not have: what was meant perhaps, and what there is."""
+    close = nearest([Called(name, name) for name in known], written)
+    meant = f" Did you mean {close}?" if close else ""
+    there_are = (
+        f" There are: {', '.join(known[:MOST_NAMED])}{', …' if len(known) > MOST_NAMED else ''}." if known else ""
+    )
+    return f"There is no {kind} called “{clean_name(written)}”.{meant}{there_are}"
+
+
+def _agent_option(command: CommandInvocation) -> str:
+    return str(command.values.get("agent") or command.values.get("bot", ""))
 
 
 def lasting(seconds: float) -> str:

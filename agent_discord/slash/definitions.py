@@ -58,6 +58,10 @@ _COMPARED = (
 RESET = "Start fresh here: earlier messages are no longer context"
 
 
+OLD_NAMES: Mapping[str, str] = {"bots go-on": "bots resume"}
+"""Commands by the names that they had; Discord shows them until its list is refreshed, and people type them."""
+
+
 def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequence[str] = ()) -> list[Json]:
     """All commands for these agents (key → shown name), themes and persona files."""
     bot = _option(TEXT, "bot", "Which bot", required=True, choices=_choices(agents))
@@ -96,7 +100,7 @@ def _bots_parts(agents: Mapping[str, str], themes: Sequence[str], bot: Json, cha
         _part("next", "Let a bot speak next (server managers)", bot, channel),
         _part("end", "End the running conversation (server managers)", channel),
         _part("pause", "Silence all bots in every channel (server managers)"),
-        _part("go-on", "Let the bots go on after a pause (server managers)"),
+        _part("resume", "Let the bots resume after a pause (server managers)"),
         _part("mute", "Silence a bot for a while (server managers)", bot, _minutes(LONGEST_MUTE, "60")),
         _part("unmute", "Let a muted bot speak again (server managers)", bot),
         _part("ignore", "Make the bots ignore a person (server managers)", person),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_discord.slash.definitions import CHANNEL, SLASH, SUB_COMMAND, TEXT, USER, WHOLE, YES_NO
+from agent_discord.slash.definitions import CHANNEL, OLD_NAMES, SLASH, SUB_COMMAND, TEXT, USER, WHOLE, YES_NO
 from agent_local.terminal.message_numbers import MessageNumbers, NumberedMessage
 
 Json = Mapping[str, Any]
@@ -115,7 +115,8 @@ def _filled(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -
         return None
     path, rest, options = str(command["name"]), list(words[1:]), command.get("options", ())
     if parts := _parts(command):
-        part = parts.get(rest[0].lower()) if rest else None
+        word = rest[0].lower() if rest else ""
+        part = parts.get(OLD_NAMES.get(f"{path} {word}", "").removeprefix(f"{path} ") or word)
         if part is None:
             return f"/{path} needs one of {', '.join(parts)}"
         path, rest, options = f"{path} {part['name']}", rest[1:], part.get("options", ())

@@ -121,7 +121,7 @@ class Place:
         self.transcripts = Transcripts(self.directory)
         self.orders = CoordinatorCommands(self.bus, patience=0.01)
         roster = Roster(settings, self.directory, self.ledger.presence, personas)
-        done: Any = SimpleNamespace(last=0, keep=lambda _: None)
+        done: Any = SimpleNamespace(last=0, keep=lambda _, **__: None)
         self.memory, self.hearers, record = Remembered(), Hearers(), SimpleNamespace(note=self.notes.append)
         record.log = lambda _, entry: self.notes.append(entry)
         consents = Consents(record, self.ledger.unasked, self.clock)

@@ -18,7 +18,7 @@ from agent_cogs.persona.options import Pins
 from agent_cogs.persona.roster import RosterEntry
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.config.lines import options_text, said
-from agent_cogs.slash.wording import UNKNOWN
+from agent_cogs.slash.wording import unknown_value
 from agent_context.steering.options import LIVE, OWNERS_LIVE, Options, read_options
 from agent_discord.slash.cog import CommandInvocation, Completion, Handle
 from agent_discord.slash.definitions import LONGEST_VALUE
@@ -61,7 +61,7 @@ class ConfigCommands:
     async def _show(self, command: CommandInvocation) -> Response:
         agent = self._agent(command)
         if agent is None:
-            return UNKNOWN
+            return self._unknown_agent(command)
         option = _option_named(str(command.values.get("option", "")).strip())
         if option and option not in Options.model_fields:
             return read_options({option: None})[1][0]
@@ -72,11 +72,11 @@ class ConfigCommands:
     async def _set(self, command: CommandInvocation) -> Response:
         agent = self._agent(command) if command.values.get("agent") else None
         if agent is None and command.values.get("agent"):
-            return UNKNOWN
+            return self._unknown_agent(command)
         option, written, agent = self._read_words(command, agent)
         reach = str(command.values.get("place", "channel"))
         if reach not in SHOWN_REACH or (reach == "server" and command.guild_id is None):
-            return UNKNOWN
+            return unknown_value("place", reach, [one for one in SHOWN_REACH if one != "server" or command.guild_id])
         if (refusal := await self._refusal(command, option, reach)) is not None:
             return refusal
         where, who = _where(command, reach), agent.key if agent else ALL
@@ -144,6 +144,10 @@ class ConfigCommands:
     def _agent(self, command: CommandInvocation) -> RosterEntry | None:
         name = str(command.values.get("agent", "")).strip()
         return self._services.roster.of(name) or self._services.roster.named(name)
+
+    def _unknown_agent(self, command: CommandInvocation) -> str:
+        written = str(command.values.get("agent", ""))
+        return unknown_value("agent", written, [entry.shown for entry in self._services.roster])
 
     def _place(self, command: CommandInvocation) -> CommandPlace:
         above = command.parent_id

@@ -6,7 +6,6 @@ import pytest
 
 from agent_cogs.persona.file_rights import MANAGERS_ONLY
 from agent_cogs.slash.config.commands import EVERYWHERE_IS_THE_OWNERS
-from agent_cogs.slash.wording import UNKNOWN
 from agent_context.entries import Entry, Speaker
 from agent_context.steering.options import LIVE, OWNERS_LIVE, Options
 from agent_discord.slash.cog import CommandInvocation, Completion
@@ -90,9 +89,11 @@ async def test_what_cannot_be_set_changes_nothing(option: str, value: str, told:
 
 async def test_an_agent_or_a_place_that_is_gone_is_said_so():
     async with a_place() as place:
-        assert await place.use("config show", agent="nobody") == UNKNOWN
-        assert await place.use("config set", option="stream", value="true", agent="nobody") == UNKNOWN
-        assert await place.use("config set", option="stream", value="true", place="moon") == UNKNOWN
+        for command in ("config show", "config set"):
+            told = await place.use(command, option="stream", value="true", agent="gork")
+            assert "Did you mean Grok?" in told
+            assert "Claude, Grok" in told
+        assert "channel" in await place.use("config set", option="stream", value="true", place="chanel")
         assert "there is no such option" in await shown(place, option="max_mesages")
 
 

@@ -88,3 +88,9 @@ def test_what_discord_would_not_send_gets_a_hint(line: str, hint: str) -> None:
 def test_other_words_are_no_command_of_the_bots() -> None:
     assert read_use(["/fire"], COMMANDS, PLACES) is None
     assert read_use(["/Why?"], COMMANDS, PLACES) is None
+
+
+def test_a_command_that_was_renamed_is_known_by_its_old_name() -> None:
+    commands = command_list({"claude": "Claude"}, ["casual"])
+    assert read_use(["/bots", "go-on"], commands, PLACES) == Use("bots resume", {})
+    assert read_use(["/bots", "resume"], commands, PLACES) == Use("bots resume", {})

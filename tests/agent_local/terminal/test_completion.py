@@ -22,7 +22,7 @@ KNOWN = Vocabulary(
     [
         ("/fo", ["/forget"]),
         ("/Re", ["/reply", "/react", "/resume", "/reset"]),
-        ("/bots ", ["status", "start", "next", "end", "pause", "go-on", "mute", "unmute", "ignore", "unignore"]),
+        ("/bots ", ["status", "start", "next", "end", "pause", "resume", "mute", "unmute", "ignore", "unignore"]),
         ("/bots m", ["mute"]),
         ("/bots mute ", ["claude", "grok"]),
         ("/bots mute g", ["grok"]),
