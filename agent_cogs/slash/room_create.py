@@ -17,7 +17,7 @@ from agent_cogs.rooms.new_room import opening_text, room_of, thread_name
 from agent_cogs.rooms.opening import AWAY, Opening, RoomOpener
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.conversations import PAUSED, IsHere
-from agent_cogs.slash.wording import counted, listed
+from agent_cogs.slash.wording import counted, listed, unknown_value
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM, MENU
 from agent_discord.slash.responses import (
@@ -33,6 +33,7 @@ from agent_protocol.coordination.rooms import (
     FEWEST_MEMBERS,
     MOST_MEMBERS,
     MOST_TURNS,
+    POLICIES,
     RoomMember,
 )
 from agent_protocol.turns.budget_rules import CLOSING_SHARE
@@ -73,6 +74,9 @@ class RoomCreation:
         }
 
     async def create(self, command: CommandInvocation) -> Response:
+        policy = str(command.values.get("policy") or "")
+        if policy and policy not in POLICIES:
+            return unknown_value("policy", policy, POLICIES)
         draft, names = self._without_secrets(draft_of(command)), str(command.values.get("personas", ""))
         moderator = self._named(draft.moderator)
         if draft.moderator is not None and moderator is None:

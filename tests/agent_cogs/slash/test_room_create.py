@@ -394,3 +394,10 @@ async def test_with_fewer_than_two_able_ones_nothing_is_offered():
     async with a_place(XAI_API_KEY="") as place:
         told = await place.use("room create", topic=TOPIC)
         assert told == "Fewer than two bots and personas can take part at present. /agent list says why."
+
+
+async def test_a_policy_that_does_not_exist_is_answered_with_those_that_do():
+    async with a_place() as place:
+        told = await place.use("room create", topic="Tea?", policy="moderatd")
+        assert "Did you mean moderated?" in told
+        assert "rounds" in told
