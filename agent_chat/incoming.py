@@ -36,6 +36,7 @@ class Person:
     roles: frozenset[int] = frozenset()
     manages_messages: bool = False
     manages_guild: bool = False  # known for the user of a slash command alone
+    name: str = ""  # as the server shows it; known for the user of a slash command alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from agent_cogs.inbox.message_commands import MessageCommands, commanded
 from agent_cogs.inbox.missed_orders import MissedOrders
 from agent_cogs.inbox.mute_sign import MuteSigns
 from agent_cogs.inbox.queue import TurnQueue
+from agent_cogs.inbox.room_calls import RoomCalls
 from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.inbox.stop_orders import StopOrders
 from agent_cogs.inbox.triggers import Call, Ignored, called, says_nothing
@@ -56,14 +57,22 @@ class AgentHost:
         runner.hooks = self.automation.hooks
         self._busy = BusyReplies(agent.reply_throttle)
         self._commands = MessageCommands(agent, services, channels, self.queue, self._busy)
-        self.bot_mentions = BotMentions(agent, services, channels, self.queue)
+        self._room_calls = RoomCalls(self.name, services)
+        self.bot_mentions = BotMentions(agent, services, channels, self.queue, self._room_calls)
         self._stop_orders = StopOrders(services, channels, self.queue)
         self._mute_signs = MuteSigns(services, channels)
         self._missed_orders = MissedOrders(
             self.name, services, channels, self._stop_orders, self._mute_signs, self._call_of
         )
         self.catch_up = CatchUp(
-            self.name, services, channels, self.queue, self._missed_orders, self._pending_call, may_act=may_act
+            self.name,
+            services,
+            channels,
+            self.queue,
+            self._missed_orders,
+            self._pending_call,
+            self._room_calls,
+            may_act=may_act,
         )
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -152,12 +161,28 @@ class AgentHost:
         elif asked.hidden:  # it calls nobody, but may be a command
             await self._commands.on_message(asked, heard.channel_id, theme, named)
         else:
+            room = await self._room_calls.room_of(heard.channel_id, heard.parent_id) if call is not None else None
+            if room is not None and call is Call.REPLY and self._is_to_notice(asked, heard.channel_id):
+                call = None
+            elif room is not None:
+                self._services.person_notices.note(asked, heard.channel_id, calls=True)
+                if await self._room_calls.take_turn(room, asked):
+                    return
+            theme = theme if room is None else room.theme
             self._on_words(asked, heard.channel_id, theme, call, is_private=heard.is_private)
+
+    def _is_to_notice(self, asked: Entry, channel_id: int) -> bool:
+        """Whether it replies to a line of the program's in a thread, such as that a room waits for a name."""
+        if asked.reply_to is None or self._channels.parent(channel_id) is None:
+            return False
+        replied = self._services.transcripts.of(channel_id).get(asked.reply_to)
+        return replied is not None and replied.hidden
 
     def _on_words(self, asked: Entry, channel_id: int, theme: str, call: Call | None, *, is_private: bool) -> None:
         """More of a question that waits, or a call; the coordinator is given notice of it in the background."""
         if asked.order is None and asked.speaker.kind == "person":
-            self._services.person_notices.note(asked, channel_id, calls=call is not None)
+            to_notice = call is None and self._is_to_notice(asked, channel_id)
+            self._services.person_notices.note(asked, channel_id, calls=call is not None, to_notice=to_notice)
         gathers = call is not None or belongs(asked, self._services.directory)
         if (gathers and self.queue.gather(channel_id, asked, calls=call is not None)) or call is None:
             return

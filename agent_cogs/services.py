@@ -175,7 +175,7 @@ class AgentServices:
     @cached_property
     def person_notices(self) -> PersonNotices:
         """The notices to the coordinator of what people write."""
-        return PersonNotices(self.bus, self.directory, self.names)
+        return PersonNotices(self.bus, self.directory, self.roster.names)
 
     def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
         """The event of a message that calls an agent, with TURN_TIMEOUT_SECONDS; `more` are further fields of it."""

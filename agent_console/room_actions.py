@@ -22,6 +22,7 @@ from agent_protocol.coordination.rooms import (
 from agent_protocol.rooms.outcomes import ROOM_DONE, ROOM_REFUSALS
 from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import MAX_TOPIC, Command, RoomOrder
+from agent_themes import THEMES
 
 MOST_AUDIENCE = 3600  # seconds
 NOBODY_ANSWERS = "no coordinator answers: it is not running, or busy; nothing was done as far as the console knows"
@@ -69,6 +70,7 @@ class RoomActions:
             archive_minutes=_archive(asked.archive or wanted.archive_minutes),
             audience_seconds=_within("audience", asked.audience or 0, 0, MOST_AUDIENCE),
             goodbye_ends=bool(asked.goodbye_ends),
+            theme=_one_of("theme", asked.theme or wanted.theme, tuple(THEMES)),
             rules=(asked.rules or "").strip()[:MOST_RULES],
         )
 
@@ -77,7 +79,10 @@ class RoomActions:
 
     async def _resume(self, asked: Request) -> Done:
         more = None if asked.turns is None else _within("turns", asked.turns, 1, MOST_TURNS)
-        return await self._order(asked, "room-resume", RoomOrder(turns=more), f"+{more} turns" if more else "")
+        room = await self._parts.ledger.rooms.read(snowflake(asked.channel or "", "channel"))
+        gone = self._parts.rooms.gone(room.names) if room is not None else ()
+        order = RoomOrder(turns=more, gone=gone)
+        return await self._order(asked, "room-resume", order, f"+{more} turns" if more else "")
 
     async def _close(self, asked: Request) -> Done:
         return await self._order(asked, "room-close", RoomOrder())

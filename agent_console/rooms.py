@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent_protocol.coordination.rooms import DEFAULT_ARCHIVE_MINUTES, DEFAULT_POLICY, DEFAULT_TURNS, RoomMember
+from agent_protocol.coordination.rooms import (
+    DEFAULT_ARCHIVE_MINUTES,
+    DEFAULT_POLICY,
+    DEFAULT_THEME,
+    DEFAULT_TURNS,
+    RoomMember,
+)
 
 NO_BOT = "no bot of this process is online, and a bot makes the thread of a room"
 
@@ -41,6 +47,7 @@ class NewRoom:
     archive_minutes: int = DEFAULT_ARCHIVE_MINUTES
     audience_seconds: int = 0
     goodbye_ends: bool = False
+    theme: str = DEFAULT_THEME
     rules: str = ""
 
 
@@ -59,6 +66,10 @@ class RoomSide(Protocol):
         """Bots first, then personas."""
         ...
 
+    def gone(self, agents: Sequence[str]) -> tuple[str, ...]:
+        """Those of the agents whose personas were deleted."""
+        ...
+
     def can_open(self) -> bool:
         """Whether a bot of this process is there to make a thread."""
         ...
@@ -72,6 +83,10 @@ class NoRoomSide:
     """A process without bots."""
 
     def seats(self) -> Sequence[Seat]:
+        return ()
+
+    def gone(self, agents: Sequence[str]) -> tuple[str, ...]:
+        del agents
         return ()
 
     def can_open(self) -> bool:

@@ -273,7 +273,9 @@ class Coordinator:
             return
         self.idle.person_wrote()
         if self.acting and not self._stopped(notice.channel_id):
-            heard = Heard(notice.message_id, notice.text, notice.names, notice.replied_to, notice.calls)
+            heard = Heard(
+                notice.message_id, notice.text, notice.names, notice.replied_to, notice.calls, called=notice.called
+            )
             self._tasks.start(self.engine.heard(notice.channel_id, heard), "a person's message")
 
     def _on_notice(self, notice: MentionNotice) -> None:

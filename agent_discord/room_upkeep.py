@@ -83,6 +83,17 @@ class RoomUpkeep:
         except REQUEST_ERRORS as error:
             raise cannot(place.id, "notice of a room", error) from error
 
+    async def is_gone(self, channel_id: int, thread_id: int) -> bool:
+        """Whether the thread was deleted. It's asked of Discord, since an event may have been missed."""
+        channel = self._channel(channel_id)
+        try:
+            await self._gate.channel(channel.guild, thread_id)
+        except discord.NotFound:
+            return True
+        except REQUEST_ERRORS as error:
+            raise cannot(thread_id, "look at a room's thread", error) from error
+        return False
+
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
         """Lock or unlock the thread."""
         thread = await self._thread(channel_id, thread_id)

@@ -109,6 +109,7 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
         ledger.room_marks,
         ThreadBots(online, has_bot),
         RoomCloser(services.record, model_of, services.clock, positions),
+        services.orders,
         may_act=lambda: lease.held,
         clock=services.clock,
     )

@@ -18,6 +18,7 @@ from agent_chat.outlet import Outlet, unfinished
 from agent_cogs.agent import Agent, Channels
 from agent_cogs.events.calls import InstructionEvent
 from agent_cogs.inbox.queue import TurnQueue
+from agent_cogs.inbox.room_calls import RoomCalls
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import read_begun
 from agent_context.entries import Entry
@@ -37,8 +38,11 @@ log = logging.getLogger(__name__)
 class BotMentions:
     """Finds the messages of other agents that call `agent`, and enqueues them."""
 
-    def __init__(self, agent: Agent, services: AgentServices, channels: Channels, queue: TurnQueue) -> None:
+    def __init__(
+        self, agent: Agent, services: AgentServices, channels: Channels, queue: TurnQueue, room_calls: RoomCalls
+    ) -> None:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
+        self._room_calls = room_calls
         self._growing: LRUCache[int, None] = LRUCache(UNFINISHED)
 
     async def heard(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
@@ -51,6 +55,9 @@ class BotMentions:
         outlet = self._channels.outlet_of(channel_id)
         if outlet is None:
             return
+        room = await self._room_calls.room_of(channel_id, self._channels.parent(channel_id))
+        if room is not None and room.member(self._agent.key) is not None:
+            return  # it speaks there in its turns alone
         await outlet.view.settle()
         options = self._agent.options_for(outlet)
         if not options.bot_mentions:

@@ -18,6 +18,7 @@ from agent_cogs.events.calls import mention_id
 from agent_cogs.events.event import TurnEvent
 from agent_cogs.inbox.missed_orders import MissedOrders, heard_of
 from agent_cogs.inbox.queue import TurnQueue
+from agent_cogs.inbox.room_calls import RoomCalls
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import read_begun
@@ -43,11 +44,13 @@ class CatchUp:
         queue: TurnQueue,
         missed_orders: MissedOrders,
         pending_call: Callable[[IncomingMessage, Entry], Call | None],
+        room_calls: RoomCalls,
         *,
         may_act: Callable[[], bool],
     ) -> None:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
         self._missed_orders, self._pending_call, self._may_act = missed_orders, pending_call, may_act
+        self._room_calls = room_calls
         self._back = asyncio.Event()
         self._missed_some = False  # messages may have been missed
         self._unread: set[int] = set()  # the channels whose past is still to be looked through
@@ -125,9 +128,13 @@ class CatchUp:
         new = [one for one, turn_id in zip(calls, ids, strict=True) if not (turn_id in known or turn_id in self._queue)]
         answered = missed(new, self._people)
         await self._queue.supersede([mention_id(one[0].id) for one in new if one not in answered])
+        room = await self._room_calls.room_of(channel.channel_id, channel.parent_id) if answered else None
+        theme = channel.theme if room is None else room.theme
         for entry, call in answered:
+            if room is not None and (call is Call.ALL or await self._room_calls.take_turn(room, entry)):
+                continue
             how = {"to_all": call is Call.ROLE, "unaddressed": call is Call.ALL, "late": True}
-            event = self._services.mention(entry, channel.channel_id, channel.theme, **how)
+            event = self._services.mention(entry, channel.channel_id, theme, **how)
             if self._queue.enqueue(event):
                 log.info("%s: answers message %d, which it may have missed", self._agent, entry.id)
 

@@ -25,6 +25,7 @@ from agent_context.untrusted import RESERVED, skeleton
 from agent_personas.files import FileCache, read_file
 from agent_personas.identity import parse_identity
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.names import named
 from agent_protocol.coordination.rooms import RoomMember
 
 LOOK_EVERY = 3.0  # seconds
@@ -145,6 +146,11 @@ class PersonaFolders:
         self._parsed = {name: self._read(name) for name in names if name not in odd}
         return {name: front for name, (_, front) in self._parsed.items()}
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder exists; one that isn't mounted says nothing about its personas."""
+        return self._folder.is_dir()
+
     def _names(self) -> list[str]:
         try:
             with os.scandir(self._folder) as found:
@@ -211,9 +217,15 @@ class Roster:
         return next((one for one in self._entries if one.key == key), None)
 
     def named(self, name: str) -> RosterEntry | None:
-        """The agent that people call so: by its key or shown name, in any case of letters."""
-        wanted = name.strip().lstrip("@").casefold()
-        return next((one for one in self._entries if wanted in (one.key, one.shown.casefold())), None)
+        """The agent that people call `name`; None if nobody is called that, or more than one."""
+        found = named({one.key: one.shown for one in self._entries}, name)
+        return self.of(found[0]) if len(found) == 1 else None
+
+    def gone(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Those of the keys whose personas were deleted. A bot may be one of another process, so it's never gone."""
+        if self._folders is None or not self._folders.is_there:
+            return ()
+        return tuple(key for key in keys if self.of(key) is None and key not in self._settings.agents)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)

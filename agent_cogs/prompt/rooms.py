@@ -44,6 +44,7 @@ def room_turn(
         members=tuple(called.get(name, name) for name in brief.members),
         names_next=brief.names_next,
         reacts=reacts,
+        goodbye_ends=brief.goodbye_ends,
     )
 
 

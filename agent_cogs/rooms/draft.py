@@ -16,14 +16,29 @@ from agent_discord.slash.responses import Field, Form
 from agent_protocol.coordination.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
     DEFAULT_POLICY,
+    DEFAULT_THEME,
     DEFAULT_TURNS,
     MOST_TURNS,
     RoomPolicy,
     RoomValue,
 )
+from agent_themes import THEMES
 
 ROOM = "room"  # the form and the menu of the members, as their ids begin
 MOST_TOPIC = 200  # characters
+QUOTES = {
+    '"': '"',
+    "“": "”",
+    "„": "“”",
+    "”": "”",
+    "«": "»",
+    "»": "«",
+    "‹": "›",
+    "‘": "’",
+    "'": "'",
+    "「": "」",
+    "『": "』",
+}
 MOST_RULES, MOST_QUESTION = 700, 200  # characters; both together are a room's rules
 
 
@@ -40,18 +55,42 @@ class RoomDraft(RoomValue):
     moderator: str | None = None  # as the person wrote it
     audience_seconds: float = 0.0
     goodbye_ends: bool = False
+    theme: str = DEFAULT_THEME
+    asked_by_name: str = ""  # as this server shows it
     rules: str = ""
     question: str = ""
 
     @pydantic.field_validator("topic")
     @classmethod
     def _one_line(cls, topic: str) -> str:
-        return one_line(topic, MOST_TOPIC)
+        return topic_of(topic)[:MOST_TOPIC].rstrip()
+
+
+def topic_of(text: str) -> str:
+    """The topic that a person typed, on one line, without quotation marks around it."""
+    topic = one_line(text, len(text))
+    while len(topic) > 2 and topic[-1] in QUOTES.get(topic[0], ""):
+        within = topic[1:-1].strip()
+        if topic[0] in within or topic[-1] in within:  # two quotations: "Tea" or "coffee"
+            break
+        topic = within
+    return topic
+
+
+def too_long(text: str) -> str | None:
+    """Why a topic can't be used; None for one that can."""
+    if (length := len(topic_of(text))) <= MOST_TOPIC:
+        return None
+    return (
+        f"The topic is {length} characters long, and {MOST_TOPIC} is the most. Shorten it, and put the details into the"
+        " rules: /room create without a topic opens a form that has them."
+    )
 
 
 def draft_of(command: CommandInvocation) -> RoomDraft:
     """The draft that the options make."""
     values = command.values
+    theme = str(values.get("theme", DEFAULT_THEME))
     policy, archive = str(values.get("policy", DEFAULT_POLICY)), str(values.get("archive", DEFAULT_ARCHIVE_MINUTES))
     return RoomDraft(
         asked_by=command.who.user_id,
@@ -64,6 +103,8 @@ def draft_of(command: CommandInvocation) -> RoomDraft:
         moderator=str(values.get("moderator") or "") or None,
         audience_seconds=min(max(int(values.get("audience", 0)), 0), LONGEST_SLOT),
         goodbye_ends=bool(values.get("goodbye-ends", False)),
+        theme=theme if theme in THEMES else DEFAULT_THEME,
+        asked_by_name=command.who.name,
     )
 
 
@@ -71,7 +112,7 @@ def form_of(draft: RoomDraft, names: str) -> Form:
     """The long version. Its id carries what it does not show."""
     options = (draft.channel_id, draft.archive_minutes, draft.policy, round(draft.audience_seconds))
     return Form(
-        id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or ""))),
+        id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or "", draft.theme))),
         title="A new room",
         fields=(
             Field(id="topic", label="Topic", hint="what it is about", required=True, most=MOST_TOPIC),
@@ -91,8 +132,10 @@ def form_of(draft: RoomDraft, names: str) -> Form:
 
 def draft_in(command: CommandInvocation, values: Mapping[str, str]) -> RoomDraft:
     """The draft that a filled-in form makes. Raises ValueError for turns that are none."""
-    _, channel, archive, policy, audience, goodbye, moderator, *_ = (*values.get("id", "").split(":"), *[""] * 7)
-    options = {"channel": channel, "archive": archive, "policy": policy, "audience": audience, "moderator": moderator}
+    names = ("channel", "archive", "policy", "audience", "goodbye", "moderator", "theme")
+    _, *parts = values.get("id", "").split(":")
+    options = dict(zip(names, parts, strict=False))
+    goodbye = options.pop("goodbye", "")
     given = {name: value for name, value in options.items() if value}
     base = draft_of(
         CommandInvocation(

@@ -1,14 +1,20 @@
-"""Finds the bots and personas that people name: by key or shown name, in any case, with or without spaces and marks."""
+"""Finds the bots and personas that people name in commands, by the rule of agent_protocol/coordination/names.py."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol, TypeVar
 
-ALIKE = 0.5  # of a name, to be offered for another one
+from agent_protocol.coordination.names import letters_of, named
+
+MIN_LIKENESS = 0.5  # of a name, to be offered for another one
+MAX_NAME_PARTS = 4  # separators that a name itself may contain, as in "Ada, Countess of Lovelace"
+
+_SEPARATOR = re.compile(r"\s*(?:[,;\n]|(?<=\s)(?:and|&)(?=\s))\s*", re.IGNORECASE)
+_MENTION = re.compile(r"<@!?(\d{1,20})>")
 
 
 class Named(Protocol):
@@ -22,7 +28,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A name of an agent, where there is no entry of the roster."""
+    """A name of an agent, if there is no entry of the roster."""
 
     key: str
     shown: str
@@ -31,53 +37,58 @@ class Called:
 Entry = TypeVar("Entry", bound=Named)
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownName:
-    """A name that nobody has. `nearest` is the shown name that is most like it."""
-
-    name: str
-    nearest: str | None
-
-    @property
-    def text(self) -> str:
-        return f"“{self.name}” (did you mean {self.nearest}?)" if self.nearest else f"“{self.name}”"
-
-
-def parted(text: str) -> list[str]:
-    """ "Ada, the sceptic" → ["Ada", "the sceptic"]; also by lines and semicolons."""
-    return [name for part in re.split(r"[,;\n]", text) if (name := part.strip())]
+def find(entries: Sequence[Entry], name: str) -> Entry | str:
+    """The agent that people call `name`, or a sentence that says why there is none."""
+    found = _called(entries, name)
+    if len(found) > 1:
+        return f"“{name}” could be {_either(found)}. Write the name as it is shown."
+    if found:
+        return found[0]
+    nearest = _nearest(entries, name)
+    return f"Nobody is called “{name}”{f'; did you mean {nearest}?' if nearest else '.'}"
 
 
-def named(entries: Sequence[Entry], name: str) -> Entry | None:
-    """The one that people call so."""
-    wanted = _bare(name)
-    return next((one for one in entries if wanted and wanted in (_bare(one.key), _bare(one.shown))), None)
-
-
-def members_of(entries: Sequence[Entry], names: Iterable[str]) -> tuple[list[Entry], list[UnknownName]]:
-    """Those who are named, each once in the order given, and the names that nobody has."""
-    found, unknown = dict[str, Entry](), list[UnknownName]()
-    for name in names:
-        entry = named(entries, name)
-        if entry is None:
-            unknown.append(UnknownName(name, nearest(entries, name)))
+def members_of(entries: Sequence[Entry], text: str) -> tuple[list[Entry], list[str]]:
+    """The agents in a list of names, each once in the order given, and a sentence for each name that isn't one agent's.
+    Commas, semicolons, lines, and "and" separate names, unless they are part of a name."""
+    cuts = [(found.start(), found.end()) for found in _SEPARATOR.finditer(text)]
+    starts = [0, *(end for _, end in cuts)]
+    ends = [*(start for start, _ in cuts), len(text)]
+    found, problems, at = dict[str, Entry](), list[str](), 0
+    while at < len(starts):
+        last = at
+        for until in range(min(at + MAX_NAME_PARTS, len(ends) - 1), at, -1):
+            if len(_called(entries, text[starts[at] : ends[until]])) == 1:
+                last = until
+                break
+        name = text[starts[at] : ends[last]].strip()
+        at = last + 1
+        if not name:
+            continue
+        entry = find(entries, name)
+        if isinstance(entry, str):
+            problems.append(entry)
         else:
             found.setdefault(entry.key, entry)
-    return list(found.values()), unknown
+    return list(found.values()), problems
 
 
-def nearest(entries: Sequence[Named], name: str) -> str | None:
-    shown = {bare: one.shown for one in entries for bare in (_bare(one.key), _bare(one.shown))}
-    close = get_close_matches(_bare(name), shown, n=1, cutoff=ALIKE)
+def without_mentions(text: str, agent_of: Callable[[int], str | None]) -> str:
+    """The text with the keys of the bots that it mentions by @."""
+    return _MENTION.sub(lambda mention: agent_of(int(mention[1])) or mention[0], text)
+
+
+def _called(entries: Sequence[Entry], name: str) -> list[Entry]:
+    keys = named({one.key: one.shown for one in entries}, name)
+    return [one for one in entries if one.key in keys]
+
+
+def _either(entries: Sequence[Named]) -> str:
+    shown = [f"{one.shown} ({one.key})" for one in entries]
+    return f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def _nearest(entries: Sequence[Named], name: str) -> str | None:
+    shown = {letters: one.shown for one in entries for letters in (letters_of(one.key), letters_of(one.shown))}
+    close = get_close_matches(letters_of(name), shown, n=1, cutoff=MIN_LIKENESS)
     return shown[close[0]] if close else None
-
-
-def nobody(name: str, entries: Sequence[Named]) -> str:
-    """The line for a name that nobody has."""
-    close = nearest(entries, name)
-    return f"Nobody is called “{name}”{f'; did you mean {close}?' if close else '.'}"
-
-
-def _bare(name: str) -> str:
-    """The name without what people leave out: case, spaces, marks, a leading article."""
-    return re.sub(r"[\W_]+", "", re.sub(r"^\s*the\s+", "", name.casefold()))

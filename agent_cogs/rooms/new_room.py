@@ -11,6 +11,7 @@ from agent_context.untrusted import one_line
 from agent_protocol.coordination.rooms import MOST_RULES, Room, RoomMember
 
 MOST_NAME = 100  # characters of a thread's name
+MAX_NAME = 80  # characters of a person's name
 UNNAMED = "Room"
 
 _MARKS = re.compile(r"([\\*_~`|>#\[\]])")
@@ -32,6 +33,7 @@ def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | No
         turns=draft.turns,
         audience_seconds=draft.audience_seconds,
         goodbye_ends=draft.goodbye_ends,
+        theme=draft.theme,
         opened_by=draft.asked_by or None,
         opened_at=now,
         changed_at=now,
@@ -54,13 +56,13 @@ def thread_name(topic: str) -> str:
 VOTES = "A 👍 on a post is a vote for its author."
 
 
-def opening_text(room: Room, question: str = "") -> str:
-    """The message above the thread."""
+def opening_text(room: Room, question: str = "", asked_by: str = "") -> str:
+    """The message above the thread. `asked_by`: the name of the person who opened the room, which pings nobody."""
     shown = [escaped(member.shown) for member in room.members]
     who = f"{', '.join(shown[:-1])} and {shown[-1]}"
     first = f" The first question: {escaped(one_line(question, MOST_TOPIC))}" if question.strip() else ""
-    asked = f", as <@{room.opened_by}> asked" if room.opened_by is not None else ""
-    return f"**{escaped(room.topic)}**: {who} discuss it in this thread{asked}.{first} {VOTES}"
+    opener = f" {escaped(one_line(asked_by, MAX_NAME))} opened this room." if asked_by.strip() else ""
+    return f"**{escaped(room.topic)}**: {who} discuss it in this thread.{opener}{first} {VOTES}"
 
 
 def escaped(text: str) -> str:

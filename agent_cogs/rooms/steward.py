@@ -18,11 +18,15 @@ from functools import partial
 from typing import Protocol
 
 from agent_chat.outlet import CannotPost
+from agent_cogs.rooms.opening import Orders
 from agent_cogs.rooms.steps import (
     ACTIVE,
+    GONE,
     NOT_LOCKED,
     OUTSIDE,
     Step,
+    line_text,
+    next_line,
     next_step,
     slot_line,
     slot_of,
@@ -37,7 +41,7 @@ from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.rooms import Room
 from agent_protocol.rooms.marks import Marks
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import RoomNotice
+from agent_protocol.wire.messages import Command, RoomNotice, RoomOrder
 from agent_protocol.wire.reading import read
 
 POLL_SECONDS = 1.0
@@ -75,12 +79,13 @@ class Steward:
         marks: MarkStore,
         bots: ThreadBots,
         close: CloseRoom,
+        orders: Orders,
         *,
         may_act: Callable[[], bool],
         clock: Callable[[], float],
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._rooms, self._marks, self._bots, self._close = rooms, marks, bots, close
+        self._rooms, self._marks, self._bots, self._close, self._orders = rooms, marks, bots, close, orders
         self._may_act, self._clock, self._poll_seconds = may_act, clock, poll_seconds
         self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
         self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
@@ -186,9 +191,9 @@ class Steward:
                     self._look_at(thread_id, slot)
                 return
             log.debug("room %d: %s", thread_id, step)
-            await self._do(step, room)
+            await self._do(step, room, marks)
 
-    async def _do(self, step: Step, room: Room) -> None:
+    async def _do(self, step: Step, room: Room, marks: Marks) -> None:
         mark = partial(self._marks.set, room.thread_id)
         match step:
             case "settle":
@@ -213,13 +218,31 @@ class Steward:
             case "warn":
                 self._note(await self._say(room, NOT_LOCKED, "unlockable", since=room.opened_at), room, step)
                 await mark(unlockable=True)
+            case "line":
+                line = next_line(room, marks)
+                assert line is not None  # or there was no such step
+                said = await self._say(room, line_text(room, line), f"line {line.number}")
+                self._note(said, room, step)
+                await mark(line=line.number)
+            case "report" if room.why == "no_access" and await self._was_deleted(room):
+                return  # the room changes, and is looked at again
             case "report":
                 self._note(await self._report(room), room, step)
                 await mark(standing=standing_of(room))
             case "card":
                 card = await self._close(room, await self._bots.posts(room))
                 self._note(await self._say(room, card, _key(room)), room, step)
-                await mark(standing=standing_of(room))
+                newest = room.lines[-1].number if room.lines else 0
+                await mark(standing=standing_of(room), line=newest)  # the card says why it is over
+
+    async def _was_deleted(self, room: Room) -> bool:
+        """Whether the bots see the thread no longer because it's gone; then the coordinator hears of it."""
+        if not await self._bots.is_gone(room):
+            return False
+        order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=GONE))
+        outcome = await self._orders.give(order)
+        log.info("room %d: its thread was deleted: %s", room.thread_id, outcome)
+        return outcome == "room_paused"
 
     async def _report(self, room: Room) -> bool:
         """Say why the room is paused: in the channel above where the thread is gone. False where no bot may."""

@@ -23,6 +23,7 @@ class ThreadBot(Protocol):
     async def say(
         self, channel_id: int, thread_id: int | None, text: str, key: str, *, since: float | None = None
     ) -> None: ...
+    async def is_gone(self, channel_id: int, thread_id: int) -> bool: ...
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None: ...
     async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None: ...
     async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]: ...
@@ -60,6 +61,16 @@ class ThreadBots:
         return await self._by_any(
             self.near(room)[:1], lambda bot: bot.say(room.channel_id, thread_id, text, key, since=since)
         )
+
+    async def is_gone(self, room: Room) -> bool:
+        """Whether the thread was deleted; False if the bots can't see that either."""
+        answers: list[bool] = []
+
+        async def look(bot: ThreadBot) -> None:
+            answers.append(await bot.is_gone(room.channel_id, room.thread_id))
+
+        await self._by_any(self.near(room), look)
+        return any(answers)
 
     async def posts(self, room: Room) -> Sequence[RoomPost]:
         """The agents' posts in the thread, oldest first; none where they cannot be read any more."""

@@ -101,7 +101,9 @@ class ThreadWatch:
     async def came_back(self) -> None:
         """The bot has a new connection: what happened before it came without an event. A thread that was only
         archived since nobody wrote is brought back (steward.py)."""
-        for room in await self._all_active():
+        for room in await self._rooms.list(limit=None) if self._may_act() else ():
+            if room.status == "closed" or room.why == "deleted":
+                continue
             now = await self._look(room)
             if now is not None and now.deleted:
                 await self._pause(room, "deleted")

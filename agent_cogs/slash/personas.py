@@ -19,7 +19,7 @@ from pathlib import Path
 from agent_chat.splitting import length
 from agent_cogs.persona.persona import front_of
 from agent_cogs.persona.roster import KEY, RosterEntry
-from agent_cogs.rooms.members import named, nobody
+from agent_cogs.rooms.members import find, without_mentions
 from agent_cogs.services import AgentServices
 from agent_config import NoModel
 from agent_context.untrusted import is_reserved, skeleton
@@ -192,8 +192,8 @@ class PersonaCommands:
 
     def _entry(self, command: CommandInvocation) -> RosterEntry | str:
         """The agent that the option names, or why there is none."""
-        name, entries = str(command.values.get("name", "")), tuple(self._roster)
-        return named(entries, name) or nobody(name, entries)
+        name = without_mentions(str(command.values.get("name", "")), self._services.directory.agent_of)
+        return find(tuple(self._roster), name)
 
     def _persona(self, command: CommandInvocation) -> RosterEntry | str:
         entry = self._entry(command)

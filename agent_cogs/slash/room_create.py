@@ -11,8 +11,8 @@ from datetime import datetime
 
 from agent_cogs.persona.roster import RosterEntry
 from agent_cogs.rooms.card import cut
-from agent_cogs.rooms.draft import ROOM, RoomDraft, draft_in, draft_of, form_of
-from agent_cogs.rooms.members import members_of, named, parted
+from agent_cogs.rooms.draft import ROOM, RoomDraft, draft_in, draft_of, form_of, too_long
+from agent_cogs.rooms.members import find, members_of, without_mentions
 from agent_cogs.rooms.new_room import opening_text, room_of, thread_name
 from agent_cogs.rooms.opening import AWAY, Opening, RoomOpener
 from agent_cogs.services import AgentServices
@@ -39,6 +39,7 @@ from agent_protocol.coordination.rooms import (
 from agent_protocol.turns.budget_rules import CLOSING_SHARE
 from agent_protocol.turns.budget_use import BudgetUse
 from agent_protocol.wire.coordinator_commands import NOBODY
+from agent_themes import THEMES
 
 FILE = "room.txt"
 EXPIRED = "This choice has expired, or was used already. Use /room create again."
@@ -77,10 +78,15 @@ class RoomCreation:
         policy = str(command.values.get("policy") or "")
         if policy and policy not in POLICIES:
             return unknown_value("policy", policy, POLICIES)
+        theme = str(command.values.get("theme") or "")
+        if theme and theme not in THEMES:
+            return unknown_value("theme", theme, tuple(THEMES))
+        if (problem := too_long(str(command.values.get("topic", "")))) is not None:
+            return problem
         draft, names = self._without_secrets(draft_of(command)), str(command.values.get("personas", ""))
-        moderator = self._named(draft.moderator)
-        if draft.moderator is not None and moderator is None:
-            return f"There is no bot or persona “{draft.moderator}” to be the moderator."
+        moderator = find(tuple(self._services.roster), self._plain(draft.moderator)) if draft.moderator else None
+        if isinstance(moderator, str):
+            return f"{moderator} Choose the moderator from the members."
         if moderator is not None and draft.policy != "moderated":
             return NOT_MODERATED
         draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None})
@@ -134,11 +140,11 @@ class RoomCreation:
         return _answer(opening, draft), opening.thread_id
 
     async def _with_names(self, command: CommandInvocation, draft: RoomDraft, names: str) -> str | Menu | CommandReply:
-        if not parted(names):
+        found, problems = members_of(tuple(self._services.roster), self._plain(names))
+        if problems:
+            return f"{' '.join(problems)} Use /agent list to see who there is."
+        if not found:
             return await self._menu(command, draft)
-        found, unknown = members_of(tuple(self._services.roster), parted(names))
-        if unknown:
-            return f"Nobody is called {listed([one.text for one in unknown])}. Use /agent list to see who there is."
         if (refusal := await self._members_refused(draft, found)) is not None:
             return refusal
         return CommandReply(await self._open(command.id, draft, found))
@@ -164,7 +170,7 @@ class RoomCreation:
     async def _opened(self, request: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Opening:
         members = [entry.member for entry in chosen]
         room = room_of(draft, members, draft.moderator, self._services.clock())
-        name, text = thread_name(draft.topic), opening_text(room, draft.question)
+        name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name)
         return await self._opener.open(request, room, name, text)
 
     # -- refusals -------------------------------------------------------------------------------------------------
@@ -222,11 +228,11 @@ class RoomCreation:
     def _without_secrets(self, draft: RoomDraft) -> RoomDraft:
         """The draft as it may be kept in Redis and shown to models."""
         redact = self._services.outbound.redact
-        texts = {"topic": draft.topic, "rules": draft.rules, "question": draft.question}
+        texts = {name: getattr(draft, name) for name in ("topic", "rules", "question", "asked_by_name")}
         return draft.model_copy(update={name: redact(text) for name, text in texts.items()})
 
-    def _named(self, name: str | None) -> RosterEntry | None:
-        return named(tuple(self._services.roster), name) if name else None
+    def _plain(self, names: str) -> str:
+        return without_mentions(names, self._services.directory.agent_of)
 
 
 def _is_used_up(use: BudgetUse) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent_cogs.rooms.members import Called, Named, named, nobody
+from agent_cogs.rooms.members import Called, Named, find, without_mentions
 from agent_cogs.rooms.new_room import escaped
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.conversations import PAUSED
@@ -39,6 +39,8 @@ OUTCOMES: Mapping[str, str] = {
     "room_paused": f"{ROOM_DONE['room_paused']} /room resume lets it go on.",
     "room_closed": f"{ROOM_DONE['room_closed']} /room resume opens it again, with more turns.",
     "not_active": f"{ROOM_REFUSALS['not_active']} Use /room resume first.",
+    "already_paused": f"{ROOM_REFUSALS['already_paused']} /room resume lets it go on.",
+    "already_closed": f"{ROOM_REFUSALS['already_closed']} /room resume opens it again, with more turns.",
     "too_few_members": "{room} has fewer than two members. Use /room add first.",
     "paused": PAUSED,
     "stopped": "The bots are stopped in {room}. Use /resume there first.",
@@ -71,7 +73,9 @@ class RoomCommands:
     async def resume(self, command: CommandInvocation) -> str:
         turns = command.values.get("turns")
         more = None if turns is None else min(max(int(turns), 1), MOST_TURNS)
-        return await self._order(command, "room-resume", RoomOrder(turns=more))
+        room = await self._room_in(command)
+        gone = self._services.roster.gone(room.names) if room is not None else ()
+        return await self._order(command, "room-resume", RoomOrder(turns=more, gone=gone))
 
     async def close(self, command: CommandInvocation) -> str:
         return await self._order(command, "room-close", RoomOrder())
@@ -83,10 +87,9 @@ class RoomCommands:
         return await self._of_member(command, "room-remove")
 
     async def add(self, command: CommandInvocation) -> str:
-        called, entries = str(command.values.get("agent", "")), tuple(self._services.roster)
-        entry = named(entries, called)
-        if entry is None:
-            return nobody(called, entries)
+        entry = find(tuple(self._services.roster), self._agent_in(command))
+        if isinstance(entry, str):
+            return entry
         if entry.why_not is not None:
             return f"{entry.shown} cannot take part: {entry.why_not}."
         return await self._order(command, "room-add", RoomOrder(member=entry.member.model_dump_json()), entry)
@@ -122,11 +125,14 @@ class RoomCommands:
         room = await self._room_in(command)
         if room is None:
             return NO_ROOM
-        called, members = str(command.values.get("agent", "")), [Called(one.name, one.shown) for one in room.members]
-        member = named(members, called)
-        if member is None:
-            return f"“{called}” does not take part in <#{room.thread_id}>: {listed([one.shown for one in members])} do."
+        members = [Called(one.name, one.shown) for one in room.members]
+        member = find(members, self._agent_in(command))
+        if isinstance(member, str):
+            return f"{member} Members of <#{room.thread_id}>: {listed([one.shown for one in members])}."
         return await self._order(command, name, RoomOrder(), member)
+
+    def _agent_in(self, command: CommandInvocation) -> str:
+        return without_mentions(str(command.values.get("agent", "")), self._services.directory.agent_of)
 
     async def _order(self, command: CommandInvocation, name: str, order: RoomOrder, agent: Named | None = None) -> str:
         room = await self._room_in(command)
@@ -177,6 +183,7 @@ def _status(room: Room, running: Running | None, names: Mapping[str, str]) -> It
     if room.left:
         yield f"**Left**: {listed([member.shown for member in room.left])}"
     yield f"**Standing**: {standing(room)}"
+    yield f"**Theme**: {room.theme}"
     yield f"**Who speaks next**: {POLICIES[room.policy]}{_coming(room, running, names)}"
     if room.has_slots:
         yield f"**Audience**: {counted(round(room.audience_seconds), 'second')} after each round"

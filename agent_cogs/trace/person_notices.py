@@ -36,9 +36,10 @@ class PersonNotices:
         self._known = LRUCache[int, bool](MOST_REMEMBERED)  # message → whether it was noticed as a call
         self._tasks = BackgroundTasks()
 
-    def note(self, said: Entry, channel_id: int, *, calls: bool) -> None:
-        """A person said this. Once a message, and once more where a later bot is the one that it calls."""
-        notice = self._notice(said, channel_id, calls=calls)
+    def note(self, said: Entry, channel_id: int, *, calls: bool, to_notice: bool = False) -> None:
+        """A person said this. Once a message, and once more if a later bot is the one that it calls. `to_notice`: it
+        replies to a line of the program's, which calls nobody."""
+        notice = self._notice(said, channel_id, calls=calls, to_notice=to_notice)
         known = self._known.get(said.id)
         if known is not None and (known or not notice.calls):
             return
@@ -46,15 +47,18 @@ class PersonNotices:
         if len(self._tasks) < MOST_ON_THE_WAY:
             self._tasks.start(self._publish(notice), "notice of a person's message")
 
-    def _notice(self, said: Entry, channel_id: int, *, calls: bool) -> PersonNotice:
+    def _notice(self, said: Entry, channel_id: int, *, calls: bool, to_notice: bool) -> PersonNotice:
         mentioned = {agent for user in said.mentions if (agent := self._directory.agent_of(user)) is not None}
         answered = self._directory.agent_of(said.replied_to) if said.replied_to is not None else None
+        if to_notice:  # Discord mentions its author, too
+            mentioned, answered = mentioned - {answered}, None
         return PersonNotice(
             channel_id=channel_id,
             message_id=said.id,
             text=text_with_marks(said)[:MOST_CHARACTERS],
             names=tuple(dict.fromkeys((*sorted(mentioned), *names_in(said.text, self._names)))),
             replied_to=answered or self._post_replied_to(said),
+            called=tuple(dict.fromkeys((*sorted(mentioned), *([answered] if answered else [])))),
             calls=calls or bool(mentioned) or answered is not None,
             at=said.created_at,
         )

@@ -59,7 +59,9 @@ async def _post(
         topic=decision.topic,
         answers=view.context.answers,
         leaves=decision.leave,
-        next_agent=named_next(progress.room, decision.next_speaker, agent.key),
+        next_agent=named_next(
+            progress.room, decision.next_speaker, agent.key, agent.options.inner_names(turn.outlet.view)
+        ),
     )
 
     def noted(posted: Posted) -> None:

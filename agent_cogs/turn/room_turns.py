@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from agent_chat.outlet import Outlet
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.events.calls import InstructionEvent
 from agent_cogs.events.event import TurnEvent
 from agent_cogs.events.reasons import TurnOver
-from agent_context.untrusted import skeleton
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.names import calls_in, named
 from agent_protocol.coordination.rooms import Room
 
 RETRY_SECONDS = 0.5  # while Redis is away
@@ -90,10 +91,16 @@ async def check_room(turn: Turn) -> None:
         raise TurnOver("out_of_turn")
 
 
-def named_next(room: Room | None, name: str | None, own: str) -> str | None:
-    """The key of the member that is named, by its shown name or its key; None for the agent itself and for nobody."""
-    said = skeleton(name or "")
-    if room is None or not said:
+def named_next(room: Room | None, name: str | None, own: str, inner: Mapping[str, str]) -> str | None:
+    """The key of the member that a model names, also in a sentence; None for the agent itself, nobody, and a name that
+    fits two members. `inner`: agent → the name by which models know it in this channel."""
+    if room is None or not name:
         return None
-    named = [each.name for each in room.members if said in (skeleton(each.shown), skeleton(each.name))]
-    return next((key for key in named if key != own), None)
+    members = {member.name: inner.get(member.name, member.shown) for member in room.members}
+    shown = {member.name: member.shown for member in room.members}
+    exact = named(members, name) or named(shown, name)
+    found = [exact] if exact else calls_in(name, members) or calls_in(name, shown)
+    others = [group for group in found if own not in group]
+    if others and len(others[0]) > 1:
+        log.info("%s: named nobody for the next turn: %r could be %s", own, name, " or ".join(others[0]))
+    return others[0][0] if others and len(others[0]) == 1 else None

@@ -23,6 +23,7 @@ from agent_protocol.coordination.rooms import (
     ARCHIVE_MINUTES,
     DEFAULT_ARCHIVE_MINUTES,
     DEFAULT_POLICY,
+    DEFAULT_THEME,
     DEFAULT_TURNS,
     FEWEST_MEMBERS,
     MOST_MEMBERS,
@@ -36,6 +37,7 @@ from agent_protocol.wire.messages import MAX_TOPIC
 from agent_store.export.render import FORMATS
 from agent_store.export.room_story import export_room, read_room_story
 from agent_store.export.story import Look, Message
+from agent_themes import THEMES
 
 MEDIA_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
 GONE = "there is no such room, or it ended more than 90 days ago"
@@ -83,6 +85,8 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
 _BOUNDS: Json = {
     "policies": list(POLICIES),
     "policy": DEFAULT_POLICY,
+    "themes": list(THEMES),
+    "theme": DEFAULT_THEME,
     "turns": DEFAULT_TURNS,
     "most_turns": MOST_TURNS,
     "archives": list(ARCHIVE_MINUTES),

@@ -13,10 +13,11 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, CoordinatorConfig
+from agent_coordinator.conversations import rooms
 from agent_coordinator.conversations.asking import Asker
 from agent_coordinator.conversations.backoff import TimeoutWatch
 from agent_coordinator.conversations.entries import Heard
@@ -161,15 +162,20 @@ class Engine:
         await self._turn_to(running, replace(running.state, requested=agent))
         return True
 
-    async def heard(self, channel_id: int, heard: Heard) -> bool:
-        """A person wrote in the channel: its conversation's next turn takes that up, without a pause; False where none
-        runs whose policy hears people."""
+    async def heard(self, channel_id: int, heard: Heard, called: Sequence[str] = ()) -> bool:
+        """A person wrote in the channel: its conversation's next turn takes that up, without a pause; False if none
+        runs whose policy hears people. `called`: members of a room that ask for their turn, since it calls them."""
         running = self._runner.running.get(channel_id)
         if running is None or running.state.ended_because is not None or running.state.brief:
             return False
         state, policy = running.state, self._policies.of(running.state)
-        state = state.hearing(replace(heard, after=state.messages))
-        if not (policy.hears_people or state.room is not None):
+        heard = replace(heard, after=state.messages)
+        if state.room is not None:
+            heard = rooms.in_room(state.room, heard, called)
+            state = rooms.with_unclear_name(rooms.hearing(state, heard), heard)
+        elif policy.hears_people:
+            state = state.hearing(heard)
+        else:
             return False
         if state is running.state:  # another process has noticed the message too
             return True

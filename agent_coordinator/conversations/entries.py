@@ -40,7 +40,8 @@ class Said:
 @dataclass(frozen=True, slots=True)
 class Heard:
     """A person's message during the conversation. `after`: how many messages the conversation had by then. `names`: the
-    agents named in it; `calls`: it calls an agent, which answers it outside the conversation."""
+    agents named in it; `calls`: it calls an agent, which answers it outside the conversation; `called`: the members of
+    a room that it calls, each of which has its next turn for it."""
 
     message_id: int
     text: str = ""
@@ -48,6 +49,7 @@ class Heard:
     replied_to: str | None = None
     calls: bool = False
     after: int = 0
+    called: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +132,14 @@ def from_plain(data: dict[str, Any]) -> dict[str, Any]:
         Said(**{**said, "reactions": tuple(AgentReaction(**reaction) for reaction in said["reactions"])})
         for said in data["history"]
     )
-    data["heard"] = tuple(Heard(**{**heard, "names": tuple(heard["names"])}) for heard in data.get("heard", ()))
+    data["heard"] = tuple(
+        Heard(**{**heard, "names": tuple(heard["names"]), "called": tuple(heard.get("called", ()))})
+        for heard in data.get("heard", ())
+    )
     data["tallies"] = {agent: Tally(**tally) for agent, tally in data["tallies"].items()}
     if data.get("room") is not None:
         data["room"] = Room.model_validate(data["room"])
+        data["theme"] = data["room"].theme  # an older version stored the channel's
     if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
         raise ValueError("not a conversation's state: unknown end reason")
     return data

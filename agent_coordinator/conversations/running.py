@@ -51,9 +51,10 @@ class Running:
     def become(self, state: ConversationState) -> ConversationState:
         """Take the state that a step led to; what people changed, asked for and wrote during the step stays."""
         if state.ended_because is None:
-            state = replace(state, requested=self.state.requested)
+            state = replace(state, requested=self.state.requested, called=self.state.called)
             for heard in self.state.heard:  # those that it has are no news to it
                 state = state.hearing(heard)
+        state = rooms.with_lines_of(state, self.state)
         for change in self.changes:
             state = change(state)
         self.changes.clear()
@@ -148,7 +149,7 @@ class Runner:
         await self._leadership.until_held()
         running.become(running.state)  # what people changed until now has taken effect
         if not running.state.asking:
-            running.state = rooms.without_strangers(running.state).granting()
+            running.state = rooms.with_called(rooms.without_strangers(running.state)).granting()
         state = running.state
         if state.asking:
             return await self._give_turn(running, state.pending[0])
@@ -179,7 +180,7 @@ class Runner:
         """
         state = running.state
         if not state.asking and await until_back(lambda: self._backoffs.until(agent), self._sleep) is not None:
-            return self._recorded(state, agent, "absent")
+            return self._recorded(state, agent, "absent", because="benched")
         if not (state.asking or state.granted) and not await self._paused(running, state):
             return running.state
         again = running.state.asking is not None
@@ -190,7 +191,10 @@ class Runner:
         await self.keep(running)
         return running.state
 
-    def _recorded(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
+    def _recorded(
+        self, state: ConversationState, agent: str, outcome: Result | Missed, because: str | None = None
+    ) -> ConversationState:
+        """The state after a turn. `because`: why nobody was asked, as a reason of results."""
         place = (state.conversation_id, state.channel_id, state.round_number, agent)
         if isinstance(outcome, str) or outcome.reason in ABSENT:
             missed: Missed = outcome if isinstance(outcome, str) else "absent"
@@ -200,7 +204,7 @@ class Runner:
             self._notify(TurnTaken(*place, outcome))
             after = judged(state, state.took_turn(agent, outcome))
         if after.room is not None:
-            return rooms.after_turn(after, after.room, agent, outcome)
+            return rooms.after_turn(after, after.room, agent, outcome, because)
         # "budget" comes with the last turn that could be paid, or with none; an agent may know of a stop before us.
         if not isinstance(outcome, str) and outcome.reason == "budget":
             return after.ended("budget")
@@ -223,7 +227,7 @@ class Runner:
         until = state.waits_until or self._clock() + wait.seconds
         if self._clock() >= until:
             return state.ended(wait.otherwise)
-        running.become(replace(state, waits_until=until))
+        running.become(rooms.waiting(replace(state, waits_until=until)))
         return await self._wait(running, until)
 
     async def _wait_for_audience(self, running: Running, room: Room) -> ConversationState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from agent_coordinator.conversations.rooms import may_end_early
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.texts.novelty import ANGLES, repetition_in
 
@@ -11,18 +12,19 @@ MOST_ANGLES = 2  # turns; one more than that, and nothing new came
 
 
 def judged(before: ConversationState, state: ConversationState) -> ConversationState:
-    """The state after a turn, with an angle for the next one where the talk repeats itself, or ended. A turn that left
-    no message in spite of an angle brought nothing new either."""
+    """The state after a turn, with an angle for the next one if the talk repeats itself, or ended. A turn that left no
+    message in spite of an angle brought nothing new either. A room goes on until all members had a fair chance."""
     if state.brief:
         return state
     angles = before.angles + (before.angle is not None)
     if state.messages == before.messages:
         kept = replace(state, angles=angles)
-        return kept.ended("repeating") if before.angle is not None and angles >= MOST_ANGLES else kept
+        is_over = before.angle is not None and angles >= MOST_ANGLES and may_end_early(state)
+        return kept.ended("repeating") if is_over else kept
     repetition = repetition_in(_posts_since_a_person(state))
     if repetition is None:
         return replace(state, angle=None, angles=0)
-    if angles >= MOST_ANGLES:
+    if angles >= MOST_ANGLES and may_end_early(state):
         return state.ended("repeating")
     return replace(state, angle=ANGLES[repetition], angles=angles)
 

@@ -66,6 +66,7 @@ class ConversationState:
     joining: int | None = None  # of a reactive round, a single one: the person's message that it joins
     single: bool = False  # no conversation: one turn, which an owner asked for
     requested: str | None = None  # the agent that an owner wants to speak next
+    called: tuple[str, ...] = ()  # in a room: members that people called, who speak next, one after the other
     granted: bool = False  # the first of `pending` has its turn because an owner asked for it
     policy: str = "rounds"  # by name, agent_coordinator/policies/choosing.py
     room: Room | None = None  # the room that this is the conversation of
@@ -148,7 +149,7 @@ class ConversationState:
     def hearing(self, heard: Heard) -> ConversationState:
         """A person wrote: agents that were silent may speak again, nothing is stale. An older message is ignored."""
         if self.heard and heard.message_id <= self.heard[-1].message_id:
-            return self._known_to_call(heard)
+            return self._known_better(heard)
         return replace(self, heard=(*self.heard, heard)[-MOST_HEARD:], silent=(), end_streak=0, angle=None, angles=0)
 
     def granting(self) -> ConversationState:
@@ -216,7 +217,16 @@ class ConversationState:
 
     def ended(self, because: EndReason) -> ConversationState:
         room = self.room and self.room.ended(because)
-        return replace(self, ended_because=because, pending=(), asking=None, requested=None, granted=False, room=room)
+        return replace(
+            self,
+            ended_because=because,
+            pending=(),
+            asking=None,
+            requested=None,
+            called=(),
+            granted=False,
+            room=room,
+        )
 
     # what is sent, what is kept
 
@@ -260,12 +270,18 @@ class ConversationState:
             lead=None,
         )
 
-    def _known_to_call(self, heard: Heard) -> ConversationState:
-        """Another process reports the newest message as a call of its agent."""
-        last = self.heard[-1]
-        if heard.message_id != last.message_id or last.calls or not heard.calls:
+    def _known_better(self, heard: Heard) -> ConversationState:
+        """Another process, or the agent that it calls, reports a message again."""
+        known = next((each for each in self.heard if each.message_id == heard.message_id), None)
+        if known is None:
             return self
-        return replace(self, heard=(*self.heard[:-1], replace(heard, after=last.after)))
+        called = tuple(dict.fromkeys((*known.called, *heard.called)))
+        calls = (known.calls or heard.calls) and not called
+        if (calls, called) == (known.calls, known.called):
+            return self
+        names = tuple(dict.fromkeys((*known.names, *heard.names)))
+        better = replace(known, text=known.text or heard.text, names=names, calls=calls, called=called)
+        return replace(self, heard=tuple(better if each is known else each for each in self.heard))
 
     def _tallied(self, agent: str, tally: Tally) -> ConversationState:
         return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, Tally()) + tally})

@@ -30,9 +30,11 @@ class Policies:
         if state.room is None:
             return self._named(state.policy, self._speakers)
         members = (Speaker(each.name, each.shown, each.talkativeness, each.interests) for each in state.room.members)
-        return self._named(state.policy, tuple(members), state.room.moderator)
+        return self._named(state.policy, tuple(members), state.room.moderator, is_room=True)
 
-    def _named(self, name: str, speakers: tuple[Speaker, ...], moderator: str | None = None) -> ConversationPolicy:
+    def _named(
+        self, name: str, speakers: tuple[Speaker, ...], moderator: str | None = None, *, is_room: bool = False
+    ) -> ConversationPolicy:
         """A name that this version does not know is that of `rounds`."""
         agents = tuple(speaker.name for speaker in speakers)
         rules = (agents, self._config.max_rounds, self._config.turn_delay_min, self._config.turn_delay_max)
@@ -43,6 +45,8 @@ class Policies:
                 return Moderated(*rules, moderator)
             case "pull":
                 return PullPolicy(*rules, speakers)
+            case _ if is_room:  # everybody speaks once a round
+                return Rounds(*rules)
             case _:
                 return Rounds(
                     *rules, {each.name: each.talkativeness for each in speakers if each.talkativeness is not None}

@@ -51,13 +51,16 @@ class Moderated(RoundRules):
         return "round_limit" if self._is_over(state) and state.round_number >= self.max_rounds else None
 
     def _named(self, state: ConversationState) -> tuple[str, str] | None:
-        """The agent named, and by whom: by the moderator in its last turn, or by a person in their last message."""
+        """The agent named, and by whom: by the moderator in its last turn, or by a person in the newest message that
+        names one and that no turn has taken up."""
         if state.named in self.agents and state.named_by == self.moderator:
             return state.named, "named by the moderator"
-        if state.take_up is not None:
-            called = [agent for agent in state.heard[-1].names if agent in self.agents]
-            if called:
-                return called[0], "named by a person"
+        for heard in reversed(state.heard):
+            if heard.message_id <= state.taken_up or heard.calls:
+                break
+            named = [agent for agent in (heard.replied_to, *heard.names) if agent in self.agents]
+            if named:
+                return named[0], "named by a person"
         return None
 
     def _is_over(self, state: ConversationState) -> bool:

@@ -13,6 +13,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from agent_coordinator.conversations import rooms
+from agent_coordinator.conversations.entries import Heard
 from agent_coordinator.conversations.running import Change
 from agent_coordinator.ports import Presence, Stops
 from agent_coordinator.rooms.keeping import RoomKeeper
@@ -35,6 +36,7 @@ STANDING = frozenset(
         "cost_usd",
         "last_speaker",
         "left",
+        "lines",
         "rounds",
         "skips",
         "slot_turn",
@@ -42,6 +44,7 @@ STANDING = frozenset(
         "starter",
         "status",
         "turn_number",
+        "wait_noted",
         "why",
     }
 )
@@ -96,18 +99,23 @@ class RoomCommands:
         if because == "deleted":  # whatever it was: it cannot be resumed
             return await self._change(room, partial(rooms.ended, because="deleted"), "room_paused")
         if room.status != "active":
-            return "not_active"
+            return f"already_{room.status}"
         return await self._change(room, partial(rooms.paused, because=because), "room_paused")
 
     async def _close(self, command: Command, room: Room) -> str:
         del command
         if room.status == "closed":
-            return "not_active"
+            return "already_closed"
         return await self._change(room, partial(rooms.ended, because="closed"), "room_closed")
 
     async def _resume(self, command: Command, room: Room) -> str | None:
         if room.why == "deleted":
             return "no_room"
+        gone = [agent for agent in (command.room.gone if command.room else ()) if room.member(agent) is not None]
+        if gone:
+            if not await self._keeper.change(room, partial(rooms.without_deleted, agents=gone)):
+                return "busy"
+            room = await self._keeper.at_rest(room)
         if (refusal := self._refusal(room)) is not None:
             return refusal
         more = command.room.turns if command.room else None
@@ -124,6 +132,9 @@ class RoomCommands:
             return "no_member"
         if agent in self._agents and agent not in await self._presence.online([agent]):
             return "offline"
+        if agent is not None and command.room is not None and (message_id := command.room.message_id) is not None:
+            heard = Heard(message_id, names=(agent,))
+            return "requested" if await self._keeper.heard(room.thread_id, heard, (agent,)) else "busy"
         return await self._change(room, partial(rooms.speaking_next, agent=agent), "requested")
 
     async def _add(self, command: Command, room: Room) -> str:
@@ -142,7 +153,7 @@ class RoomCommands:
             return "incomplete"
         if room.member(agent) is None:
             return "no_member"
-        return await self._change(room, partial(rooms.without_member, agent=agent), "removed_member")
+        return await self._change(room, partial(rooms.without_member, agent=agent, why=rooms.REMOVED), "removed_member")
 
     # pieces
 

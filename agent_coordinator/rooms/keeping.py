@@ -7,11 +7,12 @@ it has stalled, and goes on after a while; so has one whose channel another conv
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.conversations.engine import Engine
+from agent_coordinator.conversations.entries import Heard
 from agent_coordinator.conversations.rooms import conversation_of
 from agent_coordinator.conversations.running import Change
 from agent_coordinator.conversations.state import ConversationState
@@ -58,7 +59,7 @@ class RoomKeeper:
         have none. Read before this process leads, since afterwards it has rooms of its own."""
         states = {state.channel_id: state for state in kept if state.room is not None}
         for room in await until_back(lambda: self._store.list("active", None), self._sleep):
-            states.setdefault(room.thread_id, self._begun(room))
+            states.setdefault(room.thread_id, conversation_of(room))
         return list(states.values())
 
     async def go_on(self, state: ConversationState) -> None:
@@ -94,6 +95,10 @@ class RoomKeeper:
 
     # change
 
+    async def heard(self, thread_id: int, heard: Heard, called: Sequence[str]) -> bool:
+        """A person's message calls members, which speak next; False if the room's conversation doesn't run."""
+        return await self._engine.heard(thread_id, heard, called)
+
     async def change_running(self, thread_id: int, change: Change) -> bool:
         """Change the room if its conversation runs."""
         return await self._engine.change(thread_id, change)
@@ -114,7 +119,4 @@ class RoomKeeper:
     async def _conversation_of(self, room: Room) -> ConversationState:
         """The room's conversation as it was kept, or one that begins where the room is."""
         kept = await self._engine.unfinished.of(room.thread_id)
-        return self._begun(room) if kept is None else replace(kept, room=room)
-
-    def _begun(self, room: Room) -> ConversationState:
-        return conversation_of(room, self._config.theme_of(room.channel_id))
+        return conversation_of(room) if kept is None else replace(kept, room=room)

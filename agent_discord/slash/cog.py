@@ -17,6 +17,7 @@ from typing import Any
 import discord
 
 from agent_chat.incoming import Person
+from agent_chat.names import clean_name
 from agent_discord.objects.channels import parent_of
 from agent_discord.rest.errors import REQUEST_ERRORS
 from agent_discord.rest.gate import Gate
@@ -226,7 +227,12 @@ def _who(interaction: discord.Interaction) -> Person:
     user = interaction.user
     assert user is not None
     if not isinstance(user, discord.Member):
-        return Person(user.id)
-    roles = frozenset(role.id for role in user.roles)
+        return Person(user.id, name=clean_name(user.display_name))
     may = interaction.permissions
-    return Person(user.id, roles, may.manage_messages or may.administrator, may.manage_guild or may.administrator)
+    return Person(
+        user.id,
+        roles=frozenset(role.id for role in user.roles),
+        manages_messages=may.manage_messages or may.administrator,
+        manages_guild=may.manage_guild or may.administrator,
+        name=clean_name(user.display_name),
+    )

@@ -79,7 +79,7 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
         _slash("ask", "Ask a bot a question; everyone here sees it", agent, prompt),
         _slash("arena", arena, prompt, _minutes(LONGEST_ARENA, "5")),
         _slash("reset", RESET, any_agent),
-        _slash("room", "Debates of bots and personas, in threads", *_room_parts(channel)),
+        _slash("room", "Debates of bots and personas, in threads", *_room_parts(channel, themes)),
         *_of_files(agent, file, files),
         _slash("config", "Options of the bots (server managers)", *_config_parts()),
         *_of_privacy(),
@@ -172,12 +172,12 @@ def _config_parts() -> list[Json]:
     ]
 
 
-def _room_parts(channel: Json) -> list[Json]:
+def _room_parts(channel: Json, themes: Sequence[str]) -> list[Json]:
     room = _typed("room", "Which room; by default the one of this thread")
     turns = _option(WHOLE, "turns", "How many more turns", min_value=1, max_value=MOST_TURNS)
     member = _typed("agent", "Which bot or persona", required=True)
     return [
-        _part("create", "Open a room; without a topic a form opens (server managers)", *_of_new_room(channel)),
+        _part("create", "Open a room; without a topic a form opens (server managers)", *_of_new_room(channel, themes)),
         _part("stop", "Pause a room (server managers)", room),
         _part("resume", "Let a room go on (server managers)", room, turns),
         _part("next", "Say who speaks next in a room (server managers)", member, room),
@@ -190,7 +190,7 @@ def _room_parts(channel: Json) -> list[Json]:
     ]
 
 
-def _of_new_room(channel: Json) -> list[Json]:
+def _of_new_room(channel: Json, themes: Sequence[str]) -> list[Json]:
     return [
         _option(TEXT, "topic", "What it is about; without it a form opens", max_length=LONGEST_TOPIC),
         _typed("personas", "Who takes part, separated by commas; without it you choose from a list"),
@@ -208,7 +208,8 @@ def _of_new_room(channel: Json) -> list[Json]:
             min_value=0,
             max_value=LONGEST_SLOT,
         ),
-        _option(YES_NO, "goodbye-ends", "Whether a mere goodbye ends the room; it does not by default"),
+        _option(YES_NO, "goodbye-ends", "Whether a post that only says goodbye ends the room; off by default"),
+        _option(TEXT, "theme", "Its theme; debate by default", choices=_choices({name: name for name in themes})),
     ]
 
 

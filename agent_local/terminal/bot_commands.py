@@ -165,7 +165,9 @@ def _converted(
     """The values of the options, in the options' order; a hint where a text does not fit."""
     values: dict[str, Value] = {}
     for option in (option for option in options if option["name"] in texts):
-        text = texts[option["name"]]
+        text, most = texts[option["name"]], option.get("max_length")
+        if most is not None and len(text) > most:
+            return f"{option['name']} is {len(text)} characters long; {most} is the most"
         value = _value(text, option, names)
         if value is None:
             return f"{text} does not fit /{path}: {option['name']} is {_expected(option)}"

@@ -1,12 +1,55 @@
-"""Finds agents' names in texts, alike on both sides of the wire."""
+"""Finds the agents that people and models name, by one rule on both sides of the wire.
+
+A name matches as it was given first. After that come spellings that people use for it: another case, without accents,
+spaces, hyphens, emoji or quotation marks, and last without its article. The closest spelling wins, so "The Sceptic" is
+not "Sceptic" if there are both. A spelling that fits two agents equally well names both, and the caller decides.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
+ARTICLES = frozenset(
+    {
+        *("the", "a", "an", "der", "die", "das", "ein", "eine", "de", "het", "een"),
+        *(
+            "le",
+            "la",
+            "les",
+            "l",
+            "un",
+            "une",
+            "el",
+            "los",
+            "las",
+            "il",
+            "lo",
+            "gli",
+            "i",
+            "o",
+            "os",
+            "as",
+            "um",
+            "uma",
+        ),
+    }
+)
+MIN_LETTERS = 3  # a name with symbols and fewer letters is found with its symbols
+MIN_JOINED = 6  # letters of a name that a text may write in two words
+MIN_PART = 2  # letters of each of these words
+MIN_WITHOUT_ARTICLE = 4  # letters; "one" is no short form of "The One" in running text
+
+_AROUND = " \t\n\"'`*_~@<>()[]“”„‟‘’‚«»‹›「」『』"
+_PUNCTUATION = ".,;:!?…"
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff]")
+_WORD = re.compile(r"[^\W_]+")
+_BETWEEN = re.compile(r"[\s\-_'’.]{0,2}")  # what a name may have between its words
+_LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i"})
 _WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # Thai to Chinese
 
 
@@ -15,19 +58,153 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
+def named(names: Mapping[str, str], given: str) -> tuple[str, ...]:
+    """The agents that are called `given`: one, several if the name is ambiguous, none if nobody is. `names` maps
+    agents' keys to shown names."""
+    for form in (_exact, _unwrapped, _any_case, letters_of, _without_article):
+        wanted = form(given)
+        found = tuple(key for key, shown in names.items() if wanted and wanted in (form(key), form(shown)))
+        if found:
+            return found
+    return ()
+
+
 def names_in(text: str, shown: Mapping[str, str]) -> tuple[str, ...]:
-    """The agents whose shown names, or keys, are in the text as whole words. `shown`: agent → shown name."""
-    plain = folded(text)
-    return tuple(agent for agent, name in shown.items() if _pattern(agent, name).search(plain))
+    """The agents whose shown names, or keys, are in the text as whole words, in the order of the text. `shown` maps
+    agents' keys to shown names."""
+    return tuple(dict.fromkeys(agent for group in calls_in(text, shown) for agent in group))
+
+
+def calls_in(text: str, shown: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The names in the text, in order: for each the agents that it fits equally well, mostly one."""
+    plain = _plain(text)
+    words = [(found.start(), found.end()) for found in _WORD.finditer(plain)]
+    matches = [match for agent, name in shown.items() for match in _matches(plain, words, agent, name)]
+    matches.sort(key=lambda match: match.start)
+    beaten: set[int] = set()
+    for at, match in enumerate(matches):
+        for beside in range(at + 1, len(matches)):
+            if matches[beside].start >= match.end:
+                break
+            if match.beats(matches[beside]):
+                beaten.add(beside)
+            elif matches[beside].beats(match):
+                beaten.add(at)
+    groups: dict[int, list[str]] = {}
+    for at, match in enumerate(matches):
+        if at not in beaten:
+            groups.setdefault(match.start, []).append(match.agent)
+    return [tuple(dict.fromkeys(agents)) for agents in groups.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    agent: str
+    start: int
+    end: int
+    is_full: bool  # the name as it is, not without its article
+
+    def beats(self, other: _Match) -> bool:
+        """Whether this is a closer reading of the same words, as another agent's name."""
+        if self.agent == other.agent or self.start >= other.end or other.start >= self.end:
+            return False
+        return (self.is_full, self.end - self.start) > (other.is_full, other.end - other.start)
+
+
+def _matches(plain: str, words: Sequence[tuple[int, int]], agent: str, shown: str) -> list[_Match]:
+    found: list[_Match] = []
+    for form, parts, is_full in _forms(agent, shown):
+        if not parts:
+            found += [_Match(agent, at.start(), at.end(), is_full) for at in _whole(form).finditer(plain)]
+            continue
+        for first in range(len(words)):
+            end = _end_of_name(plain, words, first, form, parts)
+            if end is not None and (is_full or not _has_article_before(plain, words, first)):
+                found.append(_Match(agent, words[first][0], end, is_full))
+    return found
+
+
+def _end_of_name(
+    plain: str, words: Sequence[tuple[int, int]], first: int, form: str, parts: tuple[str, ...]
+) -> int | None:
+    """Where a name that begins with this word ends in the text; None if it isn't there."""
+    read: list[str] = []
+    for at in range(first, len(words)):
+        start, end = words[at]
+        if read and not _BETWEEN.fullmatch(plain[words[at - 1][1] : start]):
+            return None
+        read.append(plain[start:end])
+        said = "".join(read)
+        if said == form:
+            is_joined = len(form) >= MIN_JOINED and min(map(len, read)) >= MIN_PART
+            return end if len(read) == 1 or tuple(read) == parts or is_joined else None
+        if not form.startswith(said):
+            return None
+    return None
+
+
+def _has_article_before(plain: str, words: Sequence[tuple[int, int]], first: int) -> bool:
+    """ "a doctor" is somebody else than The Doctor; with its own article the name is a full one."""
+    return first > 0 and plain[slice(*words[first - 1])] in ARTICLES
 
 
 @lru_cache(maxsize=1024)
-def _pattern(agent: str, shown: str) -> re.Pattern[str]:
-    return re.compile("|".join(_whole(name) for name in {folded(agent), folded(shown).strip()} if name))
+def _forms(agent: str, shown: str) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
+    """The spellings to look for: letters, the words that they are in, whether it is the full name."""
+    forms: dict[str, tuple[tuple[str, ...], bool]] = {}
+    for name in (shown, agent):
+        plain = " ".join(_plain(name).split())
+        words = tuple(_WORD.findall(plain))
+        letters = "".join(words)
+        if _is_read_as_it_stands(plain, letters):
+            forms.setdefault(plain, ((), True))
+            continue
+        if letters:
+            forms.setdefault(letters, (words, True))
+        rest = words[1:]
+        if rest and words[0] in ARTICLES and len("".join(rest)) >= MIN_WITHOUT_ARTICLE:
+            forms.setdefault("".join(rest), (rest, False))
+    return tuple((form, parts, is_full) for form, (parts, is_full) in forms.items())
 
 
-def _whole(name: str) -> str:
-    """Whole words only, where the script has spaces between words."""
-    before = "" if _WITHOUT_SPACES.match(name[0]) else r"(?<!\w)"
-    after = "" if _WITHOUT_SPACES.match(name[-1]) else r"(?!\w)"
-    return f"{before}{re.escape(name)}{after}"
+def _is_read_as_it_stands(plain: str, letters: str) -> bool:
+    """Whether a name is no row of words between spaces: an emoji, "C++", a script without spaces."""
+    if not plain:
+        return False
+    has_few = len(letters) < MIN_LETTERS and letters != plain
+    return has_few or any(_WITHOUT_SPACES.match(end) for end in (plain[0], plain[-1]))
+
+
+def _whole(name: str) -> re.Pattern[str]:
+    before = r"(?<!\w)" if name[0].isalnum() and not _WITHOUT_SPACES.match(name[0]) else ""
+    after = r"(?!\w)" if name[-1].isalnum() and not _WITHOUT_SPACES.match(name[-1]) else ""
+    return re.compile(f"{before}{re.escape(name)}{after}")
+
+
+def letters_of(name: str) -> str:
+    """The letters and digits of a name alone; of a name without any, its symbols."""
+    plain = _plain(name)
+    return "".join(_WORD.findall(plain)) or "".join(plain.split())
+
+
+def _exact(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", name).split())
+
+
+def _unwrapped(name: str) -> str:
+    return _exact(name).strip(_AROUND + _PUNCTUATION)
+
+
+def _any_case(name: str) -> str:
+    return folded(_unwrapped(name))
+
+
+def _without_article(name: str) -> str:
+    words = _WORD.findall(_plain(name))
+    return "".join(words[1:] if len(words) > 1 and words[0] in ARTICLES else words)
+
+
+def _plain(text: str) -> str:
+    """The text without differences of case, width and accents."""
+    plain = unicodedata.normalize("NFKD", _INVISIBLE.sub("", text)).casefold()
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", plain)).translate(_LETTERS)

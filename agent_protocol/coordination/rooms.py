@@ -19,12 +19,14 @@ ARCHIVE_MINUTES = (60, 1440, 4320, 10080)  # Discord takes no others
 DEFAULT_ARCHIVE_MINUTES = 1440
 DEFAULT_POLICY: RoomPolicy = "round-robin"
 POLICIES: tuple[str, ...] = get_args(RoomPolicy)
+DEFAULT_THEME = "debate"
 DEFAULT_TURNS = 20
 MOST_TURNS = 200
 MOST_MEMBERS = 8
 MOST_RULES = 1_000  # characters
 FEWEST_MEMBERS = 2
 MOST_FAILURES = 3  # of a member's turns in a row; then it leaves
+MAX_LINES = 8  # that are kept for the thread; older lines were posted long before
 
 
 class RoomValue(BaseModel):
@@ -35,13 +37,28 @@ class RoomValue(BaseModel):
 
 class RoomMember(RoomValue):
     """An agent in a room: a bot with an account of its own, or a persona that speaks through a webhook.
-    `failures`: of its turns, in a row. `interests` and `talkativeness` (0 to 1) are its persona's."""
+    `failures`: of its turns, in a row; `failure_noted`: people have read about one since the room was opened or
+    resumed, and `turns_taken` counts its turns since then, with or without a post, except failures. `interests` and
+    `talkativeness` (0 to 1) are its persona's."""
 
     name: str  # the agent's key
     shown: str
     talkativeness: float | None = None
     interests: tuple[str, ...] = ()
     failures: int = 0
+    failure_noted: bool = False
+    turns_taken: int = 0
+
+
+class RoomLine(RoomValue):
+    """Something to tell the people in the thread, in one line. `kind`: failed, left, waits, unclear; an open set.
+    `number` counts the room's lines from 1. `why` is a reason of results, or of leaving (conversations/rooms.py)."""
+
+    number: int
+    kind: str
+    members: tuple[str, ...] = ()  # shown names
+    why: str = ""
+    turn: int = 0  # the room's last turn by then
 
 
 class Room(RoomValue):
@@ -71,6 +88,9 @@ class Room(RoomValue):
     turn_number: int = 0  # of the last turn that posted
     starter: str | None = None  # whose post is the first
     last_speaker: str | None = None
+    theme: str = DEFAULT_THEME
+    lines: tuple[RoomLine, ...] = ()  # the newest
+    wait_noted: bool = False  # people have read that the room waits for them to name the next speaker
     rounds: int = 0
     skips: int = 0
     cost_usd: float = 0.0
@@ -91,6 +111,16 @@ class Room(RoomValue):
 
     def member(self, name: str) -> RoomMember | None:
         return next((member for member in self.members if member.name == name), None)
+
+    def with_line(self, kind: str, *shown: str, why: str = "") -> Room:
+        """The room with one more line for the people in its thread. The line that was just added isn't repeated: a
+        change by a person may be made twice, before and after the turn that is under way."""
+        just = (line for line in self.lines if line.turn >= self.turn_number - 1)
+        if any((line.kind, line.members, line.why) == (kind, shown, why) for line in just):
+            return self
+        number = self.lines[-1].number + 1 if self.lines else 1
+        line = RoomLine(number=number, kind=kind, members=shown, why=why, turn=self.turn_number)
+        return self.model_copy(update={"lines": (*self.lines, line)[-MAX_LINES:]})
 
     def ended(self, because: EndReason) -> Room:
         """The room once its conversation has ended: paused or closed, by the reason."""

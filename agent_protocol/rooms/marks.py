@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 class Marks(BaseModel):
     """`standing`: the room's standing that was said, such as "paused stopped". `slot`: the audience's slot that was
     announced, by its end (unix seconds). `locked`: the thread's lock is ours; `lock_done`: the thread is locked, not
-    only about to be. `unlockable`: it was said that we may not lock it. `archived`: we have archived it."""
+    only about to be. `unlockable`: it was said that we may not lock it. `archived`: we have archived it.
+    `line`: the newest of the room's lines that was posted."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -33,6 +34,7 @@ class Marks(BaseModel):
     lock_done: bool = False
     unlockable: bool = False
     archived: bool = False
+    line: int = 0
 
 
 class RoomMarks:

@@ -23,6 +23,8 @@ ROOM_DONE: Mapping[str, str] = {
 ROOM_REFUSALS: Mapping[str, str] = {
     "no_room": "{room} is no room, or its thread is gone.",
     "not_active": "{room} is not running at present.",
+    "already_paused": "{room} is paused already.",
+    "already_closed": "{room} is closed already.",
     "already_member": "{agent} takes part in {room} already.",
     "no_member": "{agent} does not take part in {room}.",
     "too_few_members": "{room} has fewer than two members. Add one first.",

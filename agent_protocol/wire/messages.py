@@ -79,6 +79,7 @@ class RoomBrief(WireMessage):
     members: tuple[str, ...] = ()  # the shown names of those who take part, in speaking order
     names_next: bool = False  # this agent names who speaks next
     closing: bool = False
+    goodbye_ends: bool = False  # a post that only says goodbye ends the room
 
 
 class Reflection(WireMessage):
@@ -201,6 +202,7 @@ class PersonNotice(WireMessage):
     names: tuple[str, ...] = ()  # agents whose names are in it
     replied_to: str | None = None  # the agent to whose message it replies
     calls: bool = False
+    called: tuple[str, ...] = ()  # the agents that it mentions, or to whose message it replies
     at: float = 0.0  # unix seconds
 
 
@@ -223,12 +225,14 @@ class RoomNotice(WireMessage):
 class RoomOrder(WireMessage):
     """The part of a Command that is about a room. `room` is the whole room as JSON, of `room-open`."""
 
-    forgiven = frozenset({"turns"})
+    forgiven = frozenset({"turns", "message_id", "gone"})
 
     room: str | None = None
     reason: str | None = None  # of `room-pause`: archived, locked, deleted, no_access, asked
     turns: _Amount | None = None  # of `room-resume`: so many more
     member: str | None = None  # of `room-add`: the RoomMember as JSON
+    message_id: _Snowflake | None = None  # of `room-next`: a person's message that calls the member
+    gone: tuple[str, ...] = ()  # of `room-resume`: members whose personas were deleted
 
 
 class Command(WireMessage):

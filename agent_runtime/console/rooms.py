@@ -27,6 +27,9 @@ class ConsoleRooms:
             for entry in self._services.roster
         ]
 
+    def gone(self, agents: Sequence[str]) -> tuple[str, ...]:
+        return self._services.roster.gone(agents)
+
     def can_open(self) -> bool:
         return any(bot.online for bot in self._bots())
 
@@ -47,6 +50,7 @@ class ConsoleRooms:
                 "policy": wanted.policy,
                 "audience_seconds": wanted.audience_seconds,
                 "goodbye_ends": wanted.goodbye_ends,
+                "theme": wanted.theme,
                 "rules": wanted.rules,
             }
         )

@@ -51,7 +51,7 @@ IN_COORDINATOR = (
             "a reactive round is one round",
         ),
         (
-            "state = replace(state, requested=self.state.requested)",
+            "state = replace(state, requested=self.state.requested, called=self.state.called)",
             "pass",
             "a request that comes during a turn is kept",
             REQUESTS,
@@ -186,7 +186,7 @@ IN_COORDINATOR = (
     *of(
         "agent_coordinator/conversations/staleness.py",
         "agent_coordinator/conversations/test_staleness.py",
-        ("    if angles >= MOST_ANGLES:\n", "    if angles > MOST_ANGLES:\n", "a stale talk ends within three turns"),
+        ("    if angles >= MOST_ANGLES and", "    if angles > MOST_ANGLES and", "a stale talk ends within three turns"),
         ("angle=None, angles=0)", "angle=None)", "what is new begins the count again"),
     ),
     *of(

@@ -50,7 +50,11 @@ IN_ROOMS = (
     *of(
         "agent_coordinator/rooms/commands.py",
         RUNS,
-        ("room = await self._keeper.at_rest(room)", "pass", "a room that is just ending can be resumed"),
+        (
+            "room = await self._keeper.at_rest(room)\n        return",
+            "return",
+            "a room that is just ending can be resumed",
+        ),
     ),
     *of(
         "agent_protocol/coordination/conversations.py",

@@ -161,6 +161,9 @@ class RoomScene:
         for handler in self.bus.handlers[keys.COORDINATOR_ACTIVITY]:
             handler(notice.to_wire())
 
+    def person_writes(self, message_id: int, text: str = "", **fields: Any) -> None:
+        self.hear(PersonNotice(channel_id=THREAD, message_id=message_id, text=text, **fields))
+
     @property
     def room(self) -> Room:
         return self.ledger.rooms.kept[THREAD]

@@ -54,7 +54,7 @@ NOW = 1_800_000_000.0
 GUILD, LOUNGE, DEBATE, ELSEWHERE, THREAD, DIRECT = 1, 10, 11, 12, 13, 14
 ANN, BOB = 100, 101
 NAMES = {"claude": "Claude", "grok": "Grok"}
-MANAGER = Person(ANN, manages_messages=True, manages_guild=True)
+MANAGER = Person(ANN, manages_messages=True, manages_guild=True, name="Ann")
 MEMBER = Person(BOB)
 
 

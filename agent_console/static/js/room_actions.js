@@ -55,6 +55,7 @@ async function openDialog() {
   await act("open_room", {
     channel: values.channel, topic: values.topic, personas: chosen, policy: values.policy, turns: Number(values.turns),
     archive: Number(values.archive), audience: Number(values.audience || 0), rules: values.rules, goodbye_ends: Boolean(values.goodbye),
+    theme: values.theme,
   });
 }
 
@@ -67,10 +68,11 @@ function fields(bounds) {
       field("Turns", h("input", { name: "turns", type: "number", min: 2, max: bounds.most_turns, value: bounds.turns, required: true })),
       field("Who speaks next", select("policy", usualFirst(bounds.policies, bounds.policy).map((policy) => [policy, POLICIES[policy] || policy])))),
     h("details", null, h("summary", null, "More"), h("div", { class: "stack" },
+      field("Theme", select("theme", usualFirst(bounds.themes, bounds.theme).map((theme) => [theme, theme]))),
       field("Rules", h("textarea", { name: "rules", rows: 3, maxlength: bounds.longest_rules, placeholder: "At most five sentences" })),
       field("Seconds for the audience after each round, 0 for always open", h("input", { name: "audience", type: "number", min: 0, max: 3600, value: 0 })),
       field("Discord archives the thread after", select("archive", usualFirst(bounds.archives, bounds.archive).map((minutes) => [minutes, ARCHIVES[minutes] || `${minutes} minutes`]))),
-      h("label", { class: "row" }, h("input", { type: "checkbox", name: "goodbye" }), "A mere goodbye ends it"))),
+      h("label", { class: "row" }, h("input", { type: "checkbox", name: "goodbye" }), "A post that only says goodbye ends it"))),
   ];
 }
 

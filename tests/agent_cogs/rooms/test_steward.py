@@ -16,10 +16,10 @@ from agent_cogs.rooms.steward import MOST_RETRY_SECONDS, RETRY_SECONDS, Steward
 from agent_cogs.rooms.thread_bots import ThreadBots
 from agent_discord.room_upkeep import RoomPost
 from agent_protocol.connection.link import RedisLink
-from agent_protocol.coordination.rooms import Room, RoomMember
+from agent_protocol.coordination.rooms import Room, RoomLine, RoomMember
 from agent_protocol.record.entries import ContestNote
 from agent_protocol.rooms.marks import RoomMarks
-from agent_protocol.wire.messages import RoomNotice
+from agent_protocol.wire.messages import Command, RoomNotice
 from tests.support.agent_scene import KeptNotes
 from tests.support.redis_server import PATIENT, until
 
@@ -67,6 +67,12 @@ class World:
     def becomes(self, **changes: object) -> None:
         self.room = self.room.model_copy(update=changes)
 
+    async def give(self, command: Command) -> str:
+        """The coordinator."""
+        assert command.room is not None
+        self.becomes(status="paused", why=command.room.reason, changed_at=self.now)
+        return "room_paused"
+
     async def read(self, thread_id: int) -> Room | None:
         self.looks += 1
         return self.room if thread_id == THREAD else None
@@ -104,6 +110,9 @@ class Bot:
         self.world.said_at[_first(text)] = self.world.now
         place.append(text)
         self.world.done("say")
+
+    async def is_gone(self, channel_id: int, thread_id: int) -> bool:
+        return self.world.gone
 
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
         self._check("lock")
@@ -153,6 +162,7 @@ async def steward(world: World, **more: object) -> AsyncIterator[Steward]:
             KilledMarks(link, world),
             ThreadBots(lambda: online, lambda name: True),
             RoomCloser(world.notes, model_of, lambda: world.now),
+            world,
             **{"may_act": lambda: True, "clock": lambda: world.now, "poll_seconds": 0.01, **more},
         )
 
@@ -395,3 +405,60 @@ async def test_a_process_that_does_not_act_for_the_personas_does_nothing():
         assert world.thread == []
         acts.append(True)  # it takes over
         await until(lambda: world.thread)
+
+
+FAILED = RoomLine(number=1, kind="failed", members=("Grok",), why="model_failed")
+LEFT = RoomLine(number=2, kind="left", members=("Grok",), why="model_failed")
+
+
+async def test_a_line_about_a_member_is_posted_once_also_after_a_restart() -> None:
+    world = World()
+    world.becomes(lines=(FAILED,))
+    await attended(world)
+    await attended(world)
+    world.becomes(lines=(FAILED, LEFT))
+    await attended(world)
+    await attended(world)
+    assert len(world.thread) == 2
+    assert all("Grok" in text for text in world.thread)
+
+
+async def test_a_process_that_dies_behind_a_line_leaves_no_second_one() -> None:
+    world = World()
+    world.becomes(lines=(FAILED,))
+    world.kill_at = "say"
+    with suppress(Killed):
+        await attended(world)
+    await attended(world)
+    assert len(world.thread) == 1
+
+
+async def test_a_room_that_closes_says_why_and_has_no_line_besides() -> None:
+    world = World()
+    world.becomes(lines=(LEFT,), status="closed", why="too_few_left", members=world.room.members[:1])
+    await attended(world)
+    assert len(world.thread) == 1
+    assert "Grok" in world.thread[0]
+    world.becomes(status="active", why=None)
+    await attended(world)
+    assert len(world.thread) == 1, "nor later"
+
+
+async def test_a_line_waits_while_nobody_may_write_in_the_thread() -> None:
+    world = World()
+    world.becomes(lines=(LEFT,), status="paused", why="archived")
+    await attended(world)
+    assert world.thread == []
+    world.becomes(status="active", why=None)
+    await attended(world)
+    assert len(world.thread) == 1
+
+
+async def test_a_thread_that_the_bots_no_longer_see_since_it_was_deleted_is_said_to_be_deleted() -> None:
+    world = World()
+    world.gone = True
+    world.becomes(status="paused", why="no_access")
+    await attended(world)
+    assert world.room.why == "deleted"
+    assert len(world.channel) == 1
+    assert "deleted" in world.channel[0]

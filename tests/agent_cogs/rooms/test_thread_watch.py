@@ -122,7 +122,9 @@ async def test_what_happened_to_a_thread_while_the_bot_was_away_pauses_its_room(
     async with a_watch(a_room(), a_room(thread_id=OTHER, status="paused", why="stopped")) as scene:
         scene.now = {THREAD: now, OTHER: ThreadNow(deleted=True)} if now is not None else {}
         await scene.watch.came_back()
-        assert scene.paused == [(THREAD, each) for each in reason]
+        assert [each for each in scene.paused if each[0] == THREAD] == [(THREAD, each) for each in reason]
+        gone = [each for each in scene.paused if each[0] == OTHER]
+        assert gone == ([] if now is None else [(OTHER, "deleted")]), "a paused room hears of its end too"
 
 
 async def test_a_process_that_does_not_act_for_the_bot_keeps_still():

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent_cogs.turn import room_turns
+from agent_cogs.turn.room_turns import named_next
 from agent_context.entries import Entry, Speaker
 from agent_protocol.coordination.rooms import Room, RoomMember
 from agent_protocol.turns.budget_rules import Caps
@@ -267,3 +268,29 @@ async def test_other_bots_and_the_channel_above_are_no_part_of_a_room() -> None:
     assert "foreign" not in shown
     assert "above" not in shown
     await scene.aclose()
+
+
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        ("Ada Lovelace", "ada"),
+        ("ada", "ada"),
+        ("The Countess", "ada"),
+        ("countess", "ada"),
+        ("I give the floor to ada-lovelace.", "ada"),
+        ("Claude", None),
+        ("Claude hands over to Grok", "grok"),
+        ("somebody", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_model_names_the_next_speaker_in_any_spelling(said: str | None, key: str | None) -> None:
+    assert named_next(room(), said, "claude", {"ada": "The Countess"}) == key
+
+
+def test_a_name_that_fits_two_members_names_nobody() -> None:
+    members = (RoomMember(name="a", shown="The Sceptic"), RoomMember(name="b", shown="A Sceptic"))
+    both = room().model_copy(update={"members": members})
+    assert named_next(both, "sceptic", "claude", {}) is None
+    assert named_next(both, "A Sceptic", "claude", {}) == "b"

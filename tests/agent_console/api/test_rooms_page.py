@@ -58,9 +58,13 @@ class Bots:
 
     def __init__(self, *, refusal: str = "", there: bool = True) -> None:
         self.refusal, self.there, self.opened = refusal, there, list[NewRoom]()
+        self.deleted: tuple[str, ...] = ()
 
     def seats(self) -> tuple[Seat, ...]:
         return SEATS
+
+    def gone(self, agents: Any) -> tuple[str, ...]:
+        return tuple(agent for agent in agents if agent in self.deleted)
 
     def can_open(self) -> bool:
         return self.there
@@ -189,19 +193,28 @@ async def test_a_room_is_opened_by_a_bot_of_this_process_with_what_was_chosen() 
             "policy": "pull",
             "turns": 8,
         }
-        more = {"archive": 60, "audience": 30, "goodbye_ends": True, "rules": "Be brief."}
+        more = {"archive": 60, "audience": 30, "goodbye_ends": True, "rules": "Be brief.", "theme": "science"}
         assert await console.act("open_room", **chosen, **more) == (200, "The room is open.")
         assert bots.opened == [
             NewRoom(
                 channel_id=11, topic="Is tea good?", personas=("bob", "claude"), policy="pull", turns=8,
                 archive_minutes=60, audience_seconds=30, goodbye_ends=True, rules="Be brief.",
+                theme="science",
             )
         ]  # fmt: skip
         assert [(note.action, note.detail) for note in console.notes] == [("open_room", "Is tea good?")]
-        for wrong in ({"topic": " "}, {"personas": ["bob"]}, {"policy": "chaos"}, {"turns": 1}, {"archive": 61}):
+        for wrong in ({"topic": " "}, {"personas": ["bob"]}, {"policy": "chaos"}, {"turns": 1}, {"theme": "tea"}):
             assert (await console.act("open_room", **{**chosen, **wrong}))[0] == 400, wrong
         assert (await console.act("open_room", **{**chosen, "channel": "99"}))[0] == 404
         assert len(bots.opened) == 1
+
+
+async def test_a_room_that_is_resumed_here_loses_the_personas_that_were_deleted() -> None:
+    bots = Bots()
+    bots.deleted = ("ada",)
+    async with page("room_resumed", bots=bots) as console:
+        await console.act("resume_room", channel="21")
+        assert console.commands[-1].room == RoomOrder(gone=("ada",))
 
 
 async def test_where_no_bot_can_make_a_thread_the_page_says_so() -> None:

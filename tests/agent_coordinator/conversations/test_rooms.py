@@ -12,6 +12,7 @@ import pytest
 from agent_coordinator.conversations.asking import instruction_for
 from agent_coordinator.conversations.rooms import (
     FAILURES,
+    REMOVED,
     RETRY_SECONDS,
     after_slot,
     after_turn,
@@ -36,9 +37,15 @@ MEMBERS = tuple(RoomMember(name=name, shown=name.title()) for name in ("claude",
 ROOM = Room(thread_id=5, channel_id=1, conversation_id="c", topic="tea", members=MEMBERS, turns=4, opened_at=9.0)
 
 
+def with_turns(*turns: int) -> tuple[RoomMember, ...]:
+    """The members, after so many turns each."""
+    counts = turns * len(MEMBERS) if len(turns) == 1 else turns
+    return tuple(each.model_copy(update={"turns_taken": taken}) for each, taken in zip(MEMBERS, counts, strict=True))
+
+
 def begun(**changes: Any) -> ConversationState:
     room = ROOM.model_copy(update=changes)
-    return conversation_of(room, "debate").begin_round(room.names)
+    return conversation_of(room).begin_round(room.names)
 
 
 def turn(state: ConversationState, agent: str, outcome: Missed | None = None, **fields: Any) -> ConversationState:
@@ -82,7 +89,7 @@ def test_the_room_has_the_sums_of_its_whole_life() -> None:
 
 def test_an_instruction_says_which_post_it_asks_for_and_where() -> None:
     room = ROOM.model_copy(update={"turn_number": 3, "rules": "Be brief.", "policy": "moderated", "moderator": "grok"})
-    state = conversation_of(room, "debate").begin_round(("grok", "claude")).begin_turn("i")
+    state = conversation_of(room).begin_round(("grok", "claude")).begin_turn("i")
     instruction = instruction_for(state)
     assert (instruction.channel_id, instruction.topic, instruction.is_conversation_starter) == (5, "tea", False)
     brief = instruction.room
@@ -212,7 +219,9 @@ def test_the_last_turn_that_can_be_paid_counts_and_closes_the_room() -> None:
         ({"members": MEMBERS[:1]}, {}, "too_few_left"),
         ({"members": MEMBERS[:2]}, {}, None),
         ({}, {"end_streak": 1}, None),
-        ({}, {"end_streak": 2}, "agreed"),
+        ({}, {"end_streak": 2}, None),
+        ({"members": with_turns(2)}, {"end_streak": 2}, "agreed"),
+        ({"members": with_turns(2, 1, 2)}, {"end_streak": 9}, None),
         ({}, {"idle_turns": 5}, None),
         ({}, {"idle_turns": 6}, "most_skipped"),
     ],
@@ -225,8 +234,10 @@ def test_the_ends_of_a_room(changes: dict[str, Any], state_changes: dict[str, An
 @pytest.mark.parametrize("text", ["Goodbye", "goodbye.", " GOODBYE!!! 👋", "**Good-bye**", "good bye…"])
 def test_a_mere_goodbye_in_any_spelling_ends_a_room_that_wants_it(text: str) -> None:
     assert is_goodbye(text)
-    assert turn(begun(goodbye_ends=True), "grok", text=text).ended_because == "goodbye"
-    assert turn(begun(), "grok", text=text).ended_because is None
+    fair = {"members": with_turns(2, 1, 2)}
+    assert turn(begun(goodbye_ends=True, **fair), "grok", text=text).ended_because == "goodbye"
+    assert turn(begun(goodbye_ends=True), "grok", text=text).ended_because is None, "not everybody has spoken twice"
+    assert turn(begun(**fair), "grok", text=text).ended_because is None
 
 
 @pytest.mark.parametrize("text", ["Goodbye, Claude", "", "A goodbye", "👋", "bye"])
@@ -236,14 +247,14 @@ def test_other_words_are_no_goodbye(text: str) -> None:
 
 def test_a_member_that_is_removed_while_its_turn_is_under_way_is_still_recorded() -> None:
     state = begun().begin_turn("i")
-    state = without_member(without_member(state, "claude"), "grok")
+    state = without_member(without_member(state, "claude", REMOVED), "grok", REMOVED)
     assert (state.pending, room_of(state).names) == (("claude", "historian"), ("historian",))
     state = turn(state, "claude", text="one")
     assert (room_of(state).turn_number, state.pending) == (1, ("historian",))
 
 
 def test_a_member_that_left_may_join_again_as_the_last_one() -> None:
-    state = with_member(without_member(begun(), "claude"), MEMBERS[0])
+    state = with_member(without_member(begun(), "claude", REMOVED), MEMBERS[0])
     assert (room_of(state).names, room_of(state).left) == (("grok", "historian", "claude"), ())
     assert with_member(state, MEMBERS[0]) == state
 
@@ -293,9 +304,64 @@ def test_a_state_keeps_the_newest_messages_of_a_room_only() -> None:
 async def test_what_a_person_changes_during_a_step_is_made_on_its_outcome_too_and_once() -> None:
     running = Running(begun().begin_turn("i"))
     asked = running.state
-    running.change(partial(without_member, agent="historian"))
+    running.change(partial(without_member, agent="historian", why=REMOVED))
     running.change(partial(speaking_next, agent="grok"))
     after = running.become(turn(asked, "claude", text="one"))
     assert (room_of(after).names, room_of(after).turn_number, after.requested) == (("claude", "grok"), 1, "grok")
     running.state = running.state.granting()
     assert running.become(running.state.begin_turn("j")).requested is None
+
+
+def lines(state: ConversationState) -> list[tuple[str, tuple[str, ...], str]]:
+    return [(line.kind, line.members, line.why) for line in room_of(state).lines]
+
+
+def test_a_member_that_fails_is_said_once_and_once_more_when_it_leaves() -> None:
+    state = begun()
+    for _ in range(MOST_FAILURES):
+        state = turn(turn(state, "grok", skipped=True, reason="model_failed"), "claude", text="one")
+    assert lines(state) == [("failed", ("Grok",), "model_failed"), ("left", ("Grok",), "model_failed")]
+
+
+def test_a_member_that_fails_now_and_then_is_said_once() -> None:
+    state = begun()
+    for _ in range(4):
+        state = turn(turn(state, "grok", "timed_out"), "grok", text="one")
+    assert lines(state) == [("failed", ("Grok",), "timed_out")]
+    state = turn(resumed(state, 9), "grok", "timed_out")
+    assert len(lines(state)) == 2, "a room that is resumed begins anew"
+
+
+def test_one_absence_is_nothing_to_tell_since_all_may_be_restarting() -> None:
+    state = turn(turn(turn(begun(), "claude", "absent"), "grok", "absent"), "historian", "absent")
+    assert lines(state) == []
+    state = turn(turn(begun(), "claude", "absent"), "grok", text="one")
+    assert lines(turn(state, "claude", "absent")) == [("failed", ("Claude",), "absent")]
+
+
+def test_a_member_that_leaves_by_itself_or_is_removed_is_said() -> None:
+    state = turn(begun(), "claude", text="I am off.", leaves=True)
+    assert lines(without_member(state, "grok", REMOVED)) == [
+        ("left", ("Claude",), "chose"),
+        ("left", ("Grok",), REMOVED),
+    ]
+
+
+async def test_a_removal_during_a_turn_and_a_failure_of_that_turn_are_two_lines() -> None:
+    running = Running(begun().begin_turn("i"))
+    asked = running.state
+    running.change(partial(without_member, agent="historian", why=REMOVED))
+    said = room_of(running.state).lines
+    after = running.become(turn(asked, "claude", skipped=True, reason="model_failed"))
+    assert [line.number for line in room_of(after).lines] == [1, 2]
+    assert room_of(after).lines[:1] == said, "what was posted keeps its number"
+    assert {line.kind for line in room_of(after).lines} == {"left", "failed"}
+
+
+def test_a_conversation_that_was_stored_with_its_channels_theme_has_its_rooms() -> None:
+    stored = json.loads(begun().to_json())
+    stored["theme"] = "memes"
+    del stored["room"]["theme"]
+    assert ConversationState.from_json(json.dumps(stored)).theme == "debate"
+    stored["room"]["theme"] = "science"
+    assert ConversationState.from_json(json.dumps(stored)).theme == "science"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from agent_coordinator.conversations.state import ConversationState
@@ -63,3 +65,13 @@ def test_a_room_has_its_own_agents_and_moderator():
     assert (moderated.agents, moderated.moderator) == (("ada", "bob"), "bob")
     pull = Policies(CONFIG).of(conversation("pull", room=room))
     assert pull.speakers == (Speaker("ada", "Ada", 0.3, ("stars",)), Speaker("bob", "Bob"))
+
+
+def test_in_rounds_of_a_room_everybody_speaks_once_whatever_their_talkativeness():
+    members = tuple(RoomMember(name=name, shown=name, talkativeness=part) for name, part in (("a", 0.9), ("b", 0.01)))
+    quiet = RoomMember(name="c", shown="c", talkativeness=0.0)
+    room = Room(thread_id=5, channel_id=1, conversation_id="c", topic="tea", members=(*members, quiet))
+    state = conversation("rounds", room=room)
+    for seed in range(20):
+        choice = Policies(CONFIG).of(state).choose(state, random.Random(seed))
+        assert sorted(choice.speakers) == ["a", "b", "c"]

@@ -123,7 +123,7 @@ async def test_a_pause_waits_for_the_turn_under_way_which_still_counts(scene: Ro
     await scene.speak(1)
     await until(lambda: not scene.coordinator.engine.holds.busy)
     assert (scene.room.status, scene.room.why, scene.room.turn_number) == ("paused", "paused", 2)
-    assert await scene.give("room-pause", reason="asked") == "not_active"
+    assert await scene.give("room-pause", reason="asked") == "already_paused"
     assert await scene.give("room-resume") == "room_resumed"
     await scene.talk()
     assert scene.numbers == [1, 2, 3, 4]
@@ -188,7 +188,7 @@ async def test_a_room_is_closed_by_a_person(scene: RoomScene) -> None:
     assert await scene.give("room-close") == "room_closed"
     await scene.talk()
     assert (scene.room.status, scene.room.why, scene.room.turn_number) == ("closed", "closed", 1)
-    assert await scene.give("room-close") == "not_active"
+    assert await scene.give("room-close") == "already_closed"
     await scene.give("room-resume")
     await scene.give("room-pause")
     await scene.talk()
@@ -270,3 +270,53 @@ async def test_the_record_has_each_change_and_one_conversation_for_the_rooms_who
     assert {(note.id, note.policy) for note in talks} == {("c", "round-robin")}
     assert [(note.ended_because, note.messages) for note in talks] == [(None, 0), ("paused", 3), ("turn_limit", 4)]
     assert (talks[-1].starter, talks[-1].topic) == ("claude", "tea")
+
+
+async def test_a_member_whose_persona_was_deleted_is_gone_when_the_room_is_resumed(scene: RoomScene) -> None:
+    await scene.open()
+    await scene.give("room-pause", reason="asked")
+    await scene.speak(1)
+    await until(lambda: not scene.coordinator.engine.holds.busy)
+    assert await scene.give("room-resume", gone=("grok", "nobody")) == "room_resumed"
+    assert scene.room.names == ("claude", "historian")
+    assert [(line.kind, line.members, line.why) for line in scene.room.lines] == [("left", ("Grok",), "deleted")]
+
+
+async def test_a_room_with_too_few_personas_left_stays_paused_without_them(scene: RoomScene) -> None:
+    await scene.open()
+    await scene.give("room-pause", reason="asked")
+    await scene.speak(1)
+    await until(lambda: not scene.coordinator.engine.holds.busy)
+    assert await scene.give("room-resume", gone=("grok", "claude")) == "too_few_members"
+    assert (scene.room.status, scene.room.names) == ("paused", ("historian",))
+    assert len(scene.room.lines) == 2
+
+
+async def test_a_member_that_a_person_calls_has_the_next_turn_once(scene: RoomScene) -> None:
+    await scene.open(turns=5)
+    await until(lambda: scene.bus.asked)
+    scene.person_writes(77, names=("historian",), called=("historian",), calls=True)
+    for _ in range(2):  # the bot says so too, perhaps twice
+        assert await scene.give("room-next", agent="historian", message_id=77) == "requested"
+    await scene.talk()
+    assert scene.bus.speakers() == ["claude", "historian", "grok", "historian", "claude"]
+    assert [asked.take_up for _, asked in scene.bus.asked] == [None, 77, None, None, None]
+
+
+async def test_members_that_a_person_calls_together_speak_one_after_the_other(scene: RoomScene) -> None:
+    await scene.open(turns=4)
+    await until(lambda: scene.bus.asked)
+    scene.person_writes(77, names=("historian", "claude"), called=("historian", "claude"), calls=True)
+    await scene.give("room-next", agent="claude", message_id=77)
+    await scene.talk()
+    assert scene.bus.speakers()[:3] == ["claude", "historian", "claude"]
+
+
+async def test_a_call_of_a_bot_that_is_no_member_changes_no_turn(scene: RoomScene) -> None:
+    await scene.open(turns=3)
+    await until(lambda: scene.bus.asked)
+    scene.person_writes(77, names=("poet",), called=("poet",), calls=True)
+    assert await scene.give("room-next", agent="poet", message_id=77) == "no_member"
+    await scene.talk()
+    assert scene.bus.speakers() == ["claude", "grok", "historian"]
+    assert [asked.take_up for _, asked in scene.bus.asked] == [None, None, None]

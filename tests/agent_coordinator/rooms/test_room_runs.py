@@ -97,10 +97,10 @@ async def test_a_member_leaves_by_its_decision_and_its_last_word_counts() -> Non
     assert scene.numbers == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(("wants", "why", "turns"), [(True, "goodbye", 2), (False, "turn_limit", 4)])
+@pytest.mark.parametrize(("wants", "why", "turns"), [(True, "goodbye", 8), (False, "turn_limit", 12)])
 async def test_a_mere_goodbye_ends_only_a_room_that_wants_it(wants: bool, why: str, turns: int) -> None:
     async with RoomScene(grok=talker("grok", text="Goodbye!")) as scene:
-        await scene.open(goodbye_ends=wants)
+        await scene.open(goodbye_ends=wants, turns=12)
         await scene.talk()
     assert (scene.room.why, scene.room.turn_number) == (why, turns)
 
@@ -110,9 +110,9 @@ async def test_two_requests_for_the_end_in_a_row_close_the_room() -> None:
         name: talker(name, text=f"{name} has said it all", end_conversation=True) for name in ("grok", "historian")
     }
     async with RoomScene(**voices) as scene:
-        await scene.open()
+        await scene.open(turns=20)
         await scene.talk()
-    assert (scene.room.why, scene.room.turn_number) == ("agreed", 3)
+    assert (scene.room.why, scene.room.turn_number) == ("agreed", 6), "each has spoken twice"
 
 
 @pytest.mark.parametrize(
