@@ -44,8 +44,8 @@ def find(entries: Sequence[Entry], name: str) -> Entry | str:
         return f"“{name}” could be {_either(found)}. Write the name as it is shown."
     if found:
         return found[0]
-    nearest = _nearest(entries, name)
-    return f"Nobody is called “{name}”{f'; did you mean {nearest}?' if nearest else '.'}"
+    close = nearest(entries, name)
+    return f"Nobody is called “{name}”{f'; did you mean {close}?' if close else '.'}"
 
 
 def members_of(entries: Sequence[Entry], text: str) -> tuple[list[Entry], list[str]]:
@@ -88,7 +88,8 @@ def _either(entries: Sequence[Named]) -> str:
     return f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
-def _nearest(entries: Sequence[Named], name: str) -> str | None:
+def nearest(entries: Sequence[Named], name: str) -> str | None:
+    """Return the shown name that is most like a name that nobody has."""
     shown = {letters: one.shown for one in entries for letters in (letters_of(one.key), letters_of(one.shown))}
     close = get_close_matches(letters_of(name), shown, n=1, cutoff=MIN_LIKENESS)
     return shown[close[0]] if close else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent_chat.names import clean_name
-from agent_cogs.rooms.members import Called, named, nearest
+from agent_cogs.rooms.members import Called, nearest
 from agent_discord.slash.cog import CommandInvocation
+from agent_protocol.coordination.names import named
 
 MOST_NAMED = 25  # values that are listed
 
@@ -27,8 +28,10 @@ def agent_in(command: CommandInvocation, names: Mapping[str, str]) -> str | None
 
 def agent_named(written: str, names: Mapping[str, str]) -> str | None:
     """Return the agent with that key or shown name."""
-    entry = named([Called(key, shown) for key, shown in names.items()], written)
-    return written if written in names else entry.key if entry is not None else None
+    if written in names:
+        return written
+    found = named(names, written)
+    return found[0] if len(found) == 1 else None
 
 
 def unknown_agent(command: CommandInvocation, names: Mapping[str, str]) -> str:
