@@ -41,6 +41,7 @@ FORGOTTEN, DELETED = "forgotten", "deleted"
 ARENA = "arena"  # a kind of contests, whose id is its message's
 
 _REMOVE = "UPDATE words SET data = NULL, asked_by = NULL, removed = ? WHERE id = ? AND data IS NOT NULL"
+_DROP_SEARCHES = "DELETE FROM searches WHERE (agent, turn_id) IN (SELECT agent, turn_id FROM words WHERE id = ?)"
 _DROP_QUOTES = "DELETE FROM quotes WHERE words_id = ?"
 
 
@@ -354,12 +355,13 @@ async def _forget_in_rooms(db: aiosqlite.Connection, user_id: int, at: float) ->
 
 
 async def _remove_words(db: aiosqlite.Connection, words: Iterable[int], why: str) -> int:
-    """Remove these rows' words and quotes; how many had words."""
+    """Remove these rows' words and quotes, and the searches of their turns; how many had words."""
     found = sorted(set(words))
     if not found:
         return 0
     removed = await db.executemany(_REMOVE, [(why, each) for each in found])
     await db.executemany(_DROP_QUOTES, [(each,) for each in found])
+    await db.executemany(_DROP_SEARCHES, [(each,) for each in found])
     return max(0, removed.rowcount)
 
 

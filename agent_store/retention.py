@@ -33,6 +33,10 @@ WORDS = (
     f"DELETE FROM quotes WHERE words_id IN ({_WORDS})",
     f"DELETE FROM words WHERE id IN ({_WORDS})",
 )
+SEARCHES = (
+    "DELETE FROM searches WHERE (agent, turn_id, n) IN"
+    " (SELECT agent, turn_id, n FROM searches WHERE at < ?1 ORDER BY at LIMIT ?2)",
+)
 _TURNS = "SELECT agent, id FROM turns WHERE at < ?1 ORDER BY at, seq LIMIT ?2"
 TURNS = (
     f"DELETE FROM calls WHERE (agent, turn_id) IN ({_TURNS})",
@@ -177,7 +181,7 @@ def sweeps(ages: Ages, now: float) -> list[Sweep]:
     found += [Sweep(kind, now - PEOPLE_KEPT) for kind in (PEOPLE, DELETED_CHANNELS)]  # private chats go with people
     if (prompts := _least(ages.prompts, ages.days)) is not None:
         before = now - prompts * DAY
-        found += [Sweep(WORDS, before), Sweep(ROOM_MESSAGES, id_at(before))]
+        found += [Sweep(WORDS, before), Sweep(SEARCHES, before), Sweep(ROOM_MESSAGES, id_at(before))]
     if (messages := _least(ages.messages, ages.days)) is not None:
         found += [Sweep(kind, id_at(now - messages * DAY)) for kind in (LOGGED, SUMMARIES)]
         found.append(Sweep(PROFILES, 0.0 if ages.days is None else now - ages.days * DAY))

@@ -6,6 +6,7 @@ A Statement is SQL and the values of its rows; a table's columns stand here once
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 from typing import Any
@@ -18,6 +19,7 @@ from agent_protocol.record.entries import (
     PostWords,
     ReactionNote,
     ReplayNote,
+    SearchWords,
     ToolCallRecord,
 )
 from agent_protocol.turns.records import TurnRecord
@@ -45,6 +47,13 @@ CALL = insert(
     " reasoning_tokens, searches, cost_usd, error",
 )
 TOOL_CALL = insert("tool_calls", "agent, turn_id, n, name, at, seconds, characters, error")
+# Not of a turn that has lost words: a search repeats them.
+SEARCH = (
+    "INSERT INTO searches (agent, turn_id, n, channel_id, at, seconds, query, results, error)"
+    " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9"
+    " WHERE NOT EXISTS (SELECT 1 FROM words WHERE agent = ?1 AND turn_id = ?2 AND removed IS NOT NULL)"
+    " ON CONFLICT DO NOTHING"
+)
 # A turn names its posts; their texts come separately, or never.
 NAMED_POST = insert("posts", "message_id, agent, turn_id, channel_id, at")
 DELETED_POST = insert(
@@ -226,6 +235,12 @@ def call_words_statements(words: CallWords, data: bytes) -> list[Statement]:
     key = (words.agent, words.turn_id, words.n)
     quotes = [(each.message_id, *key, each.author_id) for each in words.quoted]
     return [(WORDS, [(*key, words.at, words.asked_by, data, None)]), (QUOTE, quotes)]
+
+
+def search_statement(search: SearchWords) -> Statement:
+    place = (search.agent, search.turn_id, search.n, search.channel_id, search.at, search.seconds)
+    results = json.dumps([page.model_dump() for page in search.pages], ensure_ascii=False)
+    return SEARCH, [(*place, search.query, results, int(search.error))]
 
 
 def removed_words_statement(words: CallWords, why: str) -> Statement:

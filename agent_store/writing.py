@@ -30,6 +30,7 @@ from agent_protocol.record.entries import (
     ReplayNote,
     RoomNote,
     RoomWords,
+    SearchWords,
     SummaryNote,
     UnaskedNote,
 )
@@ -49,6 +50,8 @@ from agent_store.rows import (
     CONVERSATION,
     NO_REACTION,
     REACTION,
+    SEARCH,
+    WORDS,
     DayOf,
     Statement,
     Values,
@@ -57,6 +60,7 @@ from agent_store.rows import (
     note_statement,
     post_statements,
     removed_words_statement,
+    search_statement,
     turn_statements,
 )
 
@@ -66,7 +70,7 @@ POSITION = """
 INSERT INTO positions (stream, last_id, last_n, dropped) VALUES (?, ?, ?, ?) ON CONFLICT (stream)
 DO UPDATE SET last_id = excluded.last_id, last_n = excluded.last_n, dropped = excluded.dropped
 """
-UNDONE_BY = {REACTION: NO_REACTION, NO_REACTION: REACTION, CONVERSATION: GOES_ON}
+UNDONE_BY = {REACTION: NO_REACTION, NO_REACTION: REACTION, CONVERSATION: GOES_ON, WORDS: SEARCH}
 
 log = logging.getLogger(__name__)
 
@@ -184,6 +188,9 @@ def entry_statements(entries: Iterable[Entry | TurnRecord], bars: Barred, rules:
                     yield from (
                         [removed_words_statement(entry, why)] if why else call_words_statements(entry, pack(entry))
                     )
+            case SearchWords():
+                if rules.prompts and not bars.lost_channel(entry.channel_id, None, entry.at):
+                    yield search_statement(entry)
             case PostWords():
                 yield from [deleted_post_statement(entry)] if bars.lost_post(entry) else post_statements(entry)
             case RoomWords():

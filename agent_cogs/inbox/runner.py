@@ -191,7 +191,7 @@ class TurnRunner:
         posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
         in_room = number_in_room(event) is not None
         room = self._services.room_log.news(self.name, record.channel_id, transcript.entries()) if in_room else None
-        words = TurnWords(record, trace.calls, posts, trace.picture if record.image else None, room)
+        words = TurnWords(record, trace.calls, posts, trace.picture if record.image else None, room, trace.searches)
         self._services.watcher.ended(record, words)
 
     async def _report_earlier(self, event: TurnEvent, state: Result | str) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from agent_context.build import TurnContext
 from agent_llm.types import Message, Picture, Prompt, Reply, Usage
 from agent_protocol.record.entries import CallRecord, Phases, ToolCallRecord
+from agent_tools.builtin.web_search import SPEC as WEB_SEARCH
 from agent_tools.call_runner import ToolEvent
 
 CallKind = Literal["text", "picture", "gate", "summary", "profile"]
@@ -73,13 +74,15 @@ class ModelCall:
 @dataclass(slots=True)
 class TurnTrace:
     """The trace of one turn. `clock` gives unix seconds. `sources`: of the next call's prompt; `picture`: the one that
-    was posted; `earlier`: the usage of the turn before this process resumed it."""
+    was posted; `earlier`: the usage of the turn before this process resumed it; `searches`: query and output of
+    web_search, by the number of the call."""
 
     clock: Callable[[], float] = time.time
     calls: list[ModelCall] = field(default_factory=list)
     sources: Sources | None = None
     picture: Picture | None = None
     earlier: Usage = NO_USAGE
+    searches: dict[int, tuple[str, str]] = field(default_factory=dict)
     _seconds: dict[Phase, float] = field(default_factory=dict)
     _within: list[Phase] = field(default_factory=list)
     _since: float = 0.0
@@ -173,6 +176,8 @@ class TurnTrace:
             self._tools_running.discard(record.id)
             if not self._tools_running and self._within[-1:] == ["tools"]:
                 self._leave()
+            if record.name == WEB_SEARCH.name:
+                self.searches[known.n] = (str(record.arguments.get("query", "")), record.output or "")
             self._tools[record.id] = known.model_copy(
                 update={
                     "seconds": round(max(0.0, self.clock() - known.at), 3),

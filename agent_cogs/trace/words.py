@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from agent_cogs.trace.trace import ModelCall, Sources
@@ -20,8 +20,17 @@ from agent_llm.types import Message, Picture, Prompt, Reply, ToolRound
 from agent_net.addresses import FetchRefused
 from agent_net.picture_fetcher import FetchedPicture
 from agent_net.picture_scaling import Fit, fits, scale
-from agent_protocol.record.entries import CallWords, HistoryMessage, PostWords, Quoted, RoomWords
+from agent_protocol.record.entries import (
+    CallWords,
+    FoundPage,
+    HistoryMessage,
+    PostWords,
+    Quoted,
+    RoomWords,
+    SearchWords,
+)
 from agent_protocol.turns.records import TurnRecord
+from agent_tools.builtin.web_search import pages_in
 
 RECORDED = Fit(longest_side=1024, max_bytes=400_000)
 
@@ -35,13 +44,14 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class TurnWords:
     """The words of a turn that ended. `made` are its calls; `picture` belongs to the last of `posted`, the messages of
-    the agent; `room` has what is new in its room. `calls` and `posts` are for a thread."""
+    the agent; `room` has what is new in its room; `asked` are the trace's searches. The methods are for a thread."""
 
     record: TurnRecord
     made: Sequence[ModelCall]
     posted: Sequence[Heard]
     picture: Picture | None = None
     room: RoomWords | None = None
+    asked: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -56,6 +66,23 @@ class TurnWords:
         """Those of the agent's own model. Pictures are left out, since the decision before one says what was to be
         drawn, and so are the cheap model's calls, which repeat what the others have."""
         return [call_words(self.record, n, call) for n, call in enumerate(self.made) if call.kind == "text"]
+
+    def searches(self) -> list[SearchWords]:
+        return [
+            SearchWords.model_construct(
+                agent=self.record.agent,
+                turn_id=self.record.id,
+                n=call.n,
+                channel_id=self.record.channel_id,
+                at=call.at,
+                seconds=call.seconds,
+                query=self.asked[call.n][0],
+                pages=tuple(FoundPage(title=page.title, url=page.url) for page in pages_in(self.asked[call.n][1])),
+                error=call.error,
+            )
+            for call in self.record.tool_calls
+            if call.n in self.asked
+        ]
 
     def posts(self) -> list[PostWords]:
         made = [self._post(post) for post in self.posted]

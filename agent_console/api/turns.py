@@ -110,6 +110,7 @@ def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
         "skipped": [turn_json(parts, each) for each in whole.skipped],
         "calls": [_call(parts, call, turn.at) for call in whole.calls],
         "tools": [tool.model_dump() for tool in whole.tool_calls],
+        "searches": [search.model_dump(include={"n", "query", "pages"}) for search in whole.searches],
         "posts": [post_json(parts, post, turn.guild_id) for post in whole.posts],
     }
 

@@ -122,6 +122,27 @@ class CallWords(Entry):
     asked_by: int | None = None  # the person on whose account the turn was
 
 
+class FoundPage(Entry):
+    """A page that a search found."""
+
+    title: str = ""
+    url: str = ""
+
+
+class SearchWords(Entry):
+    """A search of the web by the tool web_search. `n` is that of its ToolCallRecord."""
+
+    agent: str
+    turn_id: str
+    n: int
+    channel_id: int
+    at: float
+    seconds: float = 0.0
+    query: str = ""
+    pages: tuple[FoundPage, ...] = ()
+    error: bool = False
+
+
 class PostWords(Entry):
     """A message that an agent posted. A picture is scaled down before it gets here."""
 
@@ -344,6 +365,7 @@ NOTES: dict[str, type[Entry]] = {
 }
 WORDS: dict[str, type[Entry]] = {
     "call": CallWords,
+    "search": SearchWords,
     "post": PostWords,
     "room_messages": RoomWords,
     "message": LoggedMessage,

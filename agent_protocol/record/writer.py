@@ -24,7 +24,7 @@ from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.record.appending import APPEND
-from agent_protocol.record.entries import NOTES, WORDS, CallWords, Entry, PostWords, RoomWords
+from agent_protocol.record.entries import NOTES, WORDS, CallWords, Entry, PostWords, RoomWords, SearchWords
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import TurnNotice
@@ -84,6 +84,7 @@ class TurnWords(Protocol):
     @property
     def size(self) -> int: ...
     def calls(self) -> Sequence[CallWords]: ...
+    def searches(self) -> Sequence[SearchWords]: ...
     def posts(self) -> Sequence[PostWords]: ...
     def rooms(self) -> Sequence[RoomWords]: ...
 
@@ -147,7 +148,8 @@ class RecordWriter:
             self._put(_Waiting(keys.words(record.agent), lambda: self._entries_of(words), size))
 
     def _entries_of(self, words: TurnWords) -> Sequence[Entry]:
-        prompts = (*words.calls(), *words.rooms()) if self._prompts else ()
+        # The searches stay behind the calls: the recorder leaves out those of calls that it must not keep.
+        prompts = (*words.calls(), *words.searches(), *words.rooms()) if self._prompts else ()
         return (*prompts, *words.posts())
 
     async def run(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import aiosqlite
 
-from agent_protocol.record.entries import CallRecord, CallWords, Phases, ToolCallRecord
+from agent_protocol.record.entries import CallRecord, CallWords, Phases, SearchWords, ToolCallRecord
 from agent_store.packing import unpack
 from agent_store.queries.conversations import Conversation, conversation_of
 from agent_store.queries.pages import BEFORE_ALL, MOST_A_PAGE, Cursor, Page, first, page_of, rows
@@ -91,6 +92,7 @@ class WholeTurn:
     phases: Phases
     calls: tuple[Call, ...]
     tool_calls: tuple[ToolCallRecord, ...]
+    searches: tuple[SearchWords, ...]
     posts: tuple[Post, ...]
     conversation: Conversation | None
     skipped: tuple[Turn, ...]
@@ -129,6 +131,7 @@ async def whole_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> Whol
         Phases(**dict(zip(PHASES, row[-len(PHASES) :], strict=True))),
         await calls_of_turn(db, agent, turn_id),
         await _tool_calls(db, agent, turn_id),
+        await _searches(db, agent, turn_id),
         await posts_of_turn(db, agent, turn_id),
         await conversation_of(db, turn.conversation_id) if turn.conversation_id else None,
         await _skipped_before(db, turn),
@@ -231,6 +234,21 @@ async def _skipped_before(db: aiosqlite.Connection, turn: Turn) -> tuple[Turn, .
         *turn.cursor,
     )
     return tuple(map(_turn, found))
+
+
+async def _searches(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[SearchWords, ...]:
+    columns = "agent, turn_id, n, channel_id, at, seconds, query, results, error"
+    found = await rows(
+        db,
+        f"SELECT {columns} FROM searches WHERE agent = ? AND turn_id = ? ORDER BY n",
+        agent,
+        turn_id,
+    )
+    names = tuple(SearchWords.model_fields)
+    return tuple(
+        SearchWords.model_validate({**dict(zip(names, row, strict=True)), "pages": json.loads(row["results"])})
+        for row in found
+    )
 
 
 async def _tool_calls(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[ToolCallRecord, ...]:

@@ -5,9 +5,18 @@ import os
 from contextlib import closing
 
 from agent_ids import FIRST_ELSEWHERE, id_at
-from agent_protocol.record.entries import ActionNote, DeletionNote, PostWords, ReactionNote, UnaskedNote
+from agent_protocol.record.entries import (
+    ActionNote,
+    DeletionNote,
+    FoundPage,
+    PostWords,
+    ReactionNote,
+    SearchWords,
+    UnaskedNote,
+)
 from agent_store.database import connect_blocking
 from agent_store.packing import pack
+from agent_store.retention import Ages
 from tests.support.recording import AT, at_work, quotes, said, turn, words
 from tests.support.redis_server import until
 
@@ -253,3 +262,29 @@ async def test_words_of_a_channel_that_arrive_after_its_deletion_are_not_recorde
     await scene.record()
     assert kept(scene) == {"here": "deleted"}
     assert scene.rows("SELECT text FROM posts") == [("",)]
+
+
+async def test_searches_go_with_the_words_of_their_turns_also_those_that_arrive_later(scene):
+    def search(turn_id: str, query: str):
+        pages = (FoundPage(title="Trees", url="https://trees.example"),)
+        return SearchWords(
+            agent="claude", turn_id=turn_id, n=0, channel_id=5, at=AT, seconds=0.5, query=query, pages=pages
+        )
+
+    asked = {"asked": ALICE, "quoting": BOB, "other": BOB, "deleted": BOB}
+    quoted = {"quoting": quotes((EARLIER, ALICE)), "deleted": quotes((EARLIER + 7, BOB))}
+    for name, person in asked.items():
+        await scene.put(words(name, asked_by=person, quoted=quoted.get(name, ())), search(name, f"tallest {name}"))
+    await scene.record()
+    assert len(scene.rows("SELECT query FROM searches")) == 4
+    await scene.put(DeletionNote(channel_id=5, message_ids=(EARLIER + 7,), at=AT))
+    await ask(scene, ALICE)
+    await scene.record()
+    await scene.put(search("asked", "again"), words("late", asked_by=ALICE), search("late", "late"))
+    await scene.record()
+    pages = '[{"title": "Trees", "url": "https://trees.example"}]'
+    assert scene.rows("SELECT turn_id, query, results, seconds FROM searches") == [
+        ("other", "tallest other", pages, 0.5)
+    ]
+    await scene.record(ages=Ages(None, 0.0001), clock=lambda: AT + 3600)
+    assert scene.rows("SELECT query FROM searches") == []

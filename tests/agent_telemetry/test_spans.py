@@ -65,6 +65,9 @@ class Words:
         )
         return [first]
 
+    def searches(self) -> list[Any]:
+        return []
+
     def posts(self) -> list[Any]:
         return []
 

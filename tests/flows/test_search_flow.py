@@ -11,6 +11,7 @@ import pytest
 from tests.support.asking import config
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.recorded import recorded
 from tests.support.redis_server import until
 from tests.support.tools.search_web import PHOTO, search_web
 
@@ -65,6 +66,11 @@ async def test_a_question_is_searched_once_and_answered_with_a_source_and_a_pict
         first, last = f.models.requests
         assert "First search the web, once" in first.tail
         assert "The tallest is Hyperion." in last.results[0][1]
+        noted = "SELECT query, results, searches.seconds >= 0 FROM searches JOIN tool_calls USING (agent, turn_id, n)"
+        await until(lambda: recorded(tmp_path / "data", noted))
+        ((query, pages, took),) = recorded(tmp_path / "data", noted)
+        assert (query, took) == ("tallest tree of the world", 1)
+        assert {"title": "Trees of the world", "url": "https://trees.example/tall"} in json.loads(pages)
 
 
 async def test_a_model_that_answers_without_a_search_is_asked_once_more_with_what_the_program_found(tmp_path):
@@ -75,6 +81,7 @@ async def test_a_model_that_answers_without_a_search_is_asked_once_more_with_wha
         assert there.queries == there.asked_pictures == ["which tree near my home, , , is the tallest?"]
         first, last = f.models.requests
         assert ("web_search" in first.tools, last.tools) == (True, ())
+        await until(lambda: recorded(tmp_path / "data", "SELECT 1 FROM searches WHERE results LIKE '%trees.example%'"))
         assert "The web was searched for this answer" in last.tail
         assert "First search the web" not in last.tail
         assert attachments(f)

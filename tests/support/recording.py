@@ -20,8 +20,10 @@ from agent_protocol.record.entries import (
     CallWords,
     Entry,
     LoggedMessage,
+    PostWords,
     Quoted,
     RoomWords,
+    SearchWords,
     SummaryNote,
     ToolCallRecord,
 )
@@ -104,10 +106,11 @@ class Scene:
             if isinstance(entry, TurnRecord):
                 await self.put_turns([entry])
             elif hasattr(entry, "turn_id"):
-                made = (
-                    {"calls": [entry], "posts": []} if isinstance(entry, CallWords) else {"calls": [], "posts": [entry]}
-                )
-                made = {name: lambda found=found: found for name, found in made.items()}
+                kinds = {"calls": CallWords, "searches": SearchWords, "posts": PostWords}
+                made = {
+                    name: lambda kind=kind, one=entry: [one] if isinstance(one, kind) else []
+                    for name, kind in kinds.items()
+                }
                 self.writer.ended(
                     turn(entry.turn_id, agent=entry.agent), SimpleNamespace(size=1, rooms=lambda: (), **made)
                 )

@@ -121,8 +121,9 @@ function words(turn) {
 
 function toolsCard(turn) {
   if (!turn.tools.length) return null;
+  const queries = new Map(turn.searches.map((search) => [search.n, `: ${search.query} (${search.pages.length})`]));
   return card("Tools", numberTable("Tools", ["Tool", "At", "Took", "Characters of its result"], turn.tools.map((tool) => [
-    h("span", null, tool.name, tool.error && [" ", chip("failed", "bad")]), at(tool.at), seconds(tool.seconds), count(tool.characters)])));
+    h("span", null, tool.name, queries.get(tool.n) || "", tool.error && [" ", chip("failed", "bad")]), at(tool.at), seconds(tool.seconds), count(tool.characters)])));
 }
 
 function skippedCard(turn) {

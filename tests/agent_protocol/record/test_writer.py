@@ -16,6 +16,7 @@ from agent_protocol.record.entries import (
     Quoted,
     ReactionNote,
     RoomWords,
+    SearchWords,
 )
 from agent_protocol.record.writer import NoRecord, RecordWriter, decoded, remembering
 from agent_protocol.turns.records import TurnRecord
@@ -38,6 +39,9 @@ class Words:
 
     def calls(self) -> Sequence[CallWords]:
         return self.made()
+
+    def searches(self) -> Sequence[SearchWords]:
+        return ()
 
     def posts(self) -> Sequence[PostWords]:
         return self.said
