@@ -129,4 +129,5 @@ def _idle_from(settings: Settings, fronts: Mapping[str, FrontMatter]) -> IdleCon
         },
         person_hours=settings.unasked_person_hours,
         channel_hours=settings.unasked_channel_hours,
+        again_hours=settings.discover_again,
     )

@@ -22,7 +22,7 @@ def coordinator_config(settings: Settings) -> CoordinatorConfig:
 
 def idle_memory(settings: Settings) -> IdleMemory | None:
     """None where nothing is recorded. To be closed."""
-    return IdleMemory(settings.record_file) if settings.records else None
+    return IdleMemory(settings.record_file, exchanges=settings.summarise_exchanges) if settings.records else None
 
 
 def caps_of(settings: Settings) -> Caps:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from agent_settings.fields import DAYS, SECONDS, Days, Keys, Seconds, comma_list, setting
+from agent_settings.fields import BOOL, DAYS, SECONDS, Days, Keys, Seconds, comma_list, setting
 
 IdleTask = Literal["summarise", "profile", "follow_up", "discover"]
 Unasked = Literal["opt_in", "everyone"]
@@ -43,6 +43,8 @@ class IdleKeys(Keys):
     follow_up_max: Seconds = setting("IDLE_FOLLOW_UP_MAX_SECONDS", SECONDS, 7200.0)
     discover_min: Seconds = setting("IDLE_DISCOVER_MIN_SECONDS", SECONDS, 7200.0)
     discover_max: Seconds = setting("IDLE_DISCOVER_MAX_SECONDS", SECONDS, 14_400.0)
+    discover_again: Hours = setting("IDLE_DISCOVER_AGAIN_HOURS", HOURS, 0.0)  # 0: only after somebody wrote
+    summarise_exchanges: bool = setting("IDLE_SUMMARISE_EXCHANGES", BOOL, False)
     idle_budget_share: float = setting("IDLE_BUDGET_SHARE", SHARE, 0.2, ge=0, le=1, allow_inf_nan=False)
     unasked_person_hours: Hours = setting("UNASKED_PERSON_HOURS", HOURS, 24.0)
     unasked_channel_hours: Hours = setting("UNASKED_CHANNEL_HOURS", HOURS, 6.0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
 from agent_coordinator.idle.gates import (
+    HOUR,
     Closed,
     channel_open,
     channel_rested,
@@ -170,7 +171,8 @@ def _judge(
     if task == "follow_up":
         when = datetime.fromtimestamp(each.at, given.timezone)
         return Plan(task, agent, each, each.topics, avoid, f"a talk of {when.day} {when:%B} was left without an answer")
-    topics = novel_topics(each.topics, to_them)
+    since = given.now - config.again_hours * HOUR if config.again_hours else 0.0
+    topics = novel_topics(each.topics, [one for one in to_them if one.at > since])
     if not topics:
         return Closed("there was an unasked message on each of the person's topics")
     chosen = tuple(rng.sample(topics, min(len(topics), MOST_TOPICS)))

@@ -51,10 +51,13 @@ def silenced(muted_until: float | None, backoff_until: float | None, now: float)
     return None
 
 
-def nothing_new(newest: int, seen: int) -> Closed | None:
-    """`newest`: the newest message where the agent takes part; `seen`: the newest one when it last ran out of work."""
+def nothing_new(newest: int, seen: int, *, again: bool = False) -> Closed | None:
+    """`newest`: the newest message where the agent takes part; `seen`: the newest one when it last ran out of work.
+    `again`: the owner wants the task to be done again by now all the same."""
     if newest == 0:
         return Closed("no message is logged where it takes part")
+    if again:
+        return None
     return Closed("nothing was written since it last looked") if newest <= seen else None
 
 

@@ -144,7 +144,9 @@ class BackgroundScheduler:
         if closed is not None:
             return closed
         newest = await store.newest(agent, task)
-        if (closed := gates.nothing_new(newest, schedule.state.seen)) is not None:
+        last, pause = schedule.state.last, config.again_hours * gates.HOUR
+        again = task == "discover" and 0 < pause <= now - last and last > 0
+        if (closed := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
             return closed
         if (closed := await self._agent_gates(agent, now)) is not None:
             return closed

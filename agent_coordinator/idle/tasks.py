@@ -23,7 +23,7 @@ class IdleAgent:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleConfig:
     """`after`: seconds without a person's message. `delays`: task → shortest and longest further delay, in seconds;
-    tasks without one run at once."""
+    tasks without one run at once. `again_hours` after a discovery another one may come although nobody wrote."""
 
     agents: Mapping[str, IdleAgent] = field(default_factory=dict)
     after: float = 300.0
@@ -32,6 +32,7 @@ class IdleConfig:
     )
     person_hours: float = 24.0
     channel_hours: float = 6.0
+    again_hours: float = 0.0
 
     def pairs(self) -> list[tuple[str, str]]:
         """All tasks with their agents, by priority."""

@@ -27,16 +27,17 @@ MOST_PEOPLE = 50  # when somebody with new messages is
 MOST_MESSAGES = 400  # of a person
 FEWEST_CHARACTERS = 20  # that a person wrote since the last profile; less says nothing about them
 
-# A reply to a reply, which nobody has answered, and up to which there is no summary, nor up to another reply to the
-# same message: where a hundred people answer one message, the chain before it is read once.
+# A reply to a reply, or to any message if ?4 says so, which nobody has answered, and up to which there is no summary,
+# nor up to another reply to the same message: if a hundred people answer one, the chain before it is read once.
 _UNSUMMARISED = f"""
 SELECT last.message_id FROM (
     SELECT message_id, reply_to FROM message_log
     WHERE channel_id = ?1 AND reply_to IS NOT NULL AND message_id < ?2 ORDER BY message_id DESC LIMIT {MOST_REPLIES}
 ) last
 JOIN message_log middle ON middle.message_id = last.reply_to AND middle.channel_id = ?1
-JOIN message_log first ON first.message_id = middle.reply_to AND first.channel_id = ?1
-WHERE NOT EXISTS (SELECT 1 FROM message_log WHERE reply_to = last.message_id)
+LEFT JOIN message_log first ON first.message_id = middle.reply_to AND first.channel_id = ?1
+WHERE (?4 OR first.message_id IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM message_log WHERE reply_to = last.message_id)
   AND NOT EXISTS (
     SELECT 1 FROM message_log beside JOIN summaries ON summaries.message_id = beside.message_id
     WHERE beside.reply_to = last.reply_to
@@ -56,10 +57,13 @@ FROM each WHERE id IS NOT NULL AND newest > upto ORDER BY newest DESC LIMIT {MOS
 """
 
 
-def to_summarise(db: sqlite3.Connection, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
-    """The newest chain that wants a summary, but none whose last message is one of `skip`."""
+def to_summarise(
+    db: sqlite3.Connection, agent: str, before: float, skip: Collection[int] = (), *, exchanges: bool = False
+) -> Candidate | None:
+    """The newest chain that wants a summary, but none whose last message is one of `skip`; with `exchanges` also a
+    message with its answer alone."""
     for channel_id in channels_of(db, agent):
-        row = db.execute(_UNSUMMARISED, (channel_id, id_at(before), json.dumps([*skip]))).fetchone()
+        row = db.execute(_UNSUMMARISED, (channel_id, id_at(before), json.dumps([*skip]), exchanges)).fetchone()
         last = message(db, row[0]) if row else None
         if last:
             return _chain_of(db, last)

@@ -24,17 +24,17 @@ FROM unasked WHERE at >= ? ORDER BY at, message_id
 
 
 class IdleMemory:
-    """Implements IdleStore of agent_coordinator/ports.py."""
+    """Implements IdleStore of agent_coordinator/ports.py. `exchanges`: a message with its answer is summarized too."""
 
-    def __init__(self, path: Path) -> None:
-        self._reader = MemoryReader(path)
+    def __init__(self, path: Path, *, exchanges: bool = False) -> None:
+        self._reader, self._exchanges = MemoryReader(path), exchanges
 
     async def newest(self, agent: str, task: str) -> int:
         profiles = task == "discover"
         return await self._reader.ask(lambda db: newest_of(db, agent, profiles=profiles), 0)
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
-        return await self._reader.ask(lambda db: to_summarise(db, agent, before, skip), None)
+        return await self._reader.ask(lambda db: to_summarise(db, agent, before, skip, exchanges=self._exchanges), None)
 
     async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
         return await self._reader.ask(lambda db: to_profile(db, agent, skip), None)

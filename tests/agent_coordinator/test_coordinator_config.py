@@ -78,6 +78,7 @@ def test_agents_have_the_idle_tasks_of_the_owner_or_of_their_persona() -> None:
         "IDLE_FOLLOW_UP_MAX_SECONDS": "200",
         "UNASKED_PERSON_HOURS": "12",
         "UNASKED_CHANNEL_HOURS": "3",
+        "IDLE_DISCOVER_AGAIN_HOURS": "48",
         "CHANNEL": "both",
         "SIGNAL_NUMBERS": "penny:+4915112345678",
     }
@@ -93,6 +94,7 @@ def test_agents_have_the_idle_tasks_of_the_owner_or_of_their_persona() -> None:
         delays={"follow_up": (100.0, 200.0), "discover": (7200.0, 14_400.0)},
         person_hours=12.0,
         channel_hours=3.0,
+        again_hours=48.0,
     )
     assert idle.pairs() == [("summarise", "claude"), ("follow_up", "claude"), ("discover", "penny")]
 

@@ -38,14 +38,14 @@ def sent(hours_ago: float, *, person: int, channel: int, text: str = "") -> Sent
     )
 
 
-def chosen(task: str, **given: Any) -> str | None:
+def chosen(task: str, again_hours: float = 0.0, **given: Any) -> str | None:
     """Why nothing is chosen; None for the candidate."""
     found = choose(
         task,
         "claude",
         [CANDIDATE],
         Circumstances(now=NOON, unasked="everyone", **given),
-        IdleConfig(),
+        IdleConfig(again_hours=again_hours),
         random.Random(1),
     )
     return None if isinstance(found, Plan) else found.why
@@ -79,3 +79,4 @@ def test_what_was_sent_unasked_before_is_neither_followed_up_nor_looked_for_agai
     before = [sent(50, person=ADA, channel=CHANNEL, text="When will the tall ships sail from Bergen?")]
     assert chosen("follow_up", sent=before) == "what was said there was sent unasked before"
     assert chosen("discover", sent=before) == "there was an unasked message on each of the person's topics"
+    assert chosen("discover", sent=before, again_hours=40.0) is None, "sent 50 hours ago"

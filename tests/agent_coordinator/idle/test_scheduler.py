@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable, Collection
 from typing import Any
@@ -284,6 +285,16 @@ async def test_after_an_unasked_message_there_is_no_other_before_somebody_writes
     assert scene.bus.at[1] - scene.bus.at[0] >= 48 * HOUR
     await scene.ticks(200 * HOUR, every=600)
     assert len(scene.bus.tasks()) == 2
+
+
+async def test_a_discovery_comes_again_after_an_interval_if_the_owner_says_so() -> None:
+    scene = await begun("discover", again_hours=30)
+    scene.record.profile = ProfileNote(user_id=ADA, topics=("tall ships",), upto=2**62, at=0.0)
+    await scene.ticks(1_000 * HOUR, every=600)
+    assert scene.bus.tasks() == ["discover"] * 3, "nobody answered three of them"
+    pauses = [later - earlier for earlier, later in itertools.pairwise(scene.bus.at)]
+    assert [pause >= hours * HOUR for pause, hours in zip(pauses, (48, 96), strict=True)] == [True, True]
+    assert max(pauses) < 110 * HOUR
 
 
 async def test_a_record_that_does_not_show_an_unasked_message_yet_ends_no_cooldown_for_any_agent() -> None:

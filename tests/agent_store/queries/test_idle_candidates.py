@@ -76,6 +76,20 @@ async def test_a_chain_of_three_is_summarised_once_and_again_when_it_has_gone_on
     assert set(found.message_ids) == {*(each.message_id for each in chain), said(9).message_id}
 
 
+async def test_a_question_with_its_answer_is_summarised_if_the_owner_wants_it(scene, idle):
+    exchange = talk(2)
+    await scene.put(*exchange)
+    await scene.record()
+    assert await idle.to_summarise("claude", LATER) is None
+    eager = IdleMemory(scene.path, exchanges=True)
+    found = await eager.to_summarise("claude", LATER)
+    assert found.material == "Ann: message 1\nClaude: message 2"
+    await scene.put(summary(*exchange))
+    await scene.record()
+    assert await eager.to_summarise("claude", LATER) is None
+    await eager.aclose()
+
+
 async def test_of_many_replies_to_one_message_the_chain_is_summarised_once(scene, idle):
     chain = talk(4)
     crowd = [said(number, f"reply {number}", to=chain[-1], author_id=number) for number in range(10, 40)]
