@@ -151,7 +151,9 @@ def load_settings(
     if fronts is not no_fronts and (not local or "PERSONAS_DIR" in texts):  # else it is not written to
         named_as = "CONFIG_DIR" if "CONFIG_DIR" in given and "PERSONAS_DIR" not in given else "PERSONAS_DIR"
         problems += not_for_personas(settings.personas_dir, named_as, agents)
-    own = fronts(settings.personas_dir, tuple(agents))
+    folders = {name: settings.persona_folders.get(name, name) for name in agents}
+    read = fronts(settings.personas_dir, tuple(folders.values()))
+    own = {name: read[folder] for name, folder in folders.items() if folder in read}
     settings = with_agents(settings, keys, agents, folder, problems, own, model, in_environment)
     if not settings.on_discord:  # no bot logs in, and its agent is one without a bot
         settings = settings.with_(agents={name: replace(one, token=None) for name, one in settings.agents.items()})

@@ -163,7 +163,7 @@ def _from(agent: AgentSettings, cheap: Tariff) -> str:
 
 def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:
     """The price range of a mention, from the cheapest to the dearest agent."""
-    hooks = [hooks_of_a_mention(settings.personas_dir / agent.spec.name) for agent in agents]
+    hooks = [hooks_of_a_mention(settings.persona_folder(agent.spec.name)) for agent in agents]
     searching = [searches_always(agent, settings) for agent in agents]
     costs = [
         mention_cost(tariff_in(None, agent), count, searches=searches)
@@ -191,7 +191,7 @@ def _conversations(
 
 def _automation(settings: Settings, agent: str, instructions: float, now: float, found: Findings) -> float:
     """Count an agent's automation tasks a day, and report problems in its files."""
-    count, problems = automation_turns_a_day(settings.personas_dir / agent, instructions, now, settings.timezone)
+    count, problems = automation_turns_a_day(settings.persona_folder(agent), instructions, now, settings.timezone)
     for problem in problems:
         found.warn(f"{agent}'s files", problem, "correct this line; until then its task is skipped")
     if count and count + instructions > settings.daily_unasked:

@@ -118,7 +118,7 @@ async def _check_agent(
             _guarded(bots.check_bot(agent, settings, section), section.findings, "Discord", seconds), *looks
         )
     section.findings.extend(key)
-    machine.check_persona(settings.personas_dir / agent.name, section.findings)
+    machine.check_persona(settings.persona_folder(agent.name), section.findings)
     tools.check_always_search(agent, settings, section.findings)
     return view
 

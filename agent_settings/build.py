@@ -168,7 +168,7 @@ def _coding(agent: AgentSettings, settings: Settings, hidden: frozenset[str]) ->
     tools = tuple(name for name in allowed if name[:1].isupper())
     own = {agent.models[0].key_setting, agent.models[0].base_url_setting}
     return CodingSettings(
-        workspace=(settings.personas_dir / agent.name / "workspace").absolute(),
+        workspace=(settings.persona_folder(agent.name) / "workspace").absolute(),
         home=(settings.data_dir / "agent-sdk" / agent.name).absolute(),
         allowed_tools=tools or READING_TOOLS,
         permission_mode=settings.permission_mode,

@@ -27,6 +27,22 @@ def comma_list(value: object) -> object:
     return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
 
 
+FOLDERS = "agent:folder pairs such as claude:penny, separated by commas"
+
+
+def folder_pairs(value: object) -> object:
+    """ "claude:penny" → {"claude": "penny"}. ValueError for anything else, and for a name that occurs twice."""
+    parts = comma_list(value)
+    if not isinstance(parts, tuple):
+        return value
+    pairs = [tuple(side.strip().lower() for side in part.partition(":")[::2]) for part in parts]
+    if not all(agent and re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", folder) for agent, folder in pairs):
+        raise ValueError(f"expected {FOLDERS}")
+    if len({agent for agent, _ in pairs}) < len(pairs) or len({folder for _, folder in pairs}) < len(pairs):
+        raise ValueError("an agent, or a folder, is named twice")
+    return dict(pairs)
+
+
 def _theme_map(value: object) -> object:
     """ "1:debate, 2:Memes, 3" → {"1": "debate", "2": "memes", "3": "casual"}. ValueError: no id, an unknown theme, a
     channel twice."""

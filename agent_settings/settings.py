@@ -25,6 +25,7 @@ from agent_settings.fields import (
     DEBOUNCE,
     DEFAULT_TOOLS,
     DOLLARS,
+    FOLDERS,
     HTTP,
     ID,
     IDS,
@@ -67,6 +68,7 @@ from agent_settings.fields import (
     ThemeMap,
     ToolPatterns,
     address_with,
+    folder_pairs,
     setting,
     zero_is_none,
 )
@@ -173,6 +175,7 @@ class Settings(SignalKeys, IdleKeys):
     data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
     config_files_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
     personas_dir: Folder = setting("PERSONAS_DIR", "a folder", Path("personas"))
+    persona_folders: Annotated[dict[str, str], BeforeValidator(folder_pairs)] = setting("PERSONA_FOLDERS", FOLDERS, {})
     memory_writes: Count = setting("MEMORY_WRITES_PER_DAY", COUNT, 10)
     record_days: Days = setting("RECORD_DAYS", DAYS, 90)
     record_prompts_days: Days = setting("RECORD_PROMPTS_DAYS", DAYS, 7)
@@ -272,6 +275,10 @@ class Settings(SignalKeys, IdleKeys):
     def records_prompts(self) -> bool:
         """Whether prompts and completions are recorded too."""
         return self.records and self.record_prompts_days != 0
+
+    def persona_folder(self, agent: str) -> Path:
+        """The folder of the agent's persona: that of its name, unless PERSONA_FOLDERS says otherwise."""
+        return self.personas_dir / self.persona_folders.get(agent, agent)
 
     @property
     def tools_dir(self) -> Path:

@@ -65,6 +65,17 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(runs)}"
     yield from _without_region(settings)
     yield from _wrong_on_signal(settings)
+    for agent, name in settings.persona_folders.items():
+        folder = settings.personas_dir / name
+        if agent not in settings.agents:
+            line = f"{agent} is no bot: expected one of {', '.join(settings.agents)}"
+        elif name in settings.agents.keys() - settings.persona_folders.keys() - {agent}:
+            line = f"the folder {name} is that of the bot {name}"
+        elif not any((folder / file).is_file() for file in PERSONA_SIGNS):
+            line = f"{folder} is no persona: expected a folder with {' or '.join(PERSONA_SIGNS)}"
+        else:
+            continue
+        yield ("PERSONA_FOLDERS", "PERSONAS_DIR"), f"PERSONA_FOLDERS: {line}"
     if settings.commands_bot and settings.commands_bot not in settings.agents:
         yield ("COMMANDS_BOT",), f"COMMANDS_BOT: expected one of {', '.join(settings.agents)}"
 
@@ -74,6 +85,10 @@ def _wrong_on_signal(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]
         expected = "expected SIGNAL_NUMBERS too, such as penny:+4915112345678"
         yield ("CHANNEL", "SIGNAL_NUMBERS"), f"CHANNEL: {expected}"
     for name in settings.numbers:
+        if owner := next((agent for agent, its in settings.persona_folders.items() if its == name), None):
+            line = f"SIGNAL_NUMBERS: {name} is the persona of {owner} (PERSONA_FOLDERS): write {owner} here"
+            yield ("SIGNAL_NUMBERS", "PERSONA_FOLDERS"), line
+            continue
         folder = settings.personas_dir / name
         if name not in settings.agents and not any((folder / file).is_file() for file in PERSONA_SIGNS):
             known = f"{', '.join(settings.agents)}, or a folder below {settings.personas_dir}"

@@ -759,3 +759,22 @@ def test_the_names_of_a_companion_for_one_person_are_read() -> None:
     other = load(SIGNAL_NUMBER="+4915100000000", SIGNAL_NUMBERS="penny:+4915112345678", OLLAMA_BASE_URL="http://a/v1/")
     assert other.signal_numbers == {"penny": "+4915112345678"}
     assert "SIGNAL_NUMBER: ignored, since SIGNAL_NUMBERS is set" in other.warnings
+
+
+def test_a_bot_takes_the_folder_of_another_persona(tmp_path: Path) -> None:
+    for name in ("penny", "poet"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "soul.md").write_text("You rhyme.")
+    folder = {"PERSONAS_DIR": str(tmp_path)}
+    read = load(PERSONA_FOLDERS="claude:penny", **folder)
+    assert (read.persona_folder("claude"), read.persona_folder("grok")) == (tmp_path / "penny", tmp_path / "grok")
+    for pairs, problem in (
+        ("claude:nobody", f"{tmp_path / 'nobody'} is no persona: expected a folder with identity.md or soul.md"),
+        ("penny:poet", "penny is no bot: expected one of chatgpt, claude, gemini, grok"),
+        ("claude:grok", "the folder grok is that of the bot grok"),
+        ("claude:penny, grok:penny", "an agent, or a folder, is named twice"),
+        ("claude:../penny", "expected agent:folder pairs such as claude:penny, separated by commas"),
+    ):
+        assert problems_of({"PERSONA_FOLDERS": pairs, **folder}) == [f"PERSONA_FOLDERS: {problem}"]
+    (line,) = problems_of({"PERSONA_FOLDERS": "claude:penny", "SIGNAL_NUMBERS": "penny:+4915112345678", **folder})
+    assert line == "SIGNAL_NUMBERS: penny is the persona of claude (PERSONA_FOLDERS): write claude here"

@@ -54,7 +54,7 @@ class Automation:
         settings = services.settings
         self._last_runs, self._seconds = services.ledger.last_runs, settings.turn_timeout_seconds
         self._stopped = False
-        persona = services.personas.of(agent) if services.personas else Persona(agent, settings.personas_dir / agent)
+        persona = services.personas.of(agent) if services.personas else Persona(agent, settings.persona_folder(agent))
         targets = TargetResolver(agent, channels, settings.output_channel_id)
         self.hooks = LifecycleHooks(agent, persona.hooks, targets, runner.run_now, services.clock)
         self._clock = AutomationClock(

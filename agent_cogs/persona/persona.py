@@ -190,17 +190,19 @@ class Persona:
 
 
 class Personas:
-    """The personas of all agents, each in a folder of its name below PERSONAS_DIR. Those of agents that are not in the
+    """The personas of all agents, each in its folder below PERSONAS_DIR. Those of agents that are not in the
     table need not be complete."""
 
     def __init__(self, settings: Settings) -> None:
-        self._folder = settings.personas_dir
-        self._known = {name: Persona(name, self._folder / name, settings.soul_of(name)) for name in settings.agents}
+        self._settings = settings
+        self._known = {
+            name: Persona(name, settings.persona_folder(name), settings.soul_of(name)) for name in settings.agents
+        }
         self._layers: dict[str, tuple[float, Mapping[str, object]]] = {}
 
     def of(self, agent: str) -> Persona:
         if agent not in self._known:
-            self._known[agent] = Persona(agent, self._folder / agent, complete=False)
+            self._known[agent] = Persona(agent, self._settings.persona_folder(agent), complete=False)
         return self._known[agent]
 
     def layer(self, agent: str) -> Mapping[str, object]:

@@ -81,7 +81,8 @@ def listed(
     bots = [_entry(agent, lacks, is_bot=True) for agent in table if agent.token or agent.name in elsewhere]
     known = {bot.key for bot in bots}
     others = [_entry(agent, lacks) for agent in table if agent.name not in known]
-    others += [_persona(settings, key, front, lacks) for key, front in fronts.items() if key not in settings.agents]
+    ours = {*settings.agents, *settings.persona_folders.values()}
+    others += [_persona(settings, key, front, lacks) for key, front in fronts.items() if key not in ours]
     taken = dict.fromkeys(RESERVED, "a name that the program uses for itself in prompts")
     taken |= {skeleton(name): bot.shown for bot in bots for name in (bot.key, bot.shown)}
     return (*bots, *_distinct(sorted(others, key=lambda one: one.key), taken))

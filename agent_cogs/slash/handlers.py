@@ -70,7 +70,7 @@ class SlashHandlers:
         may_see: Callable[[int], MaySee] = here_alone,
     ) -> None:
         self._services, self._rights, self._parent, self._may_see = services, rights, parent, may_see
-        self._files = PersonaFileEditor(services.settings.personas_dir, services.names, may_see)
+        self._files = PersonaFileEditor(services.settings.persona_folder, services.names, may_see)
         rooms, personas = RoomCommands(services, may_see), PersonaCommands(services)
         self.room_creation = creation = RoomCreation(services, opener, room_problem, self._is_here)
         self.complete = Completions(services.roster, services.ledger.rooms, may_see).complete

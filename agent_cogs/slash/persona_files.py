@@ -52,14 +52,19 @@ def here_alone(here: int) -> MaySee:
 
 
 class PersonaFileEditor:
-    """Persona files as replies. `folder` holds a folder for each agent; `names` maps agents to shown names.
+    """Persona files as replies. `folder_of` returns an agent's folder; `names` maps agents to shown names.
 
     Managers of one server have no rights in another: of a memory only entries are shown that `may_see` allows in the
     channel `here`, and a memory that holds others cannot be edited from there.
     """
 
-    def __init__(self, folder: Path, names: Mapping[str, str], may_see: Callable[[int], MaySee] = here_alone) -> None:
-        self._folder, self._names, self._may_see = folder, names, may_see
+    def __init__(
+        self,
+        folder_of: Callable[[str], Path],
+        names: Mapping[str, str],
+        may_see: Callable[[int], MaySee] = here_alone,
+    ) -> None:
+        self._folder_of, self._names, self._may_see = folder_of, names, may_see
 
     async def show(self, agent: str, name: str, here: int, back: int = 0) -> Response:
         """The file, or its version before the last `back` changes."""
@@ -100,7 +105,7 @@ class PersonaFileEditor:
             lines = [f"- {problem}" for problem in problems[:MOST_PROBLEMS]]
             return CommandReply("\n".join(["Not saved. Please correct:", *lines]), file=(name, text))
         try:
-            await asyncio.to_thread(_save, self._folder / agent, name, text, digest)
+            await asyncio.to_thread(_save, self._folder_of(agent), name, text, digest)
         except PersonaError as error:
             return CommandReply(f"Not saved: {error}.", file=(name, text))
         log.info("%s: %s edited from Discord", agent, name)
@@ -120,8 +125,8 @@ class PersonaFileEditor:
         if agent not in self._names or name not in PERSONA_FILES:
             raise NotFound("there is no such file")
         if back:
-            return await asyncio.to_thread(before, self._folder / agent, name, back)
-        return await asyncio.to_thread(FileCache().read, self._folder / agent / name)
+            return await asyncio.to_thread(before, self._folder_of(agent), name, back)
+        return await asyncio.to_thread(FileCache().read, self._folder_of(agent) / name)
 
 
 def _save(folder: Path, name: str, text: str, digest: str) -> None:

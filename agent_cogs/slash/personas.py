@@ -50,6 +50,7 @@ class PersonaCommands:
     def __init__(self, services: AgentServices) -> None:
         self._services = services
         self._folder, self._roster = services.settings.personas_dir, services.roster
+        self._folder_of = services.settings.persona_folder
         self.everyone: Mapping[str, Handle] = {"agent list": self.list}
         self.managers: Mapping[str, Handle] = {"agent show": self.show}
         self.owners: Mapping[str, Handle] = {
@@ -69,7 +70,7 @@ class PersonaCommands:
         entry = self._entry(command)
         if isinstance(entry, str):
             return entry
-        soul = await asyncio.to_thread(read_file, self._folder / entry.key, SOUL, FileCache())
+        soul = await asyncio.to_thread(read_file, self._folder_of(entry.key), SOUL, FileCache())
         head = "\n".join([_line(entry), *_facts(entry)])
         text = f"{head}\n```md\n{soul or ' '}\n```"
         if "```" in (soul or "") or length(text) > LIMIT:

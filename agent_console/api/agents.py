@@ -77,7 +77,7 @@ def _known(parts: ConsoleParts, request: web.Request) -> str:
 
 
 def _folder(parts: ConsoleParts, agent: str) -> Path:
-    return parts.settings.personas_dir / agent
+    return parts.settings.persona_folder(agent)
 
 
 # -- what an agent is doing --------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from agent_protocol.record.entries import (
     Quoted,
     ReactionNote,
     RoomWords,
+    SearchWords,
 )
 from agent_protocol.record.reader import RecordReader
 from agent_protocol.record.writer import RecordWriter
@@ -77,6 +78,9 @@ class TurnTexts:
 
     def calls(self) -> Sequence[CallWords]:
         return (self.call,)
+
+    def searches(self) -> Sequence[SearchWords]:
+        return ()
 
     def posts(self) -> Sequence[PostWords]:
         return (self.post,)

@@ -3,13 +3,19 @@
 import json
 import os
 import re
+import shutil
 import time
+from pathlib import Path
 
+from agent_cogs.persona.persona import read_fronts
+from agent_config import load_settings
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
 from tests.support.flow import decision, flow
 from tests.support.models.agent_sdk_doubles import FakeSdk, ResultMessage, init, model_with
 from tests.support.models.wire.values import Answer
+
+PENNY = Path(__file__).parents[2] / "personas" / "penny"
 
 
 def noting(text):
@@ -122,3 +128,19 @@ async def test_the_front_matter_is_a_layer_of_the_options(tmp_path):
         cog = runtime.bots["claude"].cog
         await asked(f, "debate", "hello?")
         assert cog.host.agent.options_for(cog.channels.outlet_of(f.channel("debate"))).mode == "prefill"
+
+
+async def test_a_bot_speaks_as_another_persona_without_moving_folders(tmp_path):
+    personas = tmp_path / "who"
+    shutil.copytree(PENNY, personas / "penny")
+    folders = {"PERSONAS_DIR": str(personas), "PERSONA_FOLDERS": "claude:penny", "CLAUDE_MODEL": "claude-haiku-5-5"}
+    async with flow(tmp_path, **folders) as f:
+        f.models.answer = noting("Ann keeps bees")
+        async with f.running(agents=("claude",), personas=True) as runtime:
+            seen = await asked(f, "debate", "note that Ann keeps bees")
+            assert "You are the one in the group who has the page open" in seen.system
+            assert "penny" not in runtime.services.roster.names
+            assert "Ann keeps bees" in (personas / "penny" / "memory.md").read_text()
+            assert not (personas / "claude").exists()
+        claude = load_settings({**folders, "BOT_TOKEN_CLAUDE": "a-token"}, None, fronts=read_fronts).agents["claude"]
+        assert (claude.display_name, claude.front.unasked) == ("Penny", "everyone")

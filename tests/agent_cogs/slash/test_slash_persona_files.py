@@ -18,7 +18,7 @@ HERE, ELSEWHERE = 100, 200
 @pytest.fixture
 def desk(tmp_path):
     (tmp_path / "claude").mkdir()
-    return PersonaFileEditor(tmp_path, NAMES)
+    return PersonaFileEditor(lambda agent: tmp_path / agent, NAMES)
 
 
 def put(tmp_path, name, text):
