@@ -11,10 +11,11 @@ from agent_config import AGENTS, OTHER_NAMES, Settings, SettingsError, load_sett
 
 SERVERS, CHANNELS, OLD_CHANNELS = "GUILD_IDS", "CHANNEL_THEME_MAP", "AGENT_CHANNEL_IDS"
 TIME_ZONE, BUDGET = "TIMEZONE", "BUDGET_DAILY_USD"
+SIGNAL_NUMBERS, SIGNAL_SERVER, SIGNAL_ALLOWED = "SIGNAL_NUMBERS", "SIGNAL_API_URL", "SIGNAL_ALLOWED"
 ASKED = frozenset(
     (
         *(key for spec in AGENTS.values() for key in (spec.token_setting, spec.key_setting)),
-        *(SERVERS, CHANNELS, OLD_CHANNELS, TIME_ZONE, BUDGET),
+        *(SERVERS, CHANNELS, OLD_CHANNELS, TIME_ZONE, BUDGET, SIGNAL_NUMBERS, SIGNAL_SERVER, SIGNAL_ALLOWED),
     )
 )
 """The settings that the set-up asks for. AGENT_CHANNEL_IDS is emptied where CHANNEL_THEME_MAP is chosen: it would hide

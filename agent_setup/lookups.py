@@ -22,6 +22,8 @@ from agent_check.model_keys import error_of
 from agent_check.run import quiet
 from agent_config import ModelSettings
 from agent_llm.errors import ModelError
+from agent_signal.rest_api.client import SignalClient
+from agent_signal.rest_api.errors import SignalError
 
 T = TypeVar("T")
 SECONDS = 15.0
@@ -42,6 +44,19 @@ def look_up_bot(token: str) -> FoundBot:
     async def ask() -> FoundBot:
         async with logged_in(token, SECONDS) as (http, me):
             return FoundBot(int(me["id"]), str(me["username"]), await read_application(http))
+
+    return _run(ask())
+
+
+def answers_on_signal(address: str) -> bool:
+    """Whether a signal-cli-rest-api answers at the address."""
+
+    async def ask() -> bool:
+        try:
+            async with asyncio.timeout(SECONDS), SignalClient(address) as client:
+                return await client.about()
+        except (SignalError, TimeoutError):
+            return False
 
     return _run(ask())
 

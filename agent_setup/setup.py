@@ -23,6 +23,7 @@ from agent_setup.dialogue import Dialogue, Reader, standard_reader
 from agent_setup.habits import choose_habits
 from agent_setup.servers import choose_servers
 from agent_setup.session import Session
+from agent_setup.signal import ask_signal
 
 NOTHING = "Nothing was written."
 
@@ -120,9 +121,10 @@ def _introduce(session: Session, place: env_place.EnvPlace, asked_again: list[st
 
 
 def _ask_all(session: Session) -> bool:
-    """Ask everything; False if the owner sets up no bot."""
+    """Ask everything; False if the owner sets up no bot and no number on Signal."""
     set_up_bots(session)
-    while not any(agent.token for agent in session.agents()):
+    ask_signal(session)
+    while not any(agent.token for agent in session.agents()) and not session.answers.settings().numbers:
         session.talk.bad("No bot has a token yet, so there is nothing to run.")
         if not session.talk.agrees("Begin with the bots again?"):
             return False
@@ -133,7 +135,7 @@ def _ask_all(session: Session) -> bool:
 
 
 def _ask_places(session: Session) -> None:
-    if choose_servers(session):
+    if any(agent.token for agent in session.agents()) and choose_servers(session):
         choose_channels(session)
 
 
@@ -146,13 +148,16 @@ def _writes(session: Session, place: env_place.EnvPlace, folder: Path) -> bool:
         if not changes and place.exists:
             talk.good("Nothing has changed, so .env stays as it is.")
             return True
-        answer = talk.choose("Write it? Or change something?", ("yes", "no", "bots", "channels", "time"), default="yes")
+        words = ("yes", "no", "bots", "signal", "channels", "time")
+        answer = talk.choose("Write it? Or change something?", words, default="yes")
         if answer == "no":
             return False
         if answer == "yes" and _written(session, place, folder, changes):
             return True
         if answer == "bots":
             set_up_bots(session)
+        elif answer == "signal":
+            ask_signal(session)
         elif answer == "channels":
             _ask_places(session)
         elif answer == "time":
@@ -198,6 +203,9 @@ def _summarize(session: Session, place: env_place.EnvPlace) -> None:
         f"  {'Time zone':<10} {answers.get(TIME_ZONE)}",
         f"  {'Budget':<10} {'no limit' if budget.lower() == 'none' else f'${budget} a day'}",
     )
+    if settings.numbers:
+        allowed = ", ".join(settings.signal_allowed) or "nobody yet"
+        talk.say(f"  {'Signal':<10} {', '.join(settings.numbers)}; may be written to by {allowed}")
     if OLD_CHANNELS in answers.changes():
         talk.say(f"  {OLD_CHANNELS} is emptied, since CHANNEL_THEME_MAP lists all channels.")
     _warn_of_environment(session)

@@ -93,7 +93,7 @@ async def test_answers_may_come_through_a_pipe_and_the_check_is_the_real_one(tmp
     async with setup_scene(tmp_path) as scene:
         with RedisServer() as redis:
             environment = {**scene.environ, "REDIS_URL": redis.url}
-            answers = [answer for _, answer in (*only("claude"), *CHANNELS, *HABITS)]
+            answers = [answer for _, answer in (*only("claude"), ("on Signal?", "no"), *CHANNELS, *HABITS)]
             typed = "\n".join(map(str, answers))
             with Program(tmp_path, "--setup", typed=typed, before=at(scene.discord), environment=environment) as left:
                 assert await left.ended() == 1

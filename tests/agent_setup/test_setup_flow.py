@@ -13,6 +13,7 @@ from agent_local.discord.world import worlds
 from agent_local.discord.world.world import Overwrite
 from tests.support.check_doubles import KEYS, TOKENS
 from tests.support.setup_scene import CHANNELS, HABITS, YES, only, setup_scene
+from tests.support.signal_server import SignalServer
 
 NOT_WRITTEN = "Nothing was written."
 
@@ -308,3 +309,33 @@ async def test_a_file_that_cannot_be_written_loses_no_answer(tmp_path: Path, mon
         assert await scene.run(*only("claude"), *CHANNELS, *HABITS, *YES, *YES) == 0
         assert "could not be written (No space left on device)" in scene.printed
         assert sorted(scene.files()) == [".env"]
+
+
+async def test_an_agent_may_be_on_signal_too_or_alone(tmp_path: Path) -> None:
+    async with setup_scene(tmp_path) as scene, SignalServer() as signal:
+        typed = [
+            ("number on Signal?", "y"),
+            ("Which number", "claude:0151 12345678"),
+            ("Which number", "nobody:+4915112345678"),
+            ("Which number", "claude:+49 151 12345678"),
+            ("Address of signal-cli-rest-api [http://127.0.0.1:8080]", signal.url),
+            ("Who may write to it", ""),
+            ("Who may write to it", "+4917212345678, all of us"),
+            ("Who may write to it", "+4917212345678"),
+        ]
+        assert await scene.run(*only(), *typed, *HABITS, *YES) == 0
+        settings = scene.settings()
+        assert settings.numbers == {"claude": "+4915112345678"}
+        assert (settings.signal_allowed, settings.signal_api_url) == (("+4917212345678",), signal.url)
+        assert "SIGNAL_NUMBERS: expected agent:number pairs" in scene.printed
+        assert "SIGNAL_NUMBERS: nobody is no agent" in scene.printed
+        assert f"{signal.url} answers" in scene.printed
+        again = [("number on Signal? [Yes/no]", ""), ("Which number", ""), ("Address", "http://127.0.0.1:1")]
+        again += [("Who may write to it: phone numbers with commas between them, or all [+4917212345678]", "")]
+        assert await scene.run(*only("grok"), *again, *CHANNELS, ("Time zone", ""), ("At most", ""), *YES) == 0
+        assert "No answer there yet" in scene.printed
+        assert scene.settings().numbers == {"claude": "+4915112345678"}
+        off = [("number on Signal? [Yes/no]", "n"), ("In which channels", ""), ("Time zone", ""), ("At most", ""), *YES]
+        keep = [("Set up ChatGPT?", "n"), ("Set up Claude?", "n"), ("Set up Gemini?", "n"), ("Grok has", "")]
+        assert await scene.run(*keep, *off) == 0
+        assert scene.settings().numbers == {}

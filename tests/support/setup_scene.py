@@ -34,6 +34,8 @@ class Typist:
 
     def line(self, prompt: str) -> str:
         self.questions.append(prompt)
+        if "number on Signal?" in prompt and not (self._typed and self._typed[0][0] in prompt):
+            return ""  # an optional question, of which most tests are not
         if not self._typed:
             raise EOFError
         words, answer = self._typed.pop(0)
