@@ -48,7 +48,11 @@ IN_IDLE = (
             "an agent does not follow up its own unasked message",
         ),
         ("each.channel_id in given.stopped", "False", "nothing unasked in a stopped channel"),
-        ("topics = novel_topics(each.topics, to_them)", "topics = each.topics", "a topic is not brought up twice"),
+        (
+            "topics = novel_topics(each.topics, [one for one in to_them if one.at > since])",
+            "topics = each.topics",
+            "a topic is not brought up twice",
+        ),
     ),
     *of(
         "agent_coordinator/idle/scheduler.py",
@@ -61,7 +65,7 @@ IN_IDLE = (
             "nothing is done in quiet hours",
         ),
         (
-            "if (closed := gates.nothing_new(newest, schedule.state.seen)) is not None:",
+            "if (closed := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:",
             "if False:",
             "no look without news",
         ),
