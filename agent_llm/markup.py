@@ -206,7 +206,7 @@ def _begun(word: str) -> str:
 
 _BEGUN = re.compile(  # at the end of a growing text, perhaps the beginning of a mark
     r"(?:!\[[^\n]{0,1000}|!|<[/\[|｜a-z!\s][^<>]{0,330}|<|\[[/|a-z_]{0,20}(?:[:‡†][^\[\]\n]{0,200})?"
-    r"|\{[^{}\n]{0,300}|【[^】\n]{0,300}|◁[^▷]{0,20}|\ue200[^\ue201]{0,1000}|`{1,3}\w{0,20}"
+    r"|\{[^{}\n]{0,300}|【[^【】\n]{0,300}|◁[^▷]{0,20}|\ue200[^\ue201]{0,1000}|`{1,3}\w{0,20}"
     rf"|{_begun(']<]minimax[>[')}|{_begun(':contentReference')}|:?contentReference\[[^\[\]\n]{{0,40}}"
     rf"|(?:\A|(?<=[.!?…)\s]))(?:{_begun('citeturn')}|citeturn\w{{0,60}})"
     r"|\[TOOL_CALLS\]\s{0,9}[\w.-]{0,64}\s{0,9}"

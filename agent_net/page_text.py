@@ -28,7 +28,7 @@ _CODECS = frozenset(
     }
 )
 _LATIN = frozenset({"iso8859-1", "ascii"})  # browsers read both as windows-1252
-_META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
+_META = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
 _META_BYTES = 4096
 
 

@@ -15,8 +15,8 @@ UNKNOWN = 0
 MOST_PEOPLE = 10  # of one entry; of more none is named
 
 _NAMES_CHANNEL = re.compile(r"\bchannels?\s*[:=#<0-9]", re.IGNORECASE)
-_CHANNELS = re.compile(r"<!--\s*channel:\s*([0-9]{1,20}(?:\s*,\s*[0-9]{1,20})*)(?:\s[^>]*)?-->", re.ASCII)
-_PEOPLE = re.compile(r"\s*\bby:([0-9]{1,20}(?:,[0-9]{1,20})*)(?![0-9])", re.ASCII)
+_CHANNELS = re.compile(r"<!--\s*channel:\s*([0-9]{1,20}(?:\s*,\s*[0-9]{1,20})*+)(?:\s[^<>]*?)?-->", re.ASCII)
+_PEOPLE = re.compile(r"(?<!\s)\s*+\bby:([0-9]{1,20}(?:,[0-9]{1,20})*)(?![0-9])", re.ASCII)
 
 
 def mark_of(channels: Collection[int], guild: int | None, people: Collection[int]) -> str:

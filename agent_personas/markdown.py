@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t](.*))?")
 _FENCE = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
 _FIELD = re.compile(
     r"[ \t]*[-*+][ \t]+(?:\*\*|__)?([A-Za-z][A-Za-z _-]{0,40}?)(?:\*\*|__)?[ \t]*:(?:\*\*|__)?(?:[ \t]+(.*))?"
@@ -38,7 +38,10 @@ class Line:
     def title(self) -> str:
         """A heading's text, with single spaces."""
         match = _HEADING.fullmatch(self.text)
-        return " ".join((match[2] or "").split()) if match and self.level else ""
+        words = (match[2] or "").split() if match and self.level else []
+        if words and not words[-1].strip("#"):  # marks that close the heading
+            words.pop()
+        return " ".join(words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ MaySee = Callable[[int], bool]
 """Whether a reader may see a channel, by its id."""
 
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
-_ITEM = re.compile(r"([ \t]*)[-*+][ \t]+")
+_ITEM = re.compile(r"(?<![ \t])([ \t]*+)[-*+][ \t]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ _SHAPES = re.compile(
     | (?<![\w-])(?:gh[pousr]_|github_pat_)\w{20,}
     | (?<![\w-])xox[abeprs]-[\w-]{10,}                                          # Slack
     | (?<![\w-])(?:AKIA|ASIA)[0-9A-Z]{16}(?![\w-])                              # Amazon
-    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----(?:(?:\\[nr]|\s)+[A-Za-z0-9+/=]{16,})*
-        (?:(?:\\[nr]|\s)*[A-Za-z0-9+/=]*(?:\\[nr]|\s)*-----END[ ][A-Z ]*PRIVATE[ ]KEY-----)?
+    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----(?:(?:\\[nr]|\s)++[A-Za-z0-9+/=]{16,}+)*+
+        (?:(?:\\[nr]|\s)*+[A-Za-z0-9+/=]*+(?:\\[nr]|\s)*+-----END[ ][A-Z ]*PRIVATE[ ]KEY-----)?
     | (?i:(?<=bearer[ ]))(?=[\w.~+/-]*\d)[\w.~+/-]{20,}=*
     """,
     re.VERBOSE,

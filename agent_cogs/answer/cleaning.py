@@ -25,7 +25,9 @@ _MARK_AND_NAME = re.compile(rf"^[ \t]*{_MARK}[ \t]*(?:{_NAME}:(?:[ \t]+|$))?", r
 _FIRST_MARK = re.compile(rf"\A{_MARK}[ \t]*")
 _LABEL = re.compile(rf"{_NAME}:\s")
 _MARK_INSIDE = re.compile(rf"[ \t]?{_MARK}")
-_NOTES = re.compile(r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: [^\n]{0,2000}?→[^\]\n]{0,600})\]")
+_NOTES = re.compile(
+    r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: (?:(?!\[posted image: )[^\n→]){0,2000}+→[^\]\n]{0,600})\]"
+)
 # A note or a tool's line is removed with its mark and its further, indented lines.
 _CHANGES = r"\[note:[^\]\n]{1,200}?(?:now (?:reads|has)|changed a message[^\]\n]{0,40})\]"
 _COPIED_LINES = re.compile(rf"^(?:{_CHANGES}|\[(?:tool|system)\])[^\n]*(?:\n {{2}}[^\n]*)*\n?", re.MULTILINE)

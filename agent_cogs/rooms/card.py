@@ -21,7 +21,7 @@ BEST_LINE = 140
 BEST = 3
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s")
-_LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+_LINK = re.compile(r"\[([^\[\]\n]*+)\]\([^()\n]*+\)")
 _MARKS = re.compile(r"[`*_~|<>#\[\]]|https?://\S+")
 
 

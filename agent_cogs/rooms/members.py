@@ -13,7 +13,7 @@ from agent_protocol.coordination.names import letters_of, named
 MIN_LIKENESS = 0.5  # of a name, to be offered for another one
 MAX_NAME_PARTS = 4  # separators that a name itself may contain, as in "Ada, Countess of Lovelace"
 
-_SEPARATOR = re.compile(r"\s*(?:[,;\n]|(?<=\s)(?:and|&)(?=\s))\s*", re.IGNORECASE)
+_SEPARATOR = re.compile(r"(?:(?<![^\S\n])[^\S\n]*+)?(?:[,;\n]|(?<=\s)(?:and|&)(?=\s))\s*", re.IGNORECASE)
 _MENTION = re.compile(r"<@!?(\d{1,20})>")
 
 

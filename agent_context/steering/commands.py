@@ -34,10 +34,10 @@ _FENCED = re.compile(r"\A```\w*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _LINK = re.compile(
     r"<?https?://(?:\w+\.)?discord(?:app)?\.com/channels/(\d{1,20}|@me)/(\d{1,20})/(\d{1,20})/?>?", re.IGNORECASE
 )
-_ON_ONE_LINE = re.compile(r"(?:^|\s)\s*(?=(?:first|last)\s*:)", re.IGNORECASE)
+_ON_ONE_LINE = re.compile(r"(?<!\S)(?=(?:first|last)\s*+:)", re.IGNORECASE)
 _FIELD = re.compile(r"\A\s*([\w-]+)\s*:\s*(\S*)\s*\Z")
 _M = re.compile(
-    r"\A\s*(?:@[^\n]{0,200}?\s)?[mM]\s+(continue|context)[\s,.!]*(?:\s@[^\n]{0,200})?[\s.!]*\Z", re.IGNORECASE
+    r"\A\s*(?:@[^\n]{0,200}?\s)?[mM]\s+(continue|context)[\s,.!]*+(?:(?<=\s)@[^\n]{0,200})?[\s.!]*+\Z", re.IGNORECASE
 )
 
 

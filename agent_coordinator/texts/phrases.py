@@ -51,7 +51,8 @@ THANKS = (
     *("bedankt", "dank je", "dziękuję", "спасибо", "teşekkürler", "ありがとう", "谢谢", "감사합니다"),
 )
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e")  # full-width, Arabic, Greek, Armenian
-_QUESTION = re.compile(rf"[^.!\n{''.join(QUESTION_MARKS)}\u3002\uff01]+[{''.join(QUESTION_MARKS)}]")
+_ENDS = rf".!\n{''.join(QUESTION_MARKS)}\u3002\uff01"
+_QUESTION = re.compile(rf"(?<![^{_ENDS}])[^{_ENDS}]++[{''.join(QUESTION_MARKS)}]")
 _ADDRESS = re.compile(r"https?://\S+")
 
 

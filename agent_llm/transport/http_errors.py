@@ -119,9 +119,9 @@ _INPUT = r"(?:prompt|input|inputs|messages|request|conversation|context)"
 _TOO_LONG = re.compile(
     # llama.cpp, and the codes in the prose of gateways; OpenAI, Anthropic, MiniMax, Kimi
     rf"context[ _-]?{_LENGTH}[ _-]?(?:(?:was|is|has been|been) )?exceed|exceed_context_size"
-    rf"|exceed\w*(?: \S+){{0,4}} (?:context|token)[ _-]?{_LENGTH}|context {_LENGTH} exceeds"
+    rf"|exceed\w{{0,12}}(?: \S{{1,40}}){{0,4}} (?:context|token)[ _-]?{_LENGTH}|context {_LENGTH} exceeds"
     # OpenAI, vLLM, DeepSeek, OpenRouter, LM Studio, xAI, Mistral
-    rf"|max\w*[ _](?:allowed )?(?:context|prompt|input|sequence|model)[ _](?:length|size|window|tokens)"
+    rf"|max\w{{0,12}}[ _](?:allowed )?(?:context|prompt|input|sequence|model)[ _](?:length|size|window|tokens)"
     rf"|context length of only|too large for model with"
     # Anthropic, Bedrock, Ollama, Zhipu; Google; Cohere
     rf"|\b{_INPUT}\b\W+(?:(?:is|are|was|be) )?too (?:long|large)|\b{_INPUT} exceeds max"

@@ -20,7 +20,7 @@ _SPACELESS = (
 )
 _RUN = re.compile(rf"[{_SPACELESS}]+|[^\W_{_SPACELESS}]+")
 _IS_SPACELESS = re.compile(rf"[{_SPACELESS}]")
-_MARKS = re.compile(r"https?://\S+|<[@#:a][^>\s]*>")  # addresses; mentions and emoji as Discord writes them
+_MARKS = re.compile(r"https?://\S+|<[@#:a][^<>\s]*+>")  # addresses; mentions and emoji as Discord writes them
 
 Shingles = frozenset[tuple[str, ...]]
 
