@@ -32,7 +32,7 @@ from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
 from agent_llm.usage_estimate import expected, filled_in
 from agent_llm.wire import stop_sequences
 from agent_llm.wire.schemas import wants_schema
-from agent_llm.wire.tool_calls import read_calls
+from agent_llm.wire.tool_calls import read_calls, rounds_in_words
 from agent_llm.wire.turns import has_pictures, with_newest_pictures, without_pictures
 
 log = logging.getLogger(__name__)
@@ -126,20 +126,13 @@ class ProviderModel:
         return f"<{type(self).__name__} {self.name}>"
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """Return one answer within `prompt.timeout` seconds, retries included. Raises ModelError only.
-
-        If the provider rejects a request with pictures, it is sent again without them. Otherwise one broken file, which
-        anybody may post, would fail every turn as long as it is among the messages shown.
-        """
+        """Return one answer within `prompt.timeout` seconds, retries included. Raises ModelError only."""
+        if prompt.prefill is not None and not self.profile.prefill:
+            raise PrefillRefused(provider=self.provider, model=self.access.model)  # before a call that must fail
         ends = time.monotonic() + prompt.timeout
-        prompt, history = with_newest_pictures(self._fitted(prompt), history, self.profile.max_pictures)
-        try:
-            reply = await self._shaped(prompt, history, ends)
-        except BadRequest as error:
-            is_final = error.status in self.no_such_model or isinstance(error, PrefillRefused)
-            if is_final or not has_pictures(prompt, history):
-                raise
-            reply = await self._shaped(*without_pictures(prompt, history), ends)
+        prompt = replace(prompt, on_text=stop_sequences.until_stop(prompt.on_text, prompt.stop))
+        prompt, history = with_newest_pictures(prompt, history, self.profile.max_pictures)
+        reply = await self._accepted(prompt, history, ends)
         usage = self._priced(filled_in(reply.usage, prompt, history, reply.text), self.access.model)
         text, calls = (
             stop_sequences.cut(reply.text, prompt.stop),
@@ -147,45 +140,58 @@ class ProviderModel:
         )
         return replace(reply, text=text, tool_calls=calls, model=self.name, usage=usage)
 
+    async def _accepted(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
+        """Ask again without pictures, then without this turn's tool calls, if the provider rejects the request.
+
+        Otherwise one broken file, which anybody may post, would fail every turn as long as it is among the messages
+        shown. And a model that answers instead of another in the middle of a turn may not take the other's calls.
+        """
+        try:
+            return await self._shaped(prompt, history, ends)
+        except BadRequest as error:
+            if error.status in self.no_such_model or isinstance(error, PrefillRefused):
+                raise
+            if has_pictures(prompt, history):
+                prompt, history = without_pictures(prompt, history)
+            elif prompt.rounds and self.profile.tools and not isinstance(error, PromptTooLong):
+                log.warning("%s: it rejected the tool calls of this turn; it gets their results as text", self.name)
+                prompt = rounds_in_words(prompt)
+            else:
+                raise
+        return await self._accepted(prompt, history, ends)
+
     def _fitted(self, prompt: Prompt) -> Prompt:
-        """Return the prompt without features that this model lacks. Raises PrefillRefused before a call that must
-        fail."""
-        if prompt.prefill is not None and not self.profile.prefill:
-            raise PrefillRefused(provider=self.provider, model=self.access.model)
+        """Return the prompt without features that this model lacks."""
         tools = prompt.tools if self.profile.tools else ()
         search = prompt.search and bool(self.profile.search) and (self.profile.tools_with_search or not tools)
         temperature = prompt.temperature if self.profile.temperature else None
-        on_text = stop_sequences.until_stop(prompt.on_text, prompt.stop)
-        return replace(prompt, tools=tools, search=search, temperature=temperature, on_text=on_text)
+        fitted = replace(prompt, tools=tools, search=search, temperature=temperature)
+        return fitted if tools else rounds_in_words(fitted)
 
     async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
         """Ask with structured output, tools, and temperature, then without what the server refuses, and remember
         that."""
+        profile, fitted = self.profile, self._fitted(prompt)
+        has_schema = wants_schema(fitted, profile)
         try:
-            return await self._complete(prompt, history, ends - time.monotonic())
+            return await self._complete(fitted, history, ends - time.monotonic())
         except FeatureRefused as error:
-            asked = {
-                "tools": bool(prompt.tools),
-                "schema": wants_schema(prompt, self.profile),
-                "temperature": prompt.temperature is not None,
-            }
+            asked = {"tools": bool(fitted.tools), "schema": has_schema, "temperature": fitted.temperature is not None}
             if not asked[error.feature]:
                 raise
             log.warning("%s: %s; it is asked without from now on", self.name, error.kind)
             lacking: dict[str, Any] = {error.feature: False}
             self.profile = replace(self.profile, **lacking)
-            tools = prompt.tools if self.profile.tools else ()
-            temperature = prompt.temperature if self.profile.temperature else None
-            return await self._shaped(replace(prompt, tools=tools, temperature=temperature), history, ends)
+            return await self._shaped(prompt, history, ends)
         except BadRequest as error:
-            doubtful = self.doubts_schema and wants_schema(prompt, self.profile)
-            if not doubtful or error.status not in REFUSED_SHAPES or isinstance(error, PrefillRefused | PromptTooLong):
+            is_doubtful = self.doubts_schema and has_schema and error.status in REFUSED_SHAPES
+            if not is_doubtful or isinstance(error, PrefillRefused | PromptTooLong):
                 raise
-        with_schema, self.profile = self.profile, replace(self.profile, schema=False)
+        self.profile = replace(self.profile, schema=False)
         try:
-            return await self._complete(prompt, history, ends - time.monotonic())
+            return await self._shaped(prompt, history, ends)
         except ModelError:
-            self.profile = with_schema  # it was something else
+            self.profile = replace(self.profile, schema=profile.schema)  # it was something else
             raise
 
     async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_llm.profiles import Profile
-from agent_llm.types import Picture, ToolCall, ToolResult, ToolRound
+from agent_llm.types import Picture, Prompt, ToolCall, ToolResult, ToolRound
 from agent_llm.wire.lenient_json import parts
 from agent_llm.wire.schemas import ConvertedSchemas
 from agent_llm.wire.turns import is_seen
@@ -33,6 +33,7 @@ _PLAIN = frozenset(
 )
 
 
+_NO_MORE_TOOLS = "The tools are not available any more. Answer now with their results:"
 # What HTML writes for the characters that mean something in it. A bare "&copy" may be part of an address.
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 
@@ -172,6 +173,22 @@ def calls_with_results(step: ToolRound, place: int, *, own: bool) -> list[tuple[
         name = call.id if own else _id_of(place, number)
         pairs.append((replace(call, id=name), replace(result, call_id=name, name=call.name)))
     return pairs
+
+
+def rounds_in_words(prompt: Prompt) -> Prompt:
+    """Return the prompt without tools, with the results of its rounds as text: servers refuse rounds without tools."""
+    if not prompt.rounds:
+        return replace(prompt, tools=())
+    lines, pictures = [prompt.text, "", _NO_MORE_TOOLS, ""], list(prompt.pictures)
+    for place, step in enumerate(prompt.rounds):
+        for call, result in calls_with_results(step, place, own=True):
+            name = " ".join(call.name.split())[:100]
+            outcome = "failed" if result.is_error else "returned"
+            # Indented, so that no line of a result poses as another result.
+            text = result.text.replace("\r", "").replace("\n", "\n  ")
+            lines += [f"[{name}] was called with: {written(call.arguments)}", f"[{name}] {outcome}:\n  {text}"]
+            pictures += result.pictures
+    return replace(prompt, text="\n".join(lines).lstrip(), pictures=tuple(pictures), tools=(), rounds=())
 
 
 def with_ids(content: Iterable[Mapping[str, Any]], kind: str, field: str, calls: Sequence[ToolCall]) -> list[Any]:

@@ -13,10 +13,9 @@ written.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_llm.types import ToolRound
 from agent_tools.call_log.record import ToolRecord
 
 LIMIT = 2000  # UTF-16 units of a post
@@ -104,17 +103,6 @@ def posts(name: str, record: ToolRecord, *, limit: int = LIMIT, max_posts: int =
     if left:
         shown[-1] += f"\n[… {left} characters more]"
     return shown
-
-
-def rounds_as_text(rounds: Sequence[ToolRound]) -> str:
-    """Return this turn's calls and results as text, for a completion without tools."""
-    lines = []
-    for step in rounds:
-        for call, result in zip(step.calls, step.results, strict=True):
-            lines.append(_headline(f"[{_plain(call.name)}] was called with:", unrolled(call.arguments)))
-            outcome = "failed:" if result.is_error else "returned:"
-            lines.append(_headline(f"[{_plain(call.name)}] {outcome}", f"\n{result.text}"))
-    return "\n".join(lines)
 
 
 def _headline(head: str, text: str) -> str:

@@ -3,19 +3,26 @@ is longer than its context. Seen through the official SDKs."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agent_llm.errors import BadRequest, ModelError, PromptTooLong, RateLimited, ServerFailed
 from agent_llm.fallback import Fallbacks
+from agent_llm.registry import build_model
 from agent_llm.types import Message, Prompt, Reply, Tool
-from tests.support.models.chat_api import ChatAnswer
+from agent_tools.loop import run_tools
+from agent_tools.toolbox import gathered
+from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
 from tests.support.models.chat_doubles import chatting
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import Answer
+from tests.support.tools.tool_doubles import CONTEXT, FakeTool
 
 WEATHER = Tool("weather", "The weather of a town", {"type": "object", "properties": {"town": {"type": "string"}}})
 INVALID = "invalid_request_error"
@@ -279,3 +286,56 @@ async def test_another_limit_is_not_a_prompt_that_is_too_long(
         with pytest.raises(error) as caught:
             await model.complete(Prompt(text="hi"))
         assert type(caught.value) is error
+
+
+# --- in the middle of a turn ----------------------------------------------------------------------------------------
+
+CALL = ChatAnswer(text="", calls=(("weather", '{"town": "Rome"}'),))
+REFUSED = refusal(400, said("`tool calling` is not supported with this model"))
+LONG = refusal(400, said("prompt is too long: 213462 tokens > 200000 maximum"))
+ODD = refusal(400, said("Conversation roles must alternate user/assistant/user/assistant/..."))
+NO_FORMAT = refusal(422, said("Extra inputs are not permitted"))
+ORDERS: dict[str, Sequence[Sequence[ChatAnswer | str]]] = {
+    "the same model refuses": ((CALL, REFUSED, "sunny"),),
+    "the same model rejects the results": ((CALL, ODD, "sunny"),),
+    "the next model refuses": ((CALL, LONG), (REFUSED, "sunny")),
+    "the next model rejects the results": ((CALL, LONG), (ODD, "sunny")),
+    "refused, then too long as text": ((CALL, LONG), (REFUSED, LONG), (REFUSED, "sunny")),
+    "too long, then refused": ((CALL, LONG), (LONG,), (REFUSED, "sunny")),
+    "rejected, then again because of structured output": ((CALL, LONG), (ODD, NO_FORMAT, "sunny")),
+}
+
+
+@pytest.mark.parametrize("models", ORDERS.values(), ids=ORDERS)
+async def test_a_turn_whose_tools_are_refused_halfway_is_answered_with_their_results_as_text(
+    models: Sequence[Sequence[ChatAnswer | str]],
+) -> None:
+    tool = FakeTool("weather", lambda arguments: f"dry in {arguments['town']}")
+    box, _ = gathered([tool])
+    context = replace(CONTEXT, deadline=4_000_000_000.0)
+    async with AsyncExitStack() as stack:
+        made = [await stack.enter_async_context(chatting(*answers)) for answers in models]
+        fallbacks = Fallbacks([model for model, _ in made])
+        prompt = Prompt(text="How is it?", schema=SCHEMA)
+        outcome = await run_tools(fallbacks.complete, prompt, box, context=context)
+        assert outcome.reply.text == "sunny"
+        assert [len(server.requests) for _, server in made] == [len(answers) for answers in models]
+        last = made[-1][1].requests[-1]
+        assert "tools" not in last.body
+        assert {each["role"] for each in last.messages} <= {"system", "user"}
+        assert "dry in Rome" in last.messages[-1]["content"]
+        assert len(tool.ran) == 1
+
+
+async def test_two_turns_at_once_both_learn_what_a_server_refuses() -> None:
+    both_asked = asyncio.Barrier(2)
+
+    def answer(request: ChatRequest) -> ChatAnswer | str:
+        refused = refusal(400, said("response_format is not supported"))
+        return replace(refused, after=both_asked.wait) if "response_format" in request.body else "hello"
+
+    async with ChatServer(answer) as server:
+        model = build_model("llamacpp", model="local", api_key="", base_url=server.base_url)
+        replies = await asyncio.gather(*(model.complete(Prompt(text="hi", schema=SCHEMA)) for _ in range(2)))
+        await model.aclose()
+    assert [reply.text for reply in replies] == ["hello", "hello"]
