@@ -265,9 +265,13 @@ IN_PROMPTS = (
             "",
             "a tool that ends the turn ends it",
         ),
-        ("pictures=(*prompt.pictures, *pictures)", "pictures=prompt.pictures", "pictures that tools brought are seen"),
         ("runner.characters < limits.turn_characters", "True", "a turn's results have a bound"),
         ("min(prompt.timeout, left)", "prompt.timeout", "each call has the time that is left"),
+    ),
+    *of(
+        "agent_llm/wire/tool_calls.py",
+        LOOP,
+        ("            pictures += result.pictures\n", "", "pictures that tools brought are seen"),
     ),
     *of(
         "agent_tools/arguments.py",
