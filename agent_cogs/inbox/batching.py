@@ -16,11 +16,11 @@ LEFT_FOR_ANSWER = 60.0  # seconds of the turn's time that the pause leaves
 
 
 def gather(inbox: Inbox[TurnEvent], channel_id: int, piece: Entry, *, calls: bool, now: float) -> MentionEvent | None:
-    """Add a message to its author's question that waits in the channel; None where none does, or it is full.
+    """Add a message to its author's newest question that waits in the channel; None if none does, or it is full.
 
     With `calls` the message calls the agent itself: the turn is then about it, and the older ones become its pieces.
     """
-    for waiting in inbox.waiting(channel_id):
+    for waiting in reversed(inbox.waiting(channel_id)):
         if not isinstance(waiting, MentionEvent) or waiting.asked.speaker.id != piece.speaker.id or waiting.continues:
             continue
         newest = max(part.id for part in (waiting.asked, *waiting.pieces))

@@ -38,7 +38,8 @@ E = TypeVar("E", bound=Queued)
 
 class Inbox(Generic[E]):
     """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting beyond those; with 0 an
-    event that cannot begin immediately is refused. `clock` gives unix seconds, `lane` the name of an event's lane.
+    event that cannot begin immediately is refused. An event for which `always_fits` is true is never refused for lack
+    of room. `clock` gives unix seconds, `lane` the name of an event's lane.
 
     `pause` says for how many more seconds the first event of a lane waits, and is asked again after them; other lanes
     pass a paused one.
@@ -51,11 +52,12 @@ class Inbox(Generic[E]):
         max_running: int,
         max_depth: int,
         pause: Callable[[E], float] = lambda _: 0.0,
+        always_fits: Callable[[E], bool] = lambda _: False,
         lane: Callable[[E], Hashable] = lambda event: event.channel_id,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._handle, self._pause, self._lane_of, self._clock = handle, pause, lane, clock
-        self._max_running, self._max_depth = max_running, max_depth
+        self._max_running, self._max_depth, self._always_fits = max_running, max_depth, always_fits
         self._lanes: dict[Hashable, deque[E]] = {}  # also those of which an event runs and none waits
         self._running: dict[Hashable, asyncio.Task[None]] = {}
         self._next: dict[Hashable, E] = {}  # of a lane that has its place: the event, until its turn's first step
@@ -68,7 +70,8 @@ class Inbox(Generic[E]):
         self._empty.set()
 
     def size(self) -> int:
-        """Events that wait; those whose turn runs or is about to are not counted. Never above `max_depth`."""
+        """Events that wait; those whose turn runs or is about to are not counted. Above `max_depth` only by events
+        that always fit."""
         return self._backlog(self._waiting, len(self._lanes))
 
     def waiting(self, channel_id: int) -> tuple[E, ...]:
@@ -88,9 +91,11 @@ class Inbox(Generic[E]):
 
     def has_room(self, event: E) -> bool:
         """Whether the event would be added now."""
+        if self._closed or self._always_fits(event):
+            return not self._closed
         lane = self._lane_of(event)
         lanes = len(self._lanes) + (lane not in self._lanes)
-        return not self._closed and self._backlog(self._waiting + 1, lanes) <= self._max_depth
+        return self._backlog(self._waiting + 1, lanes) <= self._max_depth
 
     def replace(self, event: E, other: E) -> None:
         """Put another event in the place of one that waits. Raises ValueError when it does not wait any more."""

@@ -41,6 +41,7 @@ class TurnQueue:
             max_running=settings.max_concurrent_turns,
             max_depth=settings.max_queue_depth,
             pause=self._pause,
+            always_fits=self._is_in_private,
             lane=lambda event: event.lane,
             clock=services.clock,
         )
@@ -49,14 +50,15 @@ class TurnQueue:
     def _pause(self, event: TurnEvent) -> float:
         """Return the seconds for which an event at the head of its lane still waits."""
         seconds = pause(event, self._services.settings.mention_debounce_seconds, self._services.clock())
-        return max(seconds, self._pace.seconds_left(event.channel_id)) if self._is_paced(event) else seconds
+        return max(seconds, self._pace.seconds_left(event.channel_id)) if self._is_in_private(event) else seconds
 
     async def _run(self, event: TurnEvent) -> None:
-        if self._is_paced(event):
+        if self._is_in_private(event):
             self._pace.note(event.channel_id)
         await self._runner.run(event)
 
-    def _is_paced(self, event: TurnEvent) -> bool:
+    def _is_in_private(self, event: TurnEvent) -> bool:
+        """Whether a person wrote it in a private chat: it is paced there, and never refused."""
         return isinstance(event, MentionEvent) and self._runner.is_private(event.channel_id)
 
     def __contains__(self, turn_id: object) -> bool:
