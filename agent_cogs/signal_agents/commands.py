@@ -1,8 +1,9 @@
 """Commands as text: what people do in Discord by slash commands, they write in a chat of Signal.
 
 A command is all of a message and begins with a slash: "why" and "profile" alone are words that people say to an agent.
-STOP and RESUME need none (agent_context.steering.stop_words). A command and its answer are no context: they leave the
-transcript when the answer is sent.
+Signs around its words don't matter: "/forget me." is one. STOP and RESUME need no slash
+(agent_context.steering.stop_words). A command and its answer are no context: they leave the transcript when the answer
+is sent.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -51,7 +53,9 @@ IN_OUR_CHAT = "Others read here. Write that to me in a chat of our own."
 TAKE_OVER_SECONDS = 15.0  # within which another process takes an agent over
 LOOK_SECONDS = 0.1
 
-_COMMAND = re.compile(r"/([a-z]{2,10})((?: [a-z:]{2,12}){0,3})", re.IGNORECASE)
+_COMMAND = re.compile(r"[^\w>]*/(?!/)(.*)", re.DOTALL)
+_WORD = re.compile(r"[^\W_]+")
+_SHORT = re.compile(r"[a-z]{2,10}(?: [a-z]{2,12}){0,3}")  # what a group takes for a command, known or not
 _EDIT = re.compile(r"/profile edit (.+)", re.IGNORECASE | re.DOTALL)
 _MENTION = re.compile(r"<@!?(\d{1,20})>")
 _TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
@@ -61,9 +65,12 @@ Answer = Callable[[Heard], Awaitable[str]]
 log = logging.getLogger(__name__)
 
 
-def _wanted(found: re.Match[str]) -> str:
-    """The command's words; Discord has `unasked:off`."""
-    return " ".join(f"{found[1]}{found[2]}".lower().replace(":", " ").split())
+def _wanted(words: str) -> str:
+    """Return the words of a command in lower case without the signs between them: Discord has `unasked:off`, and people
+    write "/forget-me!". Empty for a text that doesn't begin with a slash."""
+    found = _COMMAND.fullmatch(words)
+    wanted = " ".join(_WORD.findall(found[1].lower())) if found is not None else ""
+    return "forget me" if wanted == "forgetme" else wanted
 
 
 class TextCommands:
@@ -108,10 +115,10 @@ class TextCommands:
     def _is_command(self, words: str, heard: Heard) -> bool:
         """Whether words with a slash before them are a command. In a private chat only a known one is; what begins like
         one about the person's own data is not left to the model, which might claim that it was done."""
-        found = _COMMAND.fullmatch(words)
-        if found is None or not heard.facts.is_private:
-            return found is not None
-        return _wanted(found) in self._answers or found[1].lower() in ("forget", "privacy")
+        wanted = _wanted(words)
+        if wanted in self._answers or wanted.partition(" ")[0] in ("forget", "privacy"):
+            return True
+        return not heard.facts.is_private and _SHORT.fullmatch(wanted) is not None
 
     async def _take_over(self, heard: Heard, words: str) -> None:
         """Carry it out where this process acts for the agent soon, and the one before it has not done so."""
@@ -125,18 +132,18 @@ class TextCommands:
     async def _carry_out(self, heard: Heard, words: str) -> None:
         if not await self._services.ledger.post_claims.first(self._agent, f"command {heard.facts.message_id}"):
             return
-        edit, found = _EDIT.fullmatch(words), _COMMAND.fullmatch(words)
-        if edit is not None:
+        if (edit := _EDIT.fullmatch(words)) is not None:
             await self._reply(heard, self._save_profile(heard, edit[1]))
-        elif found is not None:
-            await self._reply(heard, await self._answer(_wanted(found), heard))
+        else:
+            await self._reply(heard, await self._answer(_wanted(words), heard))
 
     def _words(self, heard: Heard) -> str:
-        """The message without the mention of an agent."""
-        text = heard.entry.text
+        """The message on one line as it is seen, without the mention of an agent."""
+        text = unicodedata.normalize("NFKC", heard.entry.text)
         for agent in self._account.contacts.agents():
-            text = text.replace(f"@{agent.name}", " ")
-        return " ".join(text.split())
+            text = re.sub(rf"@{re.escape(agent.name)}(?!\w)", " ", text, flags=re.IGNORECASE)
+        seen = (char for char in text if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
+        return " ".join("".join(seen).split())
 
     def _is_mine(self, heard: Heard) -> bool:
         """In a group a command is for the agent that it mentions or replies to, else for the first one there."""
