@@ -174,6 +174,7 @@ class SignalSink(SinkWithoutSigns):
         number = masked(self._account.number)
         log.warning("Signal: a post of the account %s to chat %d failed: %s", number, self._view.channel_id, error)
         is_uncertain = isinstance(error, Unreachable) and not isinstance(error, NotConnected)
+        is_uncertain |= isinstance(error, Refused) and error.is_uncertain
         return PartMayBeMissing("signal_failed") if is_uncertain else CannotPost("signal_failed")
 
     def _entry(self, timestamp: int, text: str, pictures: tuple[Picture, ...], answered: Answered | None) -> Entry:

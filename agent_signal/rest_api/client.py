@@ -1,8 +1,9 @@
 """Requests to signal-cli-rest-api in its mode json-rpc (bbernhard/signal-cli-rest-api, src/api/api.go).
 
 The server may restart at any time. A request that it never got, or refused while it was starting, is made again until
-it works. A message whose request broke after it was sent may be on its way, so it is never sent again; a reaction or a
-deletion is, because a second one changes nothing.
+it works. So is a message that the server refuses for a reason that isn't final: its own connection to Signal, or its
+signal-cli, may be gone for a minute. A message whose request broke after it was sent may be on its way, so it is never
+sent again; a reaction or a deletion is, because a second one changes nothing.
 """
 
 from __future__ import annotations
@@ -183,9 +184,12 @@ class SignalClient:
             try:
                 return await self._api.request("POST", url, body, seconds=self._send_timeout, number=number)
             except Refused as error:
-                if error.status == 404:  # whatever answers there, it doesn't send messages yet
-                    raise NotConnected(str(error)) from error
-                raise
+                if error.is_final or error.is_passing:
+                    raise
+                self._api.note_lost()  # signal-cli may be restarting behind the REST API
+                if error.is_uncertain:
+                    raise
+                raise NotConnected(str(error)) from error
 
         found = await self._until_done(post, "a message", repeatable=False, is_wanted=may_send)
         self._api.note_working()

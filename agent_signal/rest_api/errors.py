@@ -2,7 +2,7 @@
 
 SignalError       the root
   Unreachable     no connection, or no answer in time: whether it was carried out is not known
-    NotConnected  the connection was refused: nothing was sent
+    NotConnected  nothing was sent: the connection was refused, or the server has no connection of its own
   Unreadable      an answer of a shape that nobody foresaw
   Refused         an answer that says no; `status` is HTTP's
     RateLimited   429: Signal wants to see a captcha; `challenges` are the tokens to solve it for
@@ -20,6 +20,11 @@ MAX_SAID = 300  # characters of the server's own words
 
 _ADDRESS = re.compile(r"\+\d{6,15}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _WORTH_ANOTHER_TRY = ("SocketException", "UnexpectedErrorException")
+_FINAL = re.compile(
+    r"unregistered|not registered|untrusted|invalid|not a valid|not a (?:group )?member|not found|does not exist"
+    r"|no message|attachment|captcha|proof required|rate limit",
+    re.IGNORECASE,
+)
 
 
 class SignalError(Exception):
@@ -31,7 +36,7 @@ class Unreachable(SignalError):
 
 
 class NotConnected(Unreachable):
-    """The connection was refused, so the request never reached the server."""
+    """The connection was refused, or the server said that it can't carry anything out: nothing was sent."""
 
 
 class Unreadable(SignalError):
@@ -49,6 +54,18 @@ class Refused(SignalError):
     def is_passing(self) -> bool:
         """Whether the same request may succeed a moment later: the connection between signal-cli and Signal broke."""
         return self.status == 400 and any(sign in self.said for sign in _WORTH_ANOTHER_TRY)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether another try gets the same answer: it is about the message or its recipient, not about the server."""
+        if self.status == 400:
+            return _FINAL.search(self.said) is not None and not self.is_passing
+        return self.status < 500 and self.status != 404  # whatever answers 404 there, it sends no messages yet
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the message may have been sent all the same: something failed in the server, or behind a proxy."""
+        return self.status >= 500 and self.status != 503
 
     @property
     def is_not_yet(self) -> bool:

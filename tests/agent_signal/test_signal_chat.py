@@ -94,7 +94,7 @@ async def test_nothing_is_sent_without_the_lease_and_a_refusal_is_a_reason():
             await scene.sink(scene.chat_with()).post(Post(text="Hello"), "m1")
         assert scene.claims.keys == []
         scene.may_post = True
-        server.fail("send", lambda: refused("Failed to send message: no such thing"))
+        server.fail("send", lambda: refused("Failed to send message: Unregistered user"))
         with pytest.raises(CannotPost, match="signal_failed"):
             await scene.sink(scene.chat_with()).post(Post(text="Hello"), "m2")
         assert server.sent == []

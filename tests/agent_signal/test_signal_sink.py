@@ -113,7 +113,7 @@ async def test_what_was_posted_counts_when_a_later_part_fails():
         text = "a" * 1900 + "\n\n" + "b" * 1900
 
         def noted(posted: Posted) -> None:
-            server.fail("send", lambda: refused("no"))
+            server.fail("send", lambda: refused("Unregistered user"))
 
         posted = await sink.post(Post(text=text), "m1", noted)
         assert len(posted.message_ids) == len(server.sent) == len(scene.entries(chat)) == 1

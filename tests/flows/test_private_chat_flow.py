@@ -57,6 +57,28 @@ async def test_what_is_written_during_an_answer_is_answered_with_what_follows_it
         assert f.signal.reactions == []
 
 
+async def test_a_burst_into_a_full_queue_is_answered_as_a_whole(tmp_path: Path) -> None:
+    more = {"MENTIONS_PER_MINUTE": "none", "MAX_QUEUE_DEPTH": "1"}
+    async with signal_flow(tmp_path, **{**LIMITS, **more}) as f, f.running() as runtime:
+        go_on = asyncio.Event()
+
+        async def answer(_: object) -> str:
+            await go_on.wait()
+            return decision("I see.")
+
+        f.models.answer = answer
+        for number in range(70):
+            await f.say(f"fact {number}.")
+        await f.say("is somebody there?", BEN)
+        await f.signal.until(lambda: any("somebody" in request.tail for request in f.models.requests))
+        go_on.set()
+        await settled(runtime)
+        shown = "\n".join(request.tail for request in f.models.requests)
+        assert [number for number in range(70) if f"fact {number}." not in shown] == []
+        assert set(f.said(ANNA)) == set(f.said(BEN)) == {"I see."}
+        assert f.signal.reactions == []
+
+
 async def test_a_group_keeps_its_limits(tmp_path: Path) -> None:
     async with signal_flow(tmp_path, **LIMITS) as f, f.running():
         f.models.answer = lambda _: decision("I see.")
@@ -118,6 +140,39 @@ async def test_commands_still_work_in_a_private_chat(tmp_path: Path) -> None:
         await f.say("m continue")
         await f.answered(4)
         assert len(f.models.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/forget me.",
+        "/FORGET ME!",
+        "／forget me",
+        "`/forget me`",
+        "/forget-me",
+        "/forgetme",
+        "@claude /forget me\u200b",
+    ],
+)
+async def test_forgetting_works_however_it_is_written(tmp_path: Path, text: str) -> None:
+    async with signal_flow(tmp_path) as f, f.running():
+        f.models.answer = lambda _: decision("I see.")
+        await f.say(text)
+        assert (await f.answered(1))[0].startswith("This removes what I keep of you")
+        await f.say("> /forget me yes")  # somebody else's words
+        assert (await f.answered(2))[1] == "I see."
+        await f.say("/forget me, yes!")
+        assert (await f.answered(3))[2].startswith("Removed")
+
+
+@pytest.mark.parametrize("text", ["/Privacy?", "/forget everything that you know about me", "/status…"])
+async def test_what_begins_as_a_command_about_a_persons_data_is_not_left_to_the_model(
+    tmp_path: Path, text: str
+) -> None:
+    async with signal_flow(tmp_path) as f, f.running():
+        await f.say(text)
+        await f.answered(1)
+        assert f.models.requests == []
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,24 @@ async def test_an_answer_waits_for_a_server_that_restarts_while_it_is_written(
         assert (await f.answered(4))[3:] == ["Because of Rayleigh."]
 
 
+@pytest.mark.parametrize("status", [400, 503])
+async def test_an_answer_waits_for_a_server_that_lost_its_signal_cli(tmp_path: Path, status: int) -> None:
+    async with signal_flow(tmp_path) as f, f.running():
+        f.models.answer = lambda _: decision("Because of Rayleigh.")
+        f.signal.fail("send", *[lambda: refused("write tcp 127.0.0.1:6001: broken pipe", status)] * 5)
+        await f.say("why is the sky blue?")
+        assert await f.answered() == ["Because of Rayleigh."]
+
+
+async def test_a_person_is_told_if_it_is_unknown_whether_the_server_sent_the_answer(tmp_path: Path) -> None:
+    async with signal_flow(tmp_path) as f, f.running():
+        f.models.answer = lambda _: decision("Because of Rayleigh.")
+        f.signal.fail("send", *[lambda: refused("", 500)] * 5)
+        await f.say("why is the sky blue?")
+        said = await f.answered()
+        assert said[0].startswith("I lost the connection")
+
+
 @pytest.mark.parametrize("taken", [True, False])
 async def test_a_person_is_told_if_the_connection_broke_while_the_answer_was_sent(tmp_path: Path, taken: bool) -> None:
     async with signal_flow(tmp_path) as f, f.running():
