@@ -47,7 +47,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except sqlite3.Error as failed:
         log.warning("the console could not read the record: %s", failed)
         return error(503, "the record cannot be read now; the log says why")
-    except ConnectionResetError:  # the browser is gone
+    except ConnectionError:  # the browser is gone
         raise
     except Exception:
         log.exception("the console failed on %s %s", request.method, request.path)

@@ -19,8 +19,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
-from typing import Any
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -31,6 +30,7 @@ from pydantic import BaseModel, Field, SecretStr
 from agent_config import Settings
 from agent_console.errors import Refused
 from agent_console.requests import read_body
+from agent_net.addresses import client_network
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -97,14 +97,14 @@ class LoginThrottle:
 
     def wait(self, address: str) -> float:
         """Return the seconds until the next wrong token is answered 401; 0 for now."""
-        now, key = self._clock(), _network(address)
+        now, key = self._clock(), client_network(address)
         waits = [self._each.get(key, 0.0) - (GUESSES_EACH - 1) * EACH_SECONDS - now]
         if not _is_loopback(address):
             waits.append(self._all - (GUESSES_ALL - 1) * ALL_SECONDS - now)
         return max(0.0, *waits)
 
     def wrong(self, address: str) -> None:
-        now, key = self._clock(), _network(address)
+        now, key = self._clock(), client_network(address)
         self._each[key] = max(now, self._each.get(key, 0.0)) + EACH_SECONDS
         if not _is_loopback(address):
             self._all = max(now, self._all) + ALL_SECONDS
@@ -232,12 +232,3 @@ def _is_loopback(address: str) -> bool:
         return ip_address(address).is_loopback
     except ValueError:
         return address == "localhost"
-
-
-def _network(address: str) -> str:
-    """The part of an address that one guesser has: all of IPv4, the first half of IPv6."""
-    try:
-        found: Any = ip_address(address)
-    except ValueError:
-        return address
-    return str(found) if found.version == 4 or found.is_loopback else str(ip_network((found, 64), strict=False))

@@ -88,6 +88,17 @@ def is_public(address: IPAddress) -> bool:
     return (int(address) >> 32) & 0xFFFFFFFF not in _ISATAP
 
 
+def client_network(address: str) -> str:
+    """Return the part of a client's address that one person has: all of IPv4, the first half of IPv6."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address) or found.is_loopback:
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.IPv6Network((int(found), 64), strict=False))
+
+
 def public_url(text: str, ports: Collection[int] = PORTS) -> URL:
     """Parse and check an address. Raises FetchRefused.
 

@@ -1,8 +1,9 @@
 """Serve HTTP so that no client can hold up the program: the health, events and console ports all use this.
 
 A client that sends half a request, reads no answer, or sits idle holds a file descriptor. `Connections` bounds how many
-there are over all ports, so that the rest of the program keeps enough. When it is full, the connection that has waited
-longest for its client is ended and the new one is taken, so honest clients are not locked out.
+there are over all ports, so that the rest of the program keeps enough. When it is full, the new connection is taken and
+another one is ended: of those that wait for their client, the oldest of the address that has most. So nobody is locked
+out, and a single address only ends its own.
 
     WAIT_SECONDS   for the headers, then for the body, then for each part of an answer; then the connection is aborted
     BODY_SECONDS   for a whole body, read by `read_body`; then 408
@@ -15,12 +16,15 @@ import asyncio
 import logging
 import resource
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 from aiohttp import StreamReader, web
 from aiohttp.typedefs import Handler
+
+from agent_net.addresses import client_network
 
 WAIT_SECONDS = 12.0
 BODY_SECONDS = 10.0
@@ -57,18 +61,25 @@ class Connections:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit or connection_limit()
         self._open: dict[_Connection, None] = {}
+        self._counts: Counter[str] = Counter()  # by address
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, connection: _Connection) -> None:
-        """Add a new connection. If there are too many, end the one that has waited longest for its client, or the
-        oldest request if none waits."""
+        """Add a new connection. If there are too many, end another one."""
         if len(self._open) >= self.limit:
-            ended = next((each for each in self._open if each.waits_for_client), next(iter(self._open)))
+            ended = self._find_expendable()
             self.remove(ended)
             ended.abort()
         self._open[connection] = None
+        self._counts[connection.address] += 1
+
+    def _find_expendable(self) -> _Connection:
+        """Return the connection that has waited longest for its client, of the address that has most connections. If
+        none waits, take one with a running request."""
+        waiting = [each for each in self._open if each.waits_for_client]
+        return max(waiting or self._open, key=lambda each: self._counts[each.address])
 
     def move_to_end(self, connection: _Connection) -> None:
         """Note that something happened on the connection."""
@@ -77,7 +88,11 @@ class Connections:
             self._open[connection] = None
 
     def remove(self, connection: _Connection) -> None:
-        self._open.pop(connection, None)
+        if connection in self._open:
+            del self._open[connection]
+            self._counts[connection.address] -= 1
+            if not self._counts[connection.address]:
+                del self._counts[connection.address]
 
 
 def connection_limit() -> int:
@@ -104,6 +119,7 @@ class _Connection(web.RequestHandler):
             auto_decompress=False,  # nothing is decompressed for strangers
         )
         self._connections, self._timers = connections, loop
+        self.address = ""  # of the client, as far as clients are told apart
         self._socket: asyncio.Transport | None = None
         self._check_handle: asyncio.TimerHandle | None = None
         self._since = loop.time()  # something happened, or the program worked
@@ -143,6 +159,8 @@ class _Connection(web.RequestHandler):
         self._socket = transport
         if (client := transport.get_extra_info("socket")) is not None:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        if peer := transport.get_extra_info("peername"):
+            self.address = client_network(peer[0])
         self._connections.add(self)
         self._check_handle = self._timers.call_later(CHECK_SECONDS, self._check)
         super().connection_made(transport)
@@ -171,7 +189,9 @@ class _Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Answer a malformed request, or one whose handler failed, without its details."""
-        if status >= 500:
+        if isinstance(exc, ConnectionError) and (request.transport is None or request.transport.is_closing()):
+            log.debug("client gone during %s %s: %s", request.method, request.path, exc)
+        elif status >= 500:
             log.error("request failed: %s %s", request.method, request.path, exc_info=exc)
         else:
             log.debug("malformed request from %s: %s", request.remote, message)

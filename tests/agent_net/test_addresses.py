@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from agent_net.addresses import FetchRefused, is_public, public_url
+from agent_net.addresses import FetchRefused, client_network, is_public, public_url
 
 NOT_PUBLIC = [
     "0.0.0.0",  # noqa: S104
@@ -216,3 +216,19 @@ def test_an_ordinary_address_is_asked(url, asked):
 def test_a_name_that_ends_in_a_number_is_none(address: str) -> None:
     with pytest.raises(FetchRefused):
         public_url(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("::1", "::1"),
+        ("", ""),
+        ("/run/a.sock", "/run/a.sock"),
+    ],
+)
+def test_clients_are_told_apart_by_what_one_person_has(address: str, network: str) -> None:
+    assert client_network(address) == network

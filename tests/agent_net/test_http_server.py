@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+import struct
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 
@@ -14,7 +16,7 @@ from aiohttp import web
 from agent_net import http_server
 from agent_net.http_server import SECURITY_HEADERS, Connections, connection_limit, read_body, serve_http
 
-HOST = "127.0.0.1"
+HOST, ELSEWHERE = "127.0.0.1", "127.0.0.2"
 ANSWER = b"x" * 8_000_000  # more than the buffers of a connection take
 LIMIT = 8
 
@@ -78,8 +80,10 @@ async def port(connections: Connections) -> AsyncIterator[int]:
         yield port
 
 
-async def send(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await asyncio.open_connection(HOST, port, limit=2**16)
+async def send(port: int, data: bytes, address: str | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send from this address of the machine."""
+    own = (address, 0) if address is not None else None
+    reader, writer = await asyncio.open_connection(HOST, port, limit=2**16, local_addr=own)
     writer.write(data)
     return reader, writer
 
@@ -114,7 +118,7 @@ async def test_clients_that_wait_give_way_to_honest_ones(data: bytes, port: int,
     async with AsyncExitStack() as stack:
         for _ in range(3 * LIMIT):
             _, writer = await send(port, data)
-            stack.callback(writer.transport.abort)
+            stack.enter_context(closing(writer))
             assert len(connections) <= LIMIT
         for _ in range(LIMIT):
             assert "here" in await ask(port)
@@ -179,21 +183,40 @@ async def test_a_stream_of_events_outlasts_every_deadline_and_an_attack(
     app = _app()
     async with asyncio.timeout(60), serving(connections, free_port(), app) as port, AsyncExitStack() as stack:
         reader, writer = await send(port, b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
-        stack.callback(writer.transport.abort)
+        stack.enter_context(closing(writer))
         await reader.readuntil(b"data: one\n\n")
         for _ in range(3 * LIMIT):
             half, other = await send(port, WAITING["half a header"])
-            stack.callback(other.transport.abort)
+            stack.enter_context(closing(other))
         assert await ended(half)
         app[NEXT].set()
         await reader.readuntil(b"data: one\n\n")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has one loopback address only")
+@pytest.mark.parametrize("data", WAITING.values(), ids=WAITING)
+async def test_an_address_with_many_connections_ends_its_own_and_not_those_of_a_slow_client(
+    data: bytes, port: int, connections: Connections
+) -> None:
+    async with AsyncExitStack() as stack:
+        begun = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
+        reader, writer = await send(port, begun, ELSEWHERE)
+        stack.enter_context(closing(writer))
+        await reader.readuntil(b"100 Continue\r\n\r\n")
+        for _ in range(3 * LIMIT):
+            _, other = await send(port, data)
+            stack.enter_context(closing(other))
+        assert "here" in await ask(port)
+        writer.write(b"abc")
+        assert b'{"length": 3}' in await reader.readuntil(b"}")
+        assert len(connections) <= LIMIT
 
 
 async def test_two_ports_share_one_limit(port: int, connections: Connections) -> None:
     async with serving(connections, free_port()) as second, AsyncExitStack() as stack:
         for _ in range(2 * LIMIT):
             _, writer = await send(port, WAITING["half a header"])
-            stack.callback(writer.transport.abort)
+            stack.enter_context(closing(writer))
         assert "here" in await ask(second)
         assert len(connections) <= LIMIT
 
@@ -233,6 +256,32 @@ async def test_every_answer_has_the_security_headers_and_no_version(
     assert "Traceback" not in body
     assert "secret" not in body
     assert ("Traceback" in caplog.text) == (status == 500), "a stranger does not fill the log"
+
+
+LEAVING = {
+    "a body": b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n",
+    "a chunked body": b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n3\r\na",
+    "a stream": b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("data", LEAVING.values(), ids=LEAVING)
+async def test_a_client_that_leaves_in_the_middle_is_no_error_in_the_log(
+    data: bytes, is_reset: bool, connections: Connections, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = _app()
+    async with asyncio.timeout(60), serving(connections, free_port(), app) as port:
+        reader, writer = await send(port, data)
+        await reader.readuntil(b"\r\n\r\n")  # so its handler runs
+        if is_reset:
+            client = writer.get_extra_info("socket")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        while len(connections):
+            app[NEXT].set()
+            await asyncio.sleep(0)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(("files", "least", "most"), [(64, 8, 16), (256, 32, 64), (1_024, 100, 256), (10**6, 100, 256)])
