@@ -1,8 +1,9 @@
 """Read a persona's files, for each event.
 
-All eight files are optional here; boot.md says which are required. An unreadable file is reported in one line, and the
-rest is used. Reading is cheap: a file with the same time, size and inode as before is not opened, and its text is the
-same object, so results computed from it can be cached by that object.
+All eight files are optional here; boot.md says which are required. An unreadable file (half written, or no file
+descriptor is free) is reported in one line and keeps the text that was read last. Reading is cheap: a file with the
+same time, size and inode as before is not opened, and its text is the same object, so results computed from it can be
+cached by that object.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _SETTLED_SECONDS = 2.0  # a file changed twice within the clock of a file system
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonaFiles:
-    """Each file's text, None if missing or unreadable. `problems`: one line each, with the file's name."""
+    """Each file's text, None if missing or never readable. `problems`: one line each, with the file's name."""
 
     soul: str | None = None
     identity: str | None = None
@@ -74,8 +75,9 @@ class FileCache:
         path = os.fspath(path)
         try:
             found = os.stat(path)
-        except OSError:
-            self._kept.pop(path, None)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                self._kept.pop(path, None)
             return _read(path)  # which says what is wrong
         mark = (found.st_mtime_ns, found.st_size, found.st_ino)
         kept = self._kept.get(path)
@@ -88,13 +90,20 @@ class FileCache:
         self._kept[path] = _Kept(mark if settled else (-1, -1, -1), text)
         return text
 
+    def last_text(self, path: Path | str) -> str | None:
+        """Return the text of a file as it was last read, None if it never was or is gone."""
+        kept = self._kept.get(os.fspath(path))
+        return kept.text if kept is not None else None
+
 
 def read_file(folder: Path, name: str, cache: FileCache) -> str | None:
-    """Return the current text of one of PERSONA_FILES, None if missing or unreadable; `read_persona` reports why."""
+    """Return the current text of one of PERSONA_FILES, the last one if it is unreadable now, None if there is none;
+    `read_persona` reports why."""
+    path = os.path.join(os.fspath(folder), name)
     try:
-        return cache.read(os.path.join(os.fspath(folder), name))
+        return cache.read(path)
     except PersonaError:
-        return None
+        return cache.last_text(path)
 
 
 def read_persona(
@@ -106,13 +115,18 @@ def read_persona(
     problems: list[str] = []
     place = os.fspath(folder)
     for name in PERSONA_FILES:
+        path = os.path.join(place, name)
         try:
-            texts[name.removesuffix(".md")] = cache.read(os.path.join(place, name))
+            texts[name.removesuffix(".md")] = cache.read(path)
         except NotFound:
             if name not in may_be_missing:
                 problems.append(f"{name}: missing")
         except PersonaError as error:
-            problems.append(f"{name}: skipped, {error}")
+            if (last := cache.last_text(path)) is None:
+                problems.append(f"{name}: skipped, {error}")
+            else:
+                texts[name.removesuffix(".md")] = last
+                problems.append(f"{name}: its previous text stays in use, {error}")
     return PersonaFiles(**texts, problems=tuple(problems))
 
 

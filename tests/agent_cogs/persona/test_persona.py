@@ -1,5 +1,6 @@
 """An agent's own files: read anew for each event, cheaply; what they set; what is made where it is missing."""
 
+import errno
 import logging
 import os
 import re
@@ -46,6 +47,37 @@ def test_an_edit_counts_from_the_next_look_on(tmp_path):
     write(folder / "soul.md", "You are wet.")
     assert "You are wet." in persona.system().stable
     assert "dry" not in persona.system().stable
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.EACCES])
+def test_an_edited_file_that_cannot_be_read_just_now_keeps_its_text(tmp_path, monkeypatch, caplog, number):
+    folder = folder_with(tmp_path, soul="You are dry.", identity=CARD, agents="Rule.", memory="- It snowed.")
+    persona = Persona("claude", folder)
+    known, card, open_file = whole(persona.system()), persona.card, os.open
+    write(folder / "soul.md", "You are wet.")
+    write(folder / "identity.md", f"{CARD} Now.")
+
+    def refuse(path, *arguments, **more):
+        if str(path).endswith(".md"):
+            raise OSError(number, os.strerror(number))
+        return open_file(path, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert whole(persona.system()) == whole(persona.system()) == known
+    assert persona.card == card
+    assert caplog.text.count("soul.md") == 1
+    monkeypatch.undo()
+    assert "You are wet." in persona.system().stable
+    (folder / "soul.md").unlink()
+    assert "You are" not in persona.system().stable.replace("You are Clyde", "")
+
+
+def test_a_half_written_file_keeps_its_text(tmp_path):
+    folder = folder_with(tmp_path, soul="You are dry.")
+    persona = Persona("claude", folder)
+    known = persona.system().stable
+    (folder / "soul.md").write_bytes("You are très".encode()[:-2])
+    assert persona.system().stable == known
 
 
 def test_a_comment_that_hides_the_end_of_a_file_is_told_once_and_again_after_an_edit(tmp_path, caplog):

@@ -195,3 +195,20 @@ def test_a_folder_that_cannot_be_listed_takes_no_persona_away(tmp_path, monkeypa
     monkeypatch.setattr(os, "scandir", refuse)
     assert folders.refresh() == folders.refresh() == known
     assert caplog.text.count("Too many open files") == 1
+
+
+def test_a_persona_whose_card_cannot_be_read_just_now_stays_as_it_is(tmp_path, monkeypatch):
+    edited = folder(tmp_path, poet="---\ninterests: ships\n---\n") / "poet" / "identity.md"
+    folders, open_file = PersonaFolders(tmp_path), os.open
+    known = folders.refresh()
+    edited.write_text("---\ninterests: ships and stars\n---\n")
+
+    def refuse(path, *arguments, **more):
+        if str(path).endswith(".md"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_file(path, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert folders.refresh() == known
+    monkeypatch.undo()
+    assert folders.refresh() != known
