@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiosqlite
@@ -76,9 +76,18 @@ def connect_blocking(path: Path, *, writable: bool = False) -> sqlite3.Connectio
 
 
 def create(path: Path) -> None:
-    """Create the file, empty, so that its owner alone can read it; SQLite gives the files beside it the same mode."""
+    """Create the file, empty, if it is missing, and let its owner alone read it; SQLite gives the files beside it the
+    same mode. If a group was let in, that stays.
+
+    An existing file is not opened here: to close it would end the locks of all other connections of this process
+    (sqlite.org/howtocorrupt.html, 2.2), and another process could then delete the log that they still write to.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    elif path.stat().st_mode & 0o007:  # copied or restored by hand
+        with suppress(PermissionError):
+            path.chmod(0o600)
 
 
 def identity(path: Path) -> int | None:

@@ -1,6 +1,8 @@
 """Migrations: applied once, in order, all or nothing, never to a file that they do not fit to."""
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -31,6 +33,29 @@ def test_the_migrations_of_the_program_make_a_sound_file(tmp_path):
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         assert connection.execute("PRAGMA auto_vacuum").fetchone()[0] == 2
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+@pytest.mark.parametrize(("mode", "then"), [(0o644, 0o600), (0o600, 0o600), (0o640, 0o640)])
+def test_a_file_that_was_restored_by_hand_is_its_owners_alone_unless_a_group_was_let_in(tmp_path, mode, then):
+    path = tmp_path / "record.db"
+    path.touch()
+    path.chmod(mode)
+    with closing(connect_blocking(path, writable=True)) as connection:
+        connection.execute("CREATE TABLE words (text TEXT)")
+        assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {then}
+
+
+def test_a_second_connection_of_the_process_keeps_the_locks_of_the_first(tmp_path):
+    path = tmp_path / "record.db"
+    migrate(path, [FIRST])
+    insert = "INSERT INTO posts VALUES ('from elsewhere')"
+    code = f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute({insert!r}); c.commit(); c.close()"
+    with closing(connect_blocking(path, writable=True)) as first:
+        first.execute("INSERT INTO posts VALUES ('before')")
+        connect_blocking(path, writable=True).close()
+        subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603
+        first.execute("INSERT INTO posts VALUES ('after')")
+        assert [text for (text,) in rows(path)][-3:] == ["before", "from elsewhere", "after"]
 
 
 def test_what_is_applied_is_recorded_and_not_applied_again(tmp_path):
