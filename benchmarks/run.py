@@ -11,6 +11,7 @@ from benchmarks.measures.cold import cold
 from benchmarks.measures.console import console
 from benchmarks.measures.context import context
 from benchmarks.measures.conversation import conversation
+from benchmarks.measures.counts import counts
 from benchmarks.measures.crowds import crowd, limits, rush
 from benchmarks.measures.day import day
 from benchmarks.measures.instructions import instructions
@@ -32,6 +33,7 @@ MEASURES: Mapping[str, Measure] = {
     "cold": cold,
     "mentions": mentions,
     "instructions": instructions,
+    "counts": counts,
     "context": context,
     "record": record,
     "conversation": conversation,

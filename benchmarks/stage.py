@@ -91,13 +91,19 @@ class Stage:
             yield bare
 
     @asynccontextmanager
-    async def bus(self) -> AsyncIterator[Bus]:
-        """The coordinator's end of the running program's bus. Raises NotHere without a Redis that can be shared."""
-        async with AsyncExitStack() as stack:
-            place = await stack.enter_async_context(locate_redis(None, self.data_dir, use_default_port=False))
+    async def redis(self) -> AsyncIterator[RedisLink]:
+        """The running program's Redis. Raises NotHere without a Redis that can be shared."""
+        async with locate_redis(None, self.data_dir, use_default_port=False) as place:
             if not isinstance(place.address, str):
                 raise NotHere("no redis-server was found")
-            bus = Bus(await stack.enter_async_context(RedisLink(place.address)))
+            async with RedisLink(place.address) as link:
+                yield link
+
+    @asynccontextmanager
+    async def bus(self) -> AsyncIterator[Bus]:
+        """The coordinator's end of the running program's bus. Raises NotHere without a Redis that can be shared."""
+        async with self.redis() as link:
+            bus = Bus(link)
             for agent in AGENTS:
                 bus.listen_to(agent)
             listening = asyncio.create_task(bus.run())

@@ -34,11 +34,11 @@ async def mentions(bench: Bench) -> list[Row]:
     """Mention each bot in turn, in each channel in turn."""
     async with bench.stage("mentions", channels=CHANNELS, people=10, history=HISTORY) as stage:
         async with stage.settled_program() as program:
-            await _one_by_one(stage, program, 4 * CHANNELS)  # every channel and SDK was used once
-            plain = await _one_by_one(stage, program, bench.size(400, 40))
+            await ask_one_by_one(stage, program, 4 * CHANNELS)  # every channel and SDK was used once
+            plain = await ask_one_by_one(stage, program, bench.size(400, 40))
             memory, idle = program.megabytes(), await _idle(program, bench.size(5, 1))
             await stage.discord.ask("rest_delay", seconds=SLOW_REST)
-            slow = await _one_by_one(stage, program, bench.size(120, 20))
+            slow = await ask_one_by_one(stage, program, bench.size(120, 20))
             await stage.discord.ask("rest_delay", seconds=0.0)
         floor, floor_memory = await _floor(bench, stage)
     return [
@@ -73,8 +73,8 @@ async def _floor(bench: Bench, stage: Stage) -> tuple[Seen, float] | tuple[None,
     if not bench.bare:
         return None, None
     async with stage.bare() as bare:
-        await _one_by_one(stage, bare, 4 * CHANNELS)
-        return await _one_by_one(stage, bare, bench.size(400, 40)), bare.megabytes()
+        await ask_one_by_one(stage, bare, 4 * CHANNELS)
+        return await ask_one_by_one(stage, bare, bench.size(400, 40)), bare.megabytes()
 
 
 def _latency_rows(plain: Seen, slow: Seen, floor: Seen | None) -> list[Row]:
@@ -102,7 +102,8 @@ async def _idle(subject: Child, seconds: float) -> float:
     return (subject.cpu_seconds() - cpu) / seconds
 
 
-async def _one_by_one(stage: Stage, subject: Child, count: int) -> Seen:
+async def ask_one_by_one(stage: Stage, subject: Child, count: int) -> Seen:
+    """Mention each bot in turn, `count` times, each after the answer to the one before."""
     await stage.requests()
     asked: list[AnsweredMention] = []
     cpu = subject.cpu_seconds()

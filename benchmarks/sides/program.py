@@ -21,6 +21,7 @@ from agent_process.logs import set_up_logging
 from agent_runtime.process import Runtime
 from agent_runtime.runtime import finish_startup, running
 from agent_runtime.services import Setup
+from benchmarks.sides.call_counter import CallCounter
 from benchmarks.sides.lines import DrivenClock, arguments, serve
 from benchmarks.sides.monitor import StallMonitor
 
@@ -45,6 +46,14 @@ class Inside:
     async def stalls(self) -> list[dict[str, Any]]:
         """Stop watching and return the stalls."""
         return self._monitor.stop()
+
+    async def count_calls(self) -> None:
+        self._counter = CallCounter()
+        self._counter.start()
+
+    async def counted(self) -> dict[str, float]:
+        """Stop counting and return the counts."""
+        return self._counter.stop()
 
     async def converse(self, channel: int) -> None:
         """Start a conversation in the channel without waiting for its end."""
@@ -98,7 +107,10 @@ async def run(given: Mapping[str, Any]) -> None:
         if len(online) != len(setup.agents):
             raise RuntimeError(f"only these came online: {sorted(online)}")
         inside = Inside(runtime)
-        names = ("settled", "watch_stalls", "stalls", "converse", "converse_all", "held", "profile")
+        names = (
+            *("settled", "watch_stalls", "stalls", "count_calls", "counted"),
+            *("converse", "converse_all", "held", "profile"),
+        )
         commands = {name: getattr(inside, name) for name in names} | {"move_on": clock.move_on}
         await serve(commands, {"online": sorted(online)})
 

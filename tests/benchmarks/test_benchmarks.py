@@ -16,6 +16,7 @@ from benchmarks import run as running
 from benchmarks.compare import render as compared
 from benchmarks.measures.context import EFFECTIVE_SHARE, PUBLIC_PROGRAM, conversation
 from benchmarks.processes import Broken
+from benchmarks.sides.call_counter import CallCounter
 from benchmarks.sides.monitor import StallMonitor
 from benchmarks.stage import Bench, NotHere
 from benchmarks.table import Row, percentile, render, shown
@@ -168,3 +169,19 @@ def test_a_turn_is_followed_from_its_event_to_its_end(turn: Any, first: str, end
     assert "take_turn" in [call.function for call in passed]  # over the hand-off to the lane's task
     *_, total = stays(passed)
     assert "stays in" in total
+
+
+async def test_calls_and_callbacks_of_the_loop_are_counted() -> None:
+    def count_down(left: int) -> None:
+        if left:
+            count_down(left - 1)
+
+    counter = CallCounter()
+    counter.start()
+    count_down(99)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    counted = counter.stop()
+    assert 100 <= counted["Python calls"] < 500
+    assert 10 <= counted["callbacks of the loop"] < 30
+    assert counted["timers"] == 0
