@@ -16,6 +16,7 @@ from typing import Protocol
 from cachetools import LRUCache
 
 from agent_context.steering.stop_words import MAX_ORDER, order_in
+from agent_process.tasks import BackgroundTasks
 from agent_signal.account import SignalAccount
 from agent_signal.chats import Chat
 from agent_signal.contacts import Contact
@@ -31,6 +32,8 @@ MOST_WAITING = 10_000  # envelopes that wait to be handled
 MOST_AHEAD = 86400.0  # seconds that a sender's clock may be ahead
 STOP_SIGN = "🛑"  # a reaction that is an order
 MOST_SEEN = 10_000  # messages remembered, to know one that comes twice
+FIRST_LOOK_UP, LONGEST_LOOK_UP = 1.0, 60.0  # seconds between tries to read contacts and groups; doubled each time
+NAMES_SECONDS = 20.0  # for which somebody who may be allowed waits for the contacts to be read
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +70,9 @@ class SignalListener:
     ) -> None:
         self._account, self._handler = account, handler
         self.receiver = Receiver(account.client, account.number, self.take, connected=self._look_up, sleep=sleep)
+        self._sleep, self._background = sleep, BackgroundTasks()
+        self._names_read, self._wait_for_names_until = asyncio.Event(), 0.0
+        self._names_read.set()
         self._reader = MessageReader(account)
         self._changes = Changes(account, self._reader, handler, vanishing)
         self._waiting: asyncio.Queue[_Taken] = asyncio.Queue(MOST_WAITING)
@@ -87,7 +93,7 @@ class SignalListener:
                 tasks.create_task(self._work(self._waiting), name="Signal: hear")
                 tasks.create_task(self._work(self._urgent), name="Signal: hear what is urgent")
         finally:
-            await self._changes.aclose()
+            await asyncio.gather(self._changes.aclose(), self._background.cancel())
 
     def take(self, frame: str) -> None:
         """Takes a frame in, to be handled in its turn. What is urgent does not wait for what came before it, and what
@@ -136,7 +142,7 @@ class SignalListener:
             await asyncio.sleep(0)  # so that neither what is urgent nor the connection waits for all of a full queue
 
     async def _look_up(self) -> None:
-        """Learns who is who, and the names of groups: a message may name its author by an account id alone."""
+        """Learn who is who, and the names of groups: a message may name its author by an account id alone."""
         account, contacts = self._account, self._account.contacts
         try:
             for person in await account.client.contacts(account.number):
@@ -145,12 +151,27 @@ class SignalListener:
             for group in await account.client.groups(account.number):
                 account.chats.group(account.number, group.internal_id, group.name)
         except SignalError as error:
+            if not self._names_read.is_set():  # it was reported, and is tried again
+                return
+            self._names_read.clear()
+            self._wait_for_names_until = asyncio.get_running_loop().time() + NAMES_SECONDS
+            self._background.start(self._look_up_again(), "Signal: who is who")
             if isinstance(error, Refused) and error.status == 400:  # its answer for an account that it does not have
                 what = "Signal: the server does not know the account %s, is the number registered there? (%s)"
                 log.warning(what, masked(account.number), error)
             else:
                 what = "Signal: contacts and groups of the account %s are not known: %s"
                 log.info(what, masked(account.number), error)
+        else:
+            self._names_read.set()
+
+    async def _look_up_again(self) -> None:
+        """Look up names until it works: the REST API may be back before its signal-cli is."""
+        pause = FIRST_LOOK_UP
+        while not self._names_read.is_set():
+            await self._sleep(pause)
+            await self._look_up()
+            pause = min(2 * pause, LONGEST_LOOK_UP)
 
     # -- envelopes ----------------------------------------------------------------------------------------------------
 
@@ -159,7 +180,7 @@ class SignalListener:
         data = _data_of(envelope)
         if data is None or data.story_context is not None:
             return
-        if not envelope.who or (who := self._author(envelope)) is None:
+        if not envelope.who or (who := await self._author(envelope)) is None:
             return
         chat = self._chat(who, data)
         if envelope.edit_message is not None:
@@ -171,9 +192,14 @@ class SignalListener:
         else:
             await self._on_message(who, chat, data, envelope)
 
-    def _author(self, envelope: Envelope) -> Contact | None:
-        """None for a person who is not heard, and for the account itself: own messages enter from the send's answer."""
+    async def _author(self, envelope: Envelope) -> Contact | None:
+        """None for a person who is not heard, and for the account itself: own messages enter from the send's answer.
+        Somebody named by an account id alone may be in contacts that are not read yet, so their message waits."""
         contacts = self._account.contacts
+        if not envelope.who.number and not contacts.allows(envelope.who):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._wait_for_names_until):
+                    await self._names_read.wait()
         if not contacts.allows(envelope.who):
             self._unheard += 1
             log.debug("Signal: %d messages of people outside of SIGNAL_ALLOWED were not heard", self._unheard)

@@ -69,6 +69,26 @@ async def test_a_person_who_is_allowed_by_number_and_hides_it_is_known_from_the_
             assert len(scene.account.contacts.agents()) == 1
 
 
+async def test_a_message_waits_for_contacts_that_could_not_be_read_at_first():
+    async with SignalServer() as server:
+        server.contacts = [{"number": ANNA, "uuid": ANNA_ID, "name": "Anna A."}]
+        server.fail("contacts", lambda: refused("not yet"), lambda: refused("not yet", 500))
+        async with signal_scene(server, allowed=[ANNA]) as scene:
+            heard = await scene.hear("hello", hides_number=True)
+            assert heard.chat == scene.chat_with(ANNA)
+
+
+async def test_contacts_that_could_not_be_read_after_a_reconnect_are_read_again():
+    async with SignalServer() as server, signal_scene(server, allowed=[ANNA]) as scene:
+        server.contacts = [{"number": ANNA, "uuid": ANNA_ID, "name": "Anna A."}]
+        await server.stop()
+        server.fail("contacts", lambda: refused("not yet"))
+        await server.start()
+        await server.connected()
+        heard = await scene.hear("hello", hides_number=True)
+        assert heard.chat == scene.chat_with(ANNA)
+
+
 async def test_a_server_that_lists_no_contacts_is_listened_to_all_the_same():
     async with SignalServer() as server:
         server.fail("contacts", lambda: refused("not supported", 404))
