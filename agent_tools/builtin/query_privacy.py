@@ -23,6 +23,10 @@ _DOT = r"\s?[\[(]\s?(?:dot|\.)\s?[\])]\s?"
 _SEPARATOR = r"[ \u00a0().\-/]"
 _STREET = r"street|st\.|avenue|ave\.?|road|rd\.|lane|boulevard|blvd\.?|drive|square|terrace|court|crescent|highway"
 _NO_ADDRESS = r"(?:food|art|artists?|style|view|fighter|wear|photo\w*|map|trip|test|race|games?)\b"
+_NO_STREET_WORD = (  # what stands between a number and a street's name only if the number is no house's
+    r"(?:of|the|an?|in|on|at|about|for|from|to|and|with|best|top|most|famous|things?|facts?|songs?|years?|hours?|days?"
+    r"|min(?:utes?)?|miles?|km|people)\b"
+)
 _STREET_ENDING = r"straße|strasse|str\.|gasse|weg|allee|platz|ufer|damm|straat|laan|gatan|vej|gata"
 _STREET_FIRST = r"rue|avenue|boulevard|via|viale|piazza|calle|avenida|rua|plaza"
 
@@ -49,10 +53,12 @@ _STREETS = re.compile(
     rf"""
       (?<!\w)(?:{_STREET_FIRST})[ ]+(?:\w+[ ]+){{1,4}}\d{{1,4}}[a-z]?(?!\w)                 # rue de Rivoli 5
     | (?<!\w)(?:\w+[ ]|\w+)(?:{_STREET_ENDING})[ ]+\d{{1,4}}[ ]?[a-z]?(?!\w)              # Lange Straße 5a
-    | (?<!\w)\d{{1,5}}[a-z]?[ ]+(?:\w+[ ]+){{1,3}}(?:{_STREET})(?!\w|[ ]{_NO_ADDRESS})      # 5 Main Street
+    | (?<!\w)\d{{1,5}}[a-z]?[ ]+(?:(?!{_NO_STREET_WORD})\w+[ ]+){{1,3}}                            # 5 Main Street
+      (?:{_STREET})(?!\w|[ ]{_NO_ADDRESS})
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_STREET_WORD = re.compile(rf"\A(?:{_STREET})\Z|(?:{_STREET_ENDING})\Z", re.IGNORECASE)
 MAX_ASKED = 8000  # characters of what a person wrote that are looked through
 NEAR = 50  # characters before and after an address, in which a person may say that it is theirs
 _LIVING = r"(?:lives?|living|lived|resides?|stays?|staying|moved|grew[ ]up|sleep)"
@@ -61,9 +67,11 @@ _OWN = re.compile(
     rf"""
       \b(?:i|we)(?:['’]\w+)?(?:[ ](?:am|are|have|now|currently|still|just|also|both|only|recently)){{0,2}}[ ]{_LIVING}\b
     | \b(?:i['’]m|i[ ]am|we['’]re|we[ ]are)[ ](?:now[ ]|still[ ])?(?:at|in)\b
-    | \b(?:my|our)[ ](?:\w+[ ]){{0,2}}(?:{_PLACE}|{_LIVING})\b
+    | \b(?:my|our)[ ](?:[\w'’]+[ ]){{0,2}}(?:{_PLACE}|{_LIVING})\b
+    | \bhome(?:[ ]address)?[ ]?(?::|is\b|at\b) | \bat[ ]home\b
     | \b(?:near|around|by|with|deliver[ ]to|send[ ]to)[ ](?:me|us)\b
-    | \b(?:ich|wir)[ ]wohn | \b(?:mein|unser)\w*[ ](?:adresse|haus|wohnung|zuhause) | \bbei[ ](?:mir|uns)\b
+    | \b(?:ich|wir)[ ]wohn | \b(?:mein|unser)\w*[ ](?:adresse|haus|wohnung|zuhause)
+    | \bbei[ ](?:mir|uns)\b | \bzu[ ]?hause\b
     | \bj['’]habite | \b(?:mon|ma|notre)[ ](?:adresse|maison|appartement) | \b(?:vivo|vivimos|abito|moro)[ ]
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -96,8 +104,10 @@ def _on_one_line(text: str) -> str:
 
 
 def _is_asked_about(address: str, asked: str) -> bool:
-    """Whether a person named this address, and never as their own."""
-    places = [match.span() for match in re.finditer(re.escape(address), asked, re.IGNORECASE)]
+    """Whether a person named this address, perhaps with another word for "street", and never as their own."""
+    names = ((word, _STREET_WORD.sub("", word)) for word in address.split())
+    spelled = r"\W+".join(re.escape(name) + (r"\w+\.?" if name != word else "") for word, name in names)
+    places = [match.span() for match in re.finditer(rf"(?<!\w){spelled}(?!\w)", asked, re.IGNORECASE)]
     around = (asked[max(0, start - NEAR) : end + NEAR] for start, end in places)
     return bool(places) and not any(_OWN.search(words) for words in around)
 

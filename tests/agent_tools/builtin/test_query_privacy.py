@@ -67,6 +67,10 @@ PUBLIC = [
     "Wegener plate tectonics 1912",
     "GPT-6 vs Claude 5.5",
     "5 best street food markets",
+    "5 facts about Wall Street",
+    "100 best Abbey Road songs",
+    "7 habits of a court of law",
+    "2 hours drive from Berlin",
 ]
 
 redact = Redactor(["sesame-open-1234"]).secrets
@@ -120,6 +124,9 @@ def test_a_street_address_that_a_person_asks_about_stays(street, asked):
         "ich wohne {}",
         "my old mother lives at {}",
         "I still live at {}",
+        "my girlfriend's place is {}",
+        "home: {}",
+        "bin zuhause, {}",
         "what is at 1 Other Street?",
         "",
     ],
@@ -127,6 +134,20 @@ def test_a_street_address_that_a_person_asks_about_stays(street, asked):
 def test_a_street_address_that_is_a_persons_own_or_that_nobody_named_is_taken_out(street, said):
     assert street not in without_private(f"pizza {street}", redact, asked=said.format(street))
     assert street not in without_private(said.format(street), redact, asked=said.format(street))
+
+
+@pytest.mark.parametrize(
+    ("asked", "query"),
+    [
+        ("who lives at 10 Downing St?", "10 Downing Street residents"),
+        ("is 1600 Pennsylvania Avenue open?", "1600 Pennsylvania Ave. visitors"),
+        ("was ist in der Friedrichstr. 43?", "Friedrichstraße 43 Berlin"),
+        ("was ist in der Friedrichstrasse 43?", "Friedrichstr. 43 Berlin"),
+    ],
+)
+def test_an_address_that_a_person_asks_about_stays_if_the_model_spells_it_differently(asked, query):
+    assert without_private(query, redact, asked=asked) == query
+    assert without_private(query, redact, asked=f"I live there: {asked}") != query
 
 
 def test_what_a_person_asks_about_is_still_private_if_it_is_no_street():
