@@ -180,6 +180,8 @@ class DataMessage(_Part):
     remote_delete: _Maybe[RemoteDelete] = None
     story_context: Any = None
     sticker: Any = None
+    contacts: Any = None
+    poll_create: Any = None
 
     @property
     def long_text(self) -> File | None:

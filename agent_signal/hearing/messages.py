@@ -18,7 +18,8 @@ from agent_signal.ids import ids_at, message_id
 from agent_signal.models import MAX_TEXT, Address, DataMessage, Quote
 
 MOST_VERSIONS = 10_000  # edits remembered
-STICKER = "(a sticker)"
+# What stands for a message without words of its own.
+PLACEHOLDERS = {"sticker": "(a sticker)", "contacts": "(a contact card)", "poll_create": "(a poll)"}
 LONG_TEXT_SECONDS = 2.0  # of the owner's own server; a STOP behind the message waits for it
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class MessageReader:
         received: float | None = None,
         former: Entry | None = None,
     ) -> Heard | None:
-        """None where nobody says anything: a change of the group, a timer, a call, a poll. `received`: when Signal's
+        """None where nobody says anything: a change of the group, a timer, a call. `received`: when Signal's
         server had it (unix seconds). An edit keeps the time of the `former` version, and its files if it has none."""
         account = self._account
         text, files = await self._text(data), self._files(data)
@@ -72,7 +73,7 @@ class MessageReader:
                 log.warning("Signal: the rest of a long message could not be read, it ends early: %s", error)
             else:
                 return found.decode("utf-8", "replace")[:MAX_TEXT]
-        return text or (STICKER if data.sticker is not None else "")
+        return text or next((shown for part, shown in PLACEHOLDERS.items() if getattr(data, part)), "")
 
     def _files(self, data: DataMessage) -> tuple[Attachment, ...]:
         url_of = self._account.client.file_url

@@ -290,9 +290,11 @@ def frame(envelope: dict) -> str:
     return json.dumps({"envelope": envelope, "account": ACCOUNT})
 
 
-async def test_a_sticker_and_a_file_alone_are_messages():
+async def test_what_has_no_words_is_a_message_all_the_same():
     async with SignalServer() as server, signal_scene(server) as scene:
         assert (await scene.hear(None, sticker={"packId": "x", "stickerId": 1})).entry.text == "(a sticker)"
+        assert (await scene.hear(None, contacts=[{"name": {"display": "Ada"}}])).entry.text == "(a contact card)"
+        assert (await scene.hear(None, pollCreate={"question": "Tea?", "options": ["Yes"]})).entry.text == "(a poll)"
         file = {"id": "a.jpg", "contentType": "image/jpeg; x", "filename": "me.jpg", "size": 5}
         heard = await scene.hear(None, attachments=[file])
         (attachment,) = heard.entry.attachments
