@@ -121,6 +121,11 @@ class AgentHost:
     # -- what is heard ------------------------------------------------------------------------------------------------
 
     @property
+    def holds_lease(self) -> bool:
+        """Whether this process acts for the agent, perhaps until it stops in a moment."""
+        return self._may_act()
+
+    @property
     def acts(self) -> bool:
         """Whether this process acts for the agent, and is not about to stop."""
         return not self._closing and self._may_act()
@@ -144,7 +149,7 @@ class AgentHost:
 
     async def on_message(self, heard: IncomingMessage, theme: str) -> None:
         """A person wrote something that is no order."""
-        if not self.acts:
+        if not (self.acts or (self.holds_lease and heard.is_private)):  # a private chat may have no past to read
             self.catch_up.missed_message()
             return
         if heard in self._ignored:

@@ -276,11 +276,10 @@ class Runtime:
     async def drain(self) -> None:
         """Start no more turns and give the running ones SHUTDOWN_GRACE_SECONDS.
 
-        Waiting events are dropped: the coordinator sends an instruction again, to the next process.
+        Waiting instructions are dropped: the coordinator sends them again, to the next process. Signal is heard until
+        the end: its server hands each message to the connections that are open, and keeps it for nobody.
         """
         self.stop.set()
-        if self.signal is not None:
-            await self.signal.stop()
         for bot in self.bots.values():  # first: stopping the coordinator may take a moment
             bot.cog.host.stop_listening()
         if self.personas is not None:
@@ -289,6 +288,8 @@ class Runtime:
         turns = {name: bot.cog.host.drain() for name, bot in self.bots.items()}
         turns |= self.personas.drains() if self.personas is not None else {}
         await last_turns(turns, self.setup.settings.shutdown_grace_seconds, self.stopping.hurry)
+        if self.signal is not None:
+            await self.signal.stop()
 
     async def _end_coordinator(self) -> None:
         coordinator = self._tasks.pop("coordinator", None)

@@ -45,7 +45,8 @@ class TurnQueue:
             lane=lambda event: event.lane,
             clock=services.clock,
         )
-        self._left: list[TurnEvent] = []  # what waited when the inbox was closed
+        self._left: list[TurnEvent] = []  # what waited when the inbox was closed, and what came to a private chat since
+        self._is_closed = False
 
     def _pause(self, event: TurnEvent) -> float:
         """Return the seconds for which an event at the head of its lane still waits."""
@@ -74,7 +75,9 @@ class TurnQueue:
         """Put an event into its lane; False when it came before, or there is no room for it."""
         if self._registry.begin(event.id) != "new":
             return False
-        if self.inbox.put(event) is None:
+        if self._is_closed and self._is_in_private(event):
+            self._left.append(event)
+        elif self.inbox.put(event) is None:
             self._registry.forget(event.id)
             return False
         return True
@@ -125,11 +128,12 @@ class TurnQueue:
         self._registry.refuse_unknown(turn_id, reason)
 
     def close(self) -> None:
-        """Take nothing more in; `keep_waiting` sees to what waits."""
+        """Begin nothing more. What waits, and what is still written in a private chat, is for `keep_waiting`."""
+        self._is_closed = True
         self._left += self.inbox.close()
 
     async def keep_waiting(self) -> None:
-        """Keep in Redis what waited when the inbox was closed."""
+        """Keep in Redis what waited when the inbox was closed, or came since."""
         left, self._left = self._left, []
         kept, agent = Counter[str](), self._runner.name
         for event in left:

@@ -70,7 +70,7 @@ class SignalEars:
 
     def _acts(self) -> bool:
         host = self._host()
-        return host is not None and host.acts
+        return host is not None and host.holds_lease
 
     def _facts(self, heard: Heard) -> IncomingMessage:
         """The facts of the message. An order that is all of a message is for the agents that hear it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,34 @@ async def test_a_part_that_broke_on_its_way_is_not_sent_again_and_the_others_com
         said = await f.answered(3)
         assert [text[:6] for text in said[:2]] == ["part 0", "part 2"]
         assert "may be missing" in said[2]
+
+
+async def test_what_is_written_while_the_program_stops_is_answered_by_its_next_run(tmp_path: Path) -> None:
+    async with signal_flow(tmp_path) as f:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def answer(_: object) -> str:
+            begun.set()
+            await go_on.wait()
+            return decision("The first answer.")
+
+        f.models.answer = answer
+        async with f.running() as runtime:
+            host = runtime.host_of("claude")
+            assert host is not None
+            await f.say("first?")
+            await begun.wait()
+            drained = asyncio.create_task(runtime.drain())
+            await until(lambda: not host.acts)
+            await f.say("second?")
+            await f.say("/status")
+            assert "Today" in (await f.answered())[0]
+            go_on.set()
+            await drained
+            assert f.said()[1:] == ["The first answer."]
+        f.models.answer = lambda request: decision("The next answer." if "second?" in request.tail else "wrong")
+        async with f.running():
+            assert (await f.answered(3))[2:] == ["The next answer."]
 
 
 async def test_reactions_and_typing_come_after_a_restart(tmp_path: Path) -> None:
