@@ -150,7 +150,7 @@ class SignalLines:
         """Listen, until `stop`."""
         presence = self._runtime.services.ledger.presence
         for agent in self._listeners:
-            self._runtime.start(stay_known(agent, presence), f"{agent}: since when", essential=False)
+            self._runtime.watch(partial(stay_known, agent, presence), f"{agent}: since when")
         self._tasks = [
             self._runtime.start(self._listen(agent, one), f"{agent}: Signal", essential=False)
             for agent, one in self._listeners.items()

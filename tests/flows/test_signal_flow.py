@@ -15,6 +15,7 @@ from agent_chat import transcript
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.record.entries import UnaskedNote
 from agent_protocol.wire import keys
+from agent_runtime import presence
 from agent_runtime.process import Runtime
 from agent_signal.ids import group_chat_id
 from agent_store.memories.people import is_shared
@@ -45,6 +46,27 @@ async def test_a_message_is_read_and_answered_without_any_token_of_discord(tmp_p
         assert len(await f.answered(2)) == 2
         assert f.said(EVE) == []
         assert not any("let me in" in text for request in f.models.requests for text in request.texts)
+
+
+async def test_a_foreign_value_in_redis_is_reported_and_read_again_when_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "RENEW_FIRST", 0.01)
+    with RedisServer() as redis:
+        async with (
+            signal_flow(tmp_path, redis_url=redis.url) as f,
+            RedisLink(redis.url) as link,
+            f.running() as runtime,
+        ):
+            await link.call(lambda redis: redis.set(keys.seen("claude"), "of another program"))
+            await until(lambda: any("claude" in name for name in runtime.health().failing), 30)
+            await f.say("why is the sky blue?")
+            assert await f.answered()
+            await link.call(lambda redis: redis.delete(keys.seen("claude")))
+            await until(lambda: not runtime.health().failing, 30)
+            async with asyncio.timeout(30):
+                while await runtime.services.ledger.presence.first_seen("claude") is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
 
 
 async def test_a_person_sees_and_changes_on_signal_what_is_kept_of_them(tmp_path: Path) -> None:
