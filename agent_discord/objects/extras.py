@@ -16,6 +16,8 @@ import discord
 
 from agent_chat.names import clean_name
 from agent_context.entries import Attachment
+from agent_context.steering.hiding import hidden_by_text
+from agent_context.untrusted import one_line
 from agent_discord.objects.mentions import mentioned_in, to_names
 
 Json = Mapping[str, Any]
@@ -24,13 +26,18 @@ FORWARD = 1  # a message_reference's type
 VOICE_MESSAGE = 1 << 13  # a flag
 MAX_LINE = 1_500  # characters of one line
 MAX_CHARACTERS = 4_000  # of all lines of a message
-MAX_DEPTH = 6  # of components in components
+MAX_DEPTH = 6  # of components in components, and of forwards of forwards
 _BOOSTS = {8: "", 9: ", which is level 1 now", 10: ", which is level 2 now", 11: ", which is level 3 now"}
 
 
 def is_forward(message: discord.Message) -> bool:
     """Return whether it forwards another message. Its words and mentions are that message's."""
     return _kind_of_reference(_payload(message)) == FORWARD
+
+
+def forwards_hidden(message: discord.Message) -> bool:
+    """Return whether a forwarded message hides itself from bots: its author's wish holds wherever it is shown."""
+    return any(hidden_by_text(str(snapshot.get("content") or "")) for snapshot in _snapshots(_payload(message)))
 
 
 def extras_of(message: discord.Message, names: Mapping[int, str]) -> tuple[str, ...]:
@@ -42,7 +49,7 @@ def extras_of(message: discord.Message, names: Mapping[int, str]) -> tuple[str, 
         lines += [f"forwarded {line}" for line in _lines(snapshot, names) if line]
     shown: list[str] = []
     left = MAX_CHARACTERS
-    for line in filter(None, lines):
+    for line in dict.fromkeys(filter(None, lines)):  # ten embeds with a picture each say so once
         if left > 0:
             shown.append(line[: min(MAX_LINE, left)])
             left -= len(shown[-1])
@@ -53,10 +60,10 @@ def forwarded_files(message: discord.Message) -> Iterator[Attachment]:
     """Yield the files of forwarded messages. Discord sends their addresses with the forward."""
     for snapshot in _snapshots(_payload(message)):
         for file in _dicts(snapshot.get("attachments")):
-            if "id" in file and "url" in file:
+            if (file_id := _number(file.get("id"))) and file.get("url"):
                 kind = str(file.get("content_type") or "").split(";")[0]
-                name, size = str(file.get("filename") or "file"), int(file.get("size") or 0)
-                yield Attachment(int(file["id"]), name, str(file["url"]), size, kind)
+                name, size = str(file.get("filename") or "file"), _number(file.get("size"))
+                yield Attachment(file_id, name, str(file["url"]), size, kind)
 
 
 def notice_of(message: discord.Message) -> str | None:
@@ -79,10 +86,12 @@ def _kind_of_reference(payload: Json) -> object:
     return reference.get("type", 0) if isinstance(reference, Mapping) else None
 
 
-def _snapshots(payload: Json) -> Iterator[Json]:
-    for each in _dicts(payload.get("message_snapshots")):
+def _snapshots(payload: Json, depth: int = 0) -> Iterator[Json]:
+    """Yield what a message forwards, and what that forwards in turn."""
+    for each in _dicts(payload.get("message_snapshots")) if depth < MAX_DEPTH else ():
         if isinstance(snapshot := each.get("message"), Mapping):
             yield snapshot
+            yield from _snapshots(snapshot, depth + 1)
 
 
 def _lines(payload: Json, names: Mapping[int, str]) -> Iterator[str]:
@@ -93,7 +102,7 @@ def _lines(payload: Json, names: Mapping[int, str]) -> Iterator[str]:
     if isinstance(poll := payload.get("poll"), Mapping):
         yield _poll(poll, names)
     yield _line("components: ", list(_component_words(payload.get("components"))), names, " / ")
-    if int(payload.get("flags") or 0) & VOICE_MESSAGE:
+    if _number(payload.get("flags")) & VOICE_MESSAGE:
         length = next((file.get("duration_secs") for file in _dicts(payload.get("attachments"))), None)
         yield f"voice message: {length:.0f} s" if isinstance(length, int | float) else "voice message: unknown length"
     for embed in _dicts(payload.get("embeds")):
@@ -105,10 +114,10 @@ def _poll(poll: Json, names: Mapping[int, str]) -> str:
     results = poll.get("results")
     counts = {}
     if isinstance(results, Mapping):
-        counts = {each.get("id"): int(each.get("count") or 0) for each in _dicts(results.get("answer_counts"))}
+        counts = {_number(each.get("id")): _number(each.get("count")) for each in _dicts(results.get("answer_counts"))}
     answers = []
     for answer in _dicts(poll.get("answers")):
-        votes = "" if results is None else f" ({_votes(counts.get(answer.get('answer_id'), 0))})"
+        votes = "" if results is None else f" ({_votes(counts.get(_number(answer.get('answer_id')), 0))})"
         answers.append(f"{_media(answer.get('poll_media'))}{votes}")
     ended = isinstance(results, Mapping) and bool(results.get("is_finalized"))
     question = f"{_media(poll.get('question'))}{' (ended)' if ended else ''}"
@@ -150,7 +159,8 @@ def _embed_words(embed: Json) -> Iterator[str]:
         yield f"{field.get('name') or ''}: {field.get('value') or ''}"
     if isinstance(footer := embed.get("footer"), Mapping):
         yield str(footer.get("text") or "")
-    if isinstance(embed.get("image"), Mapping) and embed.get("type", "rich") == "rich":
+    pictured = any(isinstance(embed.get(part), Mapping) for part in ("image", "thumbnail"))
+    if pictured and embed.get("type", "rich") == "rich":
         yield "with a picture"
 
 
@@ -164,8 +174,8 @@ def _component_words(components: object, depth: int = 0) -> Iterator[str]:
         options = [str(option.get("label") or "") for option in _dicts(part.get("options"))]
         if part.get("placeholder") or options:
             yield f"menu “{part.get('placeholder') or ''}” ({', '.join(filter(None, options))})"
-        if part.get("description"):
-            yield f"picture “{part['description']}”"
+        if part.get("description") or isinstance(part.get("media"), Mapping):
+            yield f"picture “{part['description']}”" if part.get("description") else "picture"
         if part.get("type") == 13 and part.get("name"):
             yield f"file {part['name']}"
         for inner in ("components", "items"):
@@ -177,19 +187,24 @@ def _component_words(components: object, depth: int = 0) -> Iterator[str]:
 def _named(payload: Json, names: Mapping[int, str]) -> Mapping[int, str]:
     """Return `names` with those of the users that a payload mentions."""
     users = {
-        int(user["id"]): str(user.get("global_name") or user.get("username") or "")
+        _number(user.get("id")): str(user.get("global_name") or user.get("username") or "")
         for user in _dicts(payload.get("mentions"))
-        if "id" in user
     }
     return {**users, **names} if users else names
 
 
 def _line(head: str, parts: Sequence[object], names: Mapping[int, str], between: str = " ") -> str:
     """Return the parts that have words on one line, with names for mentions; "" if none has."""
-    text = between.join(" ".join(str(part).split()) for part in parts if part and str(part).strip(" :"))
+    shown = (one_line(str(part), 2 * MAX_LINE) for part in parts if part)
+    text = between.join(part for part in shown if part.strip(" :"))  # blank fields are for looks
     if not text:
         return ""
     return f"{head}{to_names(text[: 2 * MAX_LINE], {user: names[user] for user in mentioned_in(text) & names.keys()})}"
+
+
+def _number(found: object) -> int:
+    """Return a number that Discord sends as one or as text; 0 for anything else."""
+    return int(found) if isinstance(found, int) or (isinstance(found, str) and found.isdecimal()) else 0
 
 
 def _dicts(found: object) -> Iterator[Json]:

@@ -20,7 +20,7 @@ from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.steering.hiding import hidden_by_text
 from agent_context.steering.stop_words import order_in
 from agent_discord.objects.channels import parent_of
-from agent_discord.objects.extras import extras_of, forwarded_files, is_forward, notice_of
+from agent_discord.objects.extras import extras_of, forwarded_files, forwards_hidden, is_forward, notice_of
 from agent_discord.objects.mentions import mentioned_in, to_names
 from agent_discord.objects.permissions import author_of
 
@@ -201,6 +201,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         mentions=mentioned_users(message) | mentioned_roles(message),
         replied_to=replied_author(message),
         hidden=hidden_by_text(message.content, private=private)
+        or forwards_hidden(message)
         or (speaker.kind == "agent" and unfinished(message.content)),
         pinned=message.pinned,
         webhook=message.webhook_id is not None,

@@ -117,6 +117,15 @@ async def test_a_forward_shows_words_pictures_and_files_calls_nobody_and_is_no_r
         ]
 
 
+async def test_what_was_not_meant_for_bots_stays_hidden_when_it_is_forwarded(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False):
+        note = ("plan.txt", b"THE PLAN", "text/plain")
+        original = await f.discord.say("Alice", "casual", ".a SECRET", attachments=[note])
+        await f.discord.forward("Bob", "debate", "casual", original)
+        read = shown(await ask(f))
+        assert not any(word in read for word in ("SECRET", "PLAN", "plan.txt"))
+
+
 async def test_a_reply_of_a_sticker_alone_calls_the_agent_which_sees_it(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False):
         await ask(f, "hello")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent_chat.directory import Directory
-from agent_discord.objects.extras import MAX_CHARACTERS
+from agent_discord.objects.extras import MAX_CHARACTERS, forwarded_files
 from agent_discord.objects.messages import to_entry
 from tests.support.doubles import attachment, message, user
 
@@ -41,6 +41,27 @@ def test_a_forward_has_words_files_and_whatever_else_it_forwards_and_mentions_no
     assert (entry.mentions, entry.reply_to, entry.replied_to, entry.text) == (frozenset(), None, None, "")
 
 
+def test_a_forward_of_a_forward_has_the_words_and_files_of_what_was_written_first():
+    forward = {**SNAPSHOT, "content": "", "attachments": [], "message_snapshots": [{"message": SNAPSHOT}]}
+    entry = entry_of(message_reference=ELSEWHERE, message_snapshots=[{"message": forward}])
+    assert "forwarded message: see @Claude and @Bob" in entry.extras
+    assert [file.id for file in entry.attachments] == [31, 32]
+
+
+@pytest.mark.parametrize("text", [". not for bots", "<@21> .secret", "🙃 secret"])
+def test_a_forward_of_a_message_that_hides_itself_is_hidden(text):
+    hidden = {**SNAPSHOT, "content": text}
+    assert entry_of(message_reference=ELSEWHERE, message_snapshots=[{"message": hidden}]).hidden
+    assert not entry_of(message_reference=ELSEWHERE, message_snapshots=[{"message": SNAPSHOT}]).hidden
+
+
+def test_a_forward_with_a_file_that_cannot_be_read_keeps_its_words():
+    odd = [{"id": None, "url": "https://x.example"}, {"id": "9", "url": None}, {"id": "8", "url": "u", "size": "big"}]
+    snapshot = {"type": 0, "content": "words", "attachments": odd}
+    files = list(forwarded_files(SimpleNamespace(_raw_data={"message_snapshots": [{"message": snapshot}]})))
+    assert [(file.id, file.size, file.filename) for file in files] == [(8, 0, "file")]
+
+
 def test_a_post_that_a_channel_follows_from_elsewhere_is_no_reply():
     assert entry_of("news", message_reference={**ELSEWHERE, "type": 0}, flags=2).reply_to is None
     here = {"message_id": "7", "channel_id": "100"}
@@ -62,6 +83,14 @@ def test_a_voice_message_has_its_length():
         ({"embeds": [{"type": "image", "url": "https://x.example/a.png"}]}, ()),
         ({"embeds": [{"type": "rich", "fields": [], "footer": {"text": "only this"}}]}, ("embed: only this",)),
         ({"poll": {"question": {"text": None}, "answers": []}}, ()),
+        (
+            {"embeds": [{"type": "rich", "title": "T", "fields": [{"name": "\u200b", "value": "\u200b"}]}]},
+            ("embed: T",),
+        ),
+        ({"embeds": [{"type": "rich", "image": {"url": "https://x.example"}}] * 4}, ("embed: with a picture",)),
+        ({"embeds": [{"type": "rich", "thumbnail": {"url": "https://x.example"}}]}, ("embed: with a picture",)),
+        ({"components": [{"type": 12, "items": [{"media": {"url": "https://x.example"}}]}]}, ("components: picture",)),
+        ({"flags": "x", "sticker_items": [{"id": "1", "name": "A\nB", "format_type": 1}]}, ("sticker: A B",)),
     ],
 )
 def test_odd_and_empty_things_lose_nothing_else(payload, extras):
@@ -70,7 +99,7 @@ def test_odd_and_empty_things_lose_nothing_else(payload, extras):
 
 
 def test_all_lines_of_a_message_together_have_a_limit():
-    embeds = [{"type": "rich", "description": "x" * 4_000} for _ in range(10)]
+    embeds = [{"type": "rich", "description": f"{number}" * 4_000} for number in range(10)]
     assert sum(map(len, entry_of(embeds=embeds).extras)) == MAX_CHARACTERS
 
 
