@@ -7,7 +7,6 @@ A file's name and media type are its sender's claims: they only decide which fil
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -30,11 +29,13 @@ MAX_TEXT = 100_000  # characters that are kept of a text; the option max_file_ch
 ANY_MODEL = Fit()
 READ_TIMEOUT = 4.0  # seconds for each
 CACHE_BYTES = 8_000_000
+SAMPLE = 10_000  # bytes or characters that tell a text's encoding
 MAX_UNREADABLE = 10_000  # files that are known to be neither picture nor text
 
-_CONTROL = r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]"  # no ESC: logs have colors
-_CONTROL_BYTE, _CONTROL_CHARACTER = re.compile(_CONTROL.encode()), re.compile(_CONTROL)
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")  # no ESC: logs have colors
+_CONTROL_BYTES = bytes(code for code in range(32) if _CONTROL.match(chr(code)))
+_CHARACTERS_FOR_CONTROL = 50  # a text has at most one control character for so many others, and one more
+_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +69,11 @@ class TextFile:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Pictures by message id, texts by attachment id."""
+    """Pictures by message id, texts by attachment id. `shown`: the attachments whose content is among them."""
 
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)
     texts: Mapping[int, TextFile] = field(default_factory=dict)
+    shown: frozenset[int] = frozenset()
 
 
 DEFAULT_LIMITS = AttachmentLimits()
@@ -100,15 +102,22 @@ class AttachmentReader:
     async def read(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
         """Read the newest attachments of the entries. Of files with the same text only the oldest is included."""
         files = [(entry.id, file) for entry in entries for file in entry.attachments if is_candidate(file)]
-        pictures = [pair for pair in files if pair[1].is_picture]
+        likely = [pair for pair in files if pair[1].is_picture]
         others = [pair for pair in files if not pair[1].is_picture]
-        wanted = [*pictures[max(0, len(pictures) - limits.pictures) :], *others[-MAX_FILES:]]
+        wanted = [*likely[max(0, len(likely) - limits.pictures) :], *others[-MAX_FILES:]]
         if not wanted:
             return NOTHING_ATTACHED
         wanted.sort(key=files.index)
         found = await asyncio.gather(*(self._read_one(file, limits.fit) for _, file in wanted))
         read = list(zip(wanted, found, strict=True))
-        return Attached(_pictures(read, limits.pictures), _texts(read, limits.characters))
+        pictures = _newest_pictures(read, limits.pictures)
+        texts = _texts(read, limits.characters)
+        quoted = {one for (_, file), one in read if file.id in texts}
+        shown = {file.id for _, file, _ in pictures} | {file.id for (_, file), one in read if one in quoted}
+        by_message: dict[int, tuple[Picture, ...]] = {}
+        for message_id, _, picture in pictures:
+            by_message[message_id] = (*by_message.get(message_id, ()), picture)
+        return Attached(by_message, texts, frozenset(shown))
 
     async def original(self, attachment: Attachment) -> Picture | None:
         """Return the picture as it was posted; None if it can't be read."""
@@ -154,25 +163,19 @@ class AttachmentReader:
 _Read = Sequence[tuple[tuple[int, Attachment], Picture | _Text | None]]
 
 
-def _pictures(read: _Read, most: int) -> dict[int, tuple[Picture, ...]]:
-    """Return the newest pictures by message id, whatever their files were said to be."""
-    found: dict[int, tuple[Picture, ...]] = {}
-    pictures = [(message_id, one) for (message_id, _), one in reversed(read) if isinstance(one, Picture)]
-    for message_id, picture in pictures[: max(0, most)][::-1]:
-        found[message_id] = (*found.get(message_id, ()), picture)
-    return found
+def _newest_pictures(read: _Read, most: int) -> list[tuple[int, Attachment, Picture]]:
+    """Return the newest pictures, oldest first, with their messages' ids, whatever their files were said to be."""
+    found = [(message_id, file, one) for (message_id, file), one in read if isinstance(one, Picture)]
+    return found[max(0, len(found) - most) :]
 
 
 def _texts(read: _Read, characters: int) -> dict[int, TextFile]:
     """Return the texts by attachment id. Those that were not said to be texts share the room that the others leave."""
-    seen: set[bytes] = set()
-    texts: dict[int, tuple[Attachment, _Text]] = {}
+    first: dict[_Text, Attachment] = {}
     for (_, file), one in read:
         if isinstance(one, _Text) and one.characters:
-            digest = hashlib.sha256(one.beginning.encode()).digest()
-            if digest not in seen:
-                seen.add(digest)
-                texts[file.id] = (file, one)
+            first.setdefault(one, file)
+    texts = {file.id: (file, text) for text, file in first.items()}
     found = {key: text.cut(file.filename, characters) for key, (file, text) in texts.items() if is_text(file)}
     left = characters - sum(len(file.text) for file in found.values())
     for key, (file, text) in reversed(texts.items()):
@@ -183,18 +186,29 @@ def _texts(read: _Read, characters: int) -> dict[int, TextFile]:
 
 
 def as_text(data: bytes) -> str | None:
-    """Decode UTF-8, UTF-16 with a byte order mark, else Latin-1; None for binary data."""
+    """Decode UTF-8, UTF-16, UTF-32, else Windows' Latin letters, without control characters; None for binary data."""
     if data.startswith(b"%PDF-"):
         return None
-    if data.startswith(_UTF_16):
-        try:
-            text = data.decode("utf-16")
-        except UnicodeDecodeError:
-            return None
-        return text if _CONTROL_CHARACTER.search(text) is None else None
-    if _CONTROL_BYTE.search(data):
-        return None
+    encoding = next((name for mark, name in _MARKS.items() if data.startswith(mark)), _encoding_of(data))
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode(encoding, "replace" if encoding == "utf-8-sig" else "strict")
     except UnicodeDecodeError:
-        return data.decode("latin-1")
+        return None
+    if "\ufffd" in text:
+        if _CONTROL.search(text):
+            return None
+        beginning = text[:SAMPLE]
+        if sum(char > "\x7f" for char in beginning) < 2 * beginning.count("\ufffd"):  # most of them are no UTF-8
+            text = data.decode("cp1252", "replace")
+    encoded = text.encode()  # bytes are quick to filter
+    clean = encoded.translate(None, _CONTROL_BYTES)
+    return clean.decode() if len(encoded) - len(clean) <= 1 + len(text) // _CHARACTERS_FOR_CONTROL else None
+
+
+def _encoding_of(data: bytes) -> str:
+    """Return UTF-16's form for bytes of which every second one is mostly zero, as in European texts, else UTF-8."""
+    sample = data[:SAMPLE]
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    if len(data) % 2 == 0 and max(even, odd) > len(sample) * 0.3 and min(even, odd) <= len(sample) // 50:
+        return "utf-16-le" if odd > even else "utf-16-be"
+    return "utf-8-sig"

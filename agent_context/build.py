@@ -79,6 +79,7 @@ class TurnContext:
     timezone: tzinfo
     contract: str
     target: Entry | None = None
+    unseen: tuple[str, ...] = ()  # files of `target`, or of what it replies to, whose content is not shown
     chain: ReplyChain = NO_CHAIN  # what `target` replies to, as far as the window lacks it
     topic: str | None = None
     started_with: int | None = None  # id of the running conversation's first message

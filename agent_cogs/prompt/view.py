@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from agent_chat.attachments import AttachmentLimits, TextFile
+from agent_chat.attachments import NOTHING_ATTACHED, AttachmentLimits, TextFile
 from agent_chat.names import clean_name, strip_mention
 from agent_chat.outlet import Outlet
 from agent_chat.transcript import Transcript
@@ -262,17 +262,28 @@ def _calls(agent: Agent) -> frozenset[int]:
 
 async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:
     """The view with the chosen pictures and text files."""
-    if not chosen:
-        return view
-    options, model = view.options, turn.agent.model
+    options, model, context = view.options, turn.agent.model, view.context
     limits = AttachmentLimits(
         min(options.max_images, model.max_pictures) if options.include_images else 0,
         model.fit,
         options.max_file_characters if options.include_files else 0,
     )
-    units = [unit for entry in view.context.window.entries for unit in entry.units]
-    found = await turn.outlet.view.attached(chosen.of(units), limits)
-    return replace(view, pictures=found.pictures, files={key: quoted(file) for key, file in found.texts.items()})
+    units = [unit for entry in context.window.entries for unit in entry.units]
+    found = await turn.outlet.view.attached(chosen.of(units), limits) if chosen else NOTHING_ATTACHED
+    asked = context.target
+    about = [*([asked] if asked else []), *(each for each in (*units, *context.chain.entries) if _answers(asked, each))]
+    unseen = [file.filename for entry in about for file in entry.attachments if file.id not in found.shown]
+    return replace(
+        view,
+        pictures=found.pictures,
+        files={key: quoted(file) for key, file in found.texts.items()},
+        context=replace(context, unseen=tuple(unseen)) if unseen else context,
+    )
+
+
+def _answers(asked: Entry | None, other: Entry) -> bool:
+    """Whether the question is a reply to the other message."""
+    return asked is not None and asked.reply_to == other.id
 
 
 def quoted(file: TextFile) -> str:

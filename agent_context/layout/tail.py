@@ -11,7 +11,7 @@ from datetime import datetime
 from agent_context.build import Identity, Trigger, TurnContext
 from agent_context.entries import Entry
 from agent_context.layout.automation_task import automation_task
-from agent_context.layout.render import INDENT, after, entry_body, speaker_label, text_with_marks
+from agent_context.layout.render import INDENT, MAX_FILENAME, after, entry_body, speaker_label, text_with_marks
 from agent_context.layout.reply_chain import chain_part
 from agent_context.layout.room import angle_line, naming_line, turn_of
 from agent_context.untrusted import one_line, words
@@ -23,6 +23,7 @@ SEARCH_FIRST = (
     " search. The query holds no private details of anybody. Answer with what you find, and name the address of the"
     " most relevant page."
 )
+MAX_UNSEEN = 4  # names of files that cannot be shown
 BEGINNING = 24  # characters of a message that stands in full above
 
 
@@ -124,7 +125,19 @@ def _answer(context: TurnContext) -> str:
     quoted = _quote(context.target, context.me) if context.target is not None else "(the message is gone)"
     return (
         f".\nA person waits for your answer. The message to answer:\n{quoted}\n"
-        "Answer here and now, in a few sentences unless they ask for more. You may not skip."
+        f"Answer here and now, in a few sentences unless they ask for more. You may not skip.{_unseen(context.unseen)}"
+    )
+
+
+def _unseen(names: tuple[str, ...]) -> str:
+    """Say which files the agent knows by name alone, so that it does not guess what they say; "" for none."""
+    if not names:
+        return ""
+    shown = [f"“{one_line(name, MAX_FILENAME).replace('”', '’')}”" for name in names[:MAX_UNSEEN]]
+    more = f" and {len(names) - MAX_UNSEEN} more" if len(names) > MAX_UNSEEN else ""
+    return (
+        f"\nYou cannot open these attached files: {', '.join(shown)}{more}. You see their names only: if the answer"
+        " depends on one, say that you cannot open it, and that pictures and text files work."
     )
 
 

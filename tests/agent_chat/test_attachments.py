@@ -68,6 +68,13 @@ async def test_of_two_files_with_the_same_text_the_older_one_is_shown():
     assert list((await reader.read([with_files(1, "a"), with_files(2, "b")])).texts) == [10]
 
 
+async def test_it_is_known_which_files_are_shown():
+    files = [with_files(1, "text", "same", "gone", "binary"), with_file("a.png", "image/png", 9, number=5)]
+    files.append(with_file("b.png", "image/png", 9, number=6))
+    reader = AttachmentReader(Files(text=b"abc", same=b"abc", binary=b"\0\1\2", f5=SMALL_PNG, f6=SMALL_PNG))
+    assert (await reader.read(files, AttachmentLimits(pictures=1))).shown == {10, 11, 6}
+
+
 async def test_what_cannot_be_read_or_is_empty_is_left_out_and_binary_data_is_asked_for_once():
     fetcher = Files(a=b"", b=b"\0\1")
     reader = AttachmentReader(fetcher)
@@ -93,6 +100,14 @@ async def test_what_cannot_be_read_or_is_empty_is_left_out_and_binary_data_is_as
         ("movie.mp4", "", b"only a text", "only a text"),
         ("utf16.txt", "text/plain", "höhe".encode("utf-16"), "höhe"),
         ("old.txt", "text/plain", b"caf\xe9", "café"),
+        ("quotes.txt", "text/plain", "“5 €”".encode("cp1252"), "“5 €”"),
+        ("plain16.txt", "text/plain", "a höhe of 3".encode("utf-16-le"), "a höhe of 3"),
+        ("plain16be.txt", "text/plain", "a höhe of 3".encode("utf-16-be"), "a höhe of 3"),
+        ("utf32.txt", "text/plain", "höhe".encode("utf-32"), "höhe"),
+        ("cut.txt", "text/plain", "ééé".encode()[:-1], "éé\ufffd"),
+        ("nul.csv", "text/csv", b"a,b\n1,\x002\n", "a,b\n1,2\n"),
+        ("dos.txt", "text/plain", b"old\r\n\x1a", "old\r\n"),
+        ("program", "", b"\x7fELF\x02\x01\x01\0\0\0\0 abc", None),
         ("bom.csv", "text/csv", b"\xef\xbb\xbfa,b", "a,b"),
         ("a.svg", "image/svg+xml", b"<svg/>", "<svg/>"),
         ("zipped.json", "application/json", gzip.compress(b"{}" * 99, mtime=0), None),
