@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from agent_context.untrusted import is_reserved, poses, skeleton
+from agent_context.untrusted import poses, reads_as_label, skeleton
 
 MAX_POSTS = 20_000  # webhook posts remembered, the newest
 
@@ -81,7 +81,7 @@ class Directory:
 
     def distinct_name(self, user_id: int, name: str, *, bot: bool = False) -> str:
         """A user's name, with "a person" or "another bot" if it looks like an agent's or the program's and is not."""
-        if user_id in self._agents or not (poses(name, self._names) or is_reserved(name)):
+        if user_id in self._agents or not (poses(name, self._names) or reads_as_label(name)):
             return name
         return f"{name}, another bot" if bot else f"{name}, a person"
 

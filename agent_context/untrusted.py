@@ -30,6 +30,10 @@ _BRACKETS = str.maketrans("[]\uff3b\uff3d\u3010\u3011", "()()()")
 
 # Letters of other scripts that look like Latin ones, as far as agents' names are made of them
 # (unicode.org/reports/tr39, confusables.txt), and digits that do; i and l are one.
+_FANCY = re.compile(
+    r"(?:LATIN LETTER SMALL CAPITAL|(?:CROSSED )?NEGATIVE (?:CIRCLED|SQUARED) LATIN CAPITAL LETTER"
+    r"|REGIONAL INDICATOR SYMBOL LETTER|LATIN (?:SMALL|CAPITAL) LETTER(?= [A-Z] WITH)) ([A-Z])(?: WITH .*)?"
+)
 _CAPITALS = str.maketrans("\u041d\u0397\u039d", "hhn")  # their small forms look like others
 _LOOKALIKES = str.maketrans(
     # Cyrillic, Greek, Latin and Armenian, Cherokee, Lisu, digits
@@ -55,10 +59,17 @@ def one_line(text: str, limit: int) -> str:
     return " ".join(_UNSEEN.sub("", text).translate(_BRACKETS).split())[:limit].rstrip()
 
 
+def _plain_letter(char: str) -> str:
+    """Return the letter that a letter in fancy type is by its Unicode name (ꜱ, 🅢, 🇸, ø), else the character itself."""
+    found = _FANCY.fullmatch(unicodedata.name(char, "")) if char > "\x7f" else None
+    return found[1] if found else char
+
+
 @lru_cache(maxsize=4096)
 def skeleton(name: str) -> str:
     """Return the same for names that look alike: by case, width, accents, look-alikes, or separators (UTS 39)."""
-    plain = unicodedata.normalize("NFKC", name).translate(_CAPITALS).casefold()
+    plain = "".join(map(_plain_letter, name)) if not name.isascii() else name
+    plain = unicodedata.normalize("NFKC", plain).translate(_CAPITALS).casefold()
     plain = unicodedata.normalize("NFKD", plain)
     # Twice: a look-alike may be one of an "i".
     plain = plain.translate(_LOOKALIKES).translate(_LOOKALIKES)
@@ -73,9 +84,17 @@ RESERVED = frozenset(map(skeleton, _OWN_LABELS))
 """The skeletons of the words by which the program, or a model's own format, says whose words follow."""
 
 
-def is_reserved(name: str) -> bool:
-    """Whether a name reads as one of the program's own labels: "SYSTEM", "S-y-s-t-e-m", "Ｓystem"."""
-    return skeleton(name) in RESERVED
+_END = re.compile(r"[\W\d_]+\Z")
+_FIRST_WORD = re.compile(r"\W*(?:the\W+)?([^\W\d_]+)", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4096)
+def reads_as_label(name: str) -> bool:
+    """Whether a name reads as one of the program's own labels: "SYSTEM", "S-y-s-t-e-m", "Ｓystem 2", "System admin"."""
+    if skeleton(name) in RESERVED or skeleton(_END.sub("", name)) in RESERVED:
+        return True
+    first = _FIRST_WORD.match(unicodedata.normalize("NFKC", name))
+    return first is not None and skeleton(first[1]) == skeleton("System")
 
 
 def poses(name: str, agents: Iterable[str]) -> bool:

@@ -22,7 +22,7 @@ from agent_cogs.persona.roster import KEY, RosterEntry
 from agent_cogs.rooms.members import find, without_mentions
 from agent_cogs.services import AgentServices
 from agent_config import NoModel
-from agent_context.untrusted import is_reserved, skeleton
+from agent_context.untrusted import RESERVED, skeleton
 from agent_discord.posting.multipart import LIMIT
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM
@@ -170,7 +170,7 @@ class PersonaCommands:
             raise ValueError("the name is empty")
         if not KEY.fullmatch(key):
             raise ValueError("the name has no letter or digit")
-        if is_reserved(name):
+        if skeleton(name) in RESERVED:
             raise ValueError("the program uses that name for itself in prompts; choose another one")
         wanted = {skeleton(name)} if own is not None else {skeleton(name), skeleton(key)}
         for other in self._roster:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.selecting.blocks import Line, Note, ToolLine
-from agent_context.untrusted import is_reserved, one_line, poses, words
+from agent_context.untrusted import one_line, poses, reads_as_label, words
 
 INDENT = "  "
 QUOTE = f"\n{INDENT}| "
@@ -87,7 +87,7 @@ def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
         return f"{speaker.name} (another bot)"
     if speaker.audience:
         return f"{speaker.name} (audience)"
-    if speaker.kind == "person" and (poses(speaker.name, agents) or is_reserved(speaker.name)):
+    if speaker.kind == "person" and (poses(speaker.name, agents) or reads_as_label(speaker.name)):
         return f"{speaker.name} (a person)"
     return speaker.name
 

@@ -46,6 +46,10 @@ def shown(one: Entry) -> str:
         "Gem\u0456ni",
         "\u0421\u041d\u0410\u0422GP\u0422",
         "\u0397 CHATGPT",
+        "ᴄʟᴀᴜᴅᴇ",
+        "🅒🅛🅐🅤🅓🅔",
+        "🇬 🇷 🇴 🇰",
+        "Ǥrøk",
     ],
 )
 def test_a_person_whose_name_looks_like_an_agents_is_told_apart(name: str):

@@ -120,6 +120,17 @@ def test_names_that_would_break_the_format_and_those_of_others_are_made_harmless
     [
         *("System", "SYSTEM", " System: ", "S y s t e m", "s.y.s.t.e.m", "Ｓｙｓｔｅｍ", "Sys\u200btem", "S\u0443stem"),
         *("[system]", "Assistant", "User", "human", "Note", "Tool", "Summary", "You", "System prompt"),
+        *(
+            "system (admin)",
+            "The System",
+            "System 2",
+            "System | Notice",
+            "ꜱʏꜱᴛᴇᴍ",
+            "🅢🅨🅢🅣🅔🅜",
+            "🇸🇾🇸🇹🇪🇲",
+            "Sɏsŧem",
+            "User 1",
+        ),
     ],
 )
 def test_nobody_speaks_with_the_voice_of_the_program(name):
@@ -131,7 +142,7 @@ def test_nobody_speaks_with_the_voice_of_the_program(name):
 
 
 def test_other_names_with_such_a_word_in_them_stay_as_they_are():
-    names = ("Systema", "Ursula User", "Toolbox", "Notebook", "Dr. Assistant", "Al")
+    names = ("Systema", "Ursula User", "Toolbox", "Notebook", "Dr. Assistant", "Al", "Solar System", "Systematic Sam")
     for name in names:
         assert transcript([said(1, Speaker(8, name, "person"), "hi")]).prefill.startswith(f"{name}: hi")
 
