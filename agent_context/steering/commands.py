@@ -36,6 +36,7 @@ _LINK = re.compile(
 )
 _ON_ONE_LINE = re.compile(r"(?<!\S)(?=(?:first|last)\s*+:)", re.IGNORECASE)
 _FIELD = re.compile(r"\A\s*([\w-]+)\s*:\s*(\S*)\s*\Z")
+_TOO_DEEP = re.compile(rf"[\[{{](?:\s*[\[{{]){{{MAX_NESTING}}}")  # the parser takes long for many of them
 _M = re.compile(
     r"\A\s*(?:@[^\n]{0,200}?\s)?[mM]\s+(continue|context)[\s,.!]*+(?:(?<=\s)@[^\n]{0,200})?[\s.!]*+\Z", re.IGNORECASE
 )
@@ -118,7 +119,7 @@ def parse_command(text: str) -> Command | None:
     if "." not in text or (match := _HEAD.match("\n".join(text.splitlines()))) is None:
         return None
     name: Literal["history", "config"] = "history" if match[1] == "history" else "config"
-    body = match[3].strip()
+    body = match[3]
     named, *fields = _ON_ONE_LINE.split(match[2]) if name == "history" else [match[2]]
     words = named.split()
     if any(":" in word for word in words):  # in no name: options, or a link
@@ -147,15 +148,17 @@ def _history(targets: frozenset[str], body: str) -> History | Malformed:
     return History(targets, fields.get("first"), fields.get("last"))
 
 
-def _config(targets: frozenset[str], body: str) -> Config | Malformed:
-    body = _body(body)
+def _config(targets: frozenset[str], text: str) -> Config | Malformed:
+    """Read the options; `text` is the message from its second line on."""
+    body = _body(text)
+    first_line = 2 + text[: text.index(body)].count("\n")
     if len(body) > MAX_BODY:
         return Malformed("config", targets, f"more than {MAX_BODY} characters")
     try:
         _check(body)
         layer = yaml.safe_load(body)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return Malformed("config", targets, "not valid YAML here (aliases and deep nesting are not allowed)")
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        return Malformed("config", targets, f"not valid YAML: {_reason(error, first_line)}")
     if layer is None:
         return Malformed("config", targets, "it sets nothing")
     if not isinstance(layer, dict):
@@ -165,12 +168,21 @@ def _config(targets: frozenset[str], body: str) -> Config | Malformed:
 
 def _check(body: str) -> None:
     """Raise ValueError for YAML that turns a short text into a huge or slow value: aliases, and deep nesting."""
+    if _TOO_DEEP.search(body):
+        raise ValueError("too deep")
     depth = 0
     for event in yaml.parse(body, Loader=yaml.SafeLoader):
         opens = isinstance(event, yaml.CollectionStartEvent)
         depth += opens - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_NESTING or isinstance(event, yaml.AliasEvent):
             raise ValueError("too deep, or an alias")
+
+
+def _reason(error: Exception, first_line: int) -> str:
+    """Say what is wrong with the YAML, and in which line of the message."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {first_line + error.problem_mark.line}: {error.problem}"
+    return "aliases, deep nesting, and impossible dates are not allowed"
 
 
 def _body(text: str) -> str:

@@ -1,3 +1,4 @@
+import re
 import time
 
 import pytest
@@ -69,6 +70,20 @@ def test_a_config_holds_yaml():
 )
 def test_a_config_that_is_no_map_of_options_says_why(body):
     assert isinstance(parse_command(f".config\n---\n{body}"), Malformed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".config\n---\nmax_images: 2\n\tstream: true",
+        ".config\n\nmax_images: 2\n- stream",
+        ".config\n```yaml\nmax_images: 2\nmax_messages:20\nstream: true\n```",
+    ],
+)
+def test_yaml_that_cannot_be_read_is_reported_with_its_line_in_the_message(text):
+    command = parse_command(text)
+    assert isinstance(command, Malformed)
+    assert re.search(r"line [45]: ", command.reason)
 
 
 @pytest.mark.parametrize("body", ["[" * 3900, "- " * 1900, "{a: " * 900, "a: 1\n" * 700, "? " * 1900])
