@@ -41,7 +41,7 @@ def find(entries: Sequence[Entry], name: str) -> Entry | str:
     """The agent that people call `name`, or a sentence that says why there is none."""
     found = _called(entries, name)
     if len(found) > 1:
-        return f"“{name}” could be {_either(found)}. Write the name as it is shown."
+        return f"“{name}” could be {_either(found)}. Write the whole name, or the key in parentheses."
     if found:
         return found[0]
     close = nearest(entries, name)
@@ -58,7 +58,8 @@ def members_of(entries: Sequence[Entry], text: str) -> tuple[list[Entry], list[s
     while at < len(starts):
         last = at
         for until in range(min(at + MAX_NAME_PARTS, len(ends) - 1), at, -1):
-            if len(_called(entries, text[starts[at] : ends[until]])) == 1:
+            joined = _called(entries, text[starts[at] : ends[until]])
+            if len(joined) == 1 and len(_SEPARATOR.findall(joined[0].shown)) == until - at:
                 last = until
                 break
         name = text[starts[at] : ends[last]].strip()
@@ -73,9 +74,9 @@ def members_of(entries: Sequence[Entry], text: str) -> tuple[list[Entry], list[s
     return list(found.values()), problems
 
 
-def without_mentions(text: str, agent_of: Callable[[int], str | None]) -> str:
-    """The text with the keys of the bots that it mentions by @."""
-    return _MENTION.sub(lambda mention: agent_of(int(mention[1])) or mention[0], text)
+def without_mentions(text: str, name_of: Callable[[int], str | None]) -> str:
+    """The text with names instead of the users that it mentions by @, as far as `name_of` knows them."""
+    return _MENTION.sub(lambda mention: name_of(int(mention[1])) or mention[0], text)
 
 
 def _called(entries: Sequence[Entry], name: str) -> list[Entry]:

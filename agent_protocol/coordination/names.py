@@ -1,8 +1,9 @@
 """Finds the agents that people and models name, by one rule on both sides of the wire.
 
 A name matches as it was given first. After that come spellings that people use for it: another case, without accents,
-spaces, hyphens, emoji or quotation marks, and last without its article. The closest spelling wins, so "The Sceptic" is
-not "Sceptic" if there are both. A spelling that fits two agents equally well names both, and the caller decides.
+spaces, hyphens, emoji or quotation marks, with "ue" for "ü", and last without its article. The closest spelling wins:
+"The Sceptic" is not "Sceptic" if there are both. A spelling that fits two agents equally well names both, and the
+caller decides.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff]")
 _WORD = re.compile(r"[^\W_]+")
 _BETWEEN = re.compile(r"[\s\-_'’.]{0,2}")  # what a name may have between its words
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i"})
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "å": "aa", "Å": "Aa"})
 _WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # Thai to Chinese
 
 
@@ -63,7 +65,8 @@ def named(names: Mapping[str, str], given: str) -> tuple[str, ...]:
     agents' keys to shown names."""
     for form in (_exact, _unwrapped, _any_case, letters_of, _without_article):
         wanted = form(given)
-        found = tuple(key for key, shown in names.items() if wanted and wanted in (form(key), form(shown)))
+        known = names.items()
+        found = tuple(key for key, shown in known if wanted and wanted in map(form, (key, shown, _spelled_out(shown))))
         if found:
             return found
     return ()
@@ -152,7 +155,7 @@ def _has_article_before(plain: str, words: Sequence[tuple[int, int]], first: int
 def _forms(agent: str, shown: str) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
     """The spellings to look for: letters, the words that they are in, whether it is the full name."""
     forms: dict[str, tuple[tuple[str, ...], bool]] = {}
-    for name in (shown, agent):
+    for name in (shown, agent, _spelled_out(shown)):
         plain = " ".join(_plain(name).split())
         words = tuple(_WORD.findall(plain))
         letters = "".join(words)
@@ -179,6 +182,11 @@ def _whole(name: str) -> re.Pattern[str]:
     before = r"(?<!\w)" if name[0].isalnum() and not _WITHOUT_SPACES.match(name[0]) else ""
     after = r"(?!\w)" if name[-1].isalnum() and not _WITHOUT_SPACES.match(name[-1]) else ""
     return re.compile(f"{before}{re.escape(name)}{after}")
+
+
+def _spelled_out(name: str) -> str:
+    """The name as people write it who have no umlauts."""
+    return unicodedata.normalize("NFC", name).translate(_UMLAUTS)
 
 
 def letters_of(name: str) -> str:

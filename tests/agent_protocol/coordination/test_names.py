@@ -25,7 +25,14 @@ def test_names_are_found_as_whole_words_in_any_case_and_script(text, found):
     assert names_in(text, SHOWN) == found
 
 
-SCEPTICS = {"sceptic": "Sceptic", "the-sceptic": "The Sceptic", "owl": "🦉", "emile": "Émile Zola", "doc": "The Doctor"}
+SCEPTICS = {
+    "sceptic": "Sceptic",
+    "the-sceptic": "The Sceptic",
+    "owl": "🦉",
+    "emile": "Émile Zola",
+    "doc": "The Doctor",
+    "jm": "Jürgen Müller",
+}
 
 
 @pytest.mark.parametrize(
@@ -42,6 +49,8 @@ SCEPTICS = {"sceptic": "Sceptic", "the-sceptic": "The Sceptic", "owl": "🦉", "
         ("emile-zola", ("emile",)),
         ("**Émile Zola**", ("emile",)),
         ("ÉMILE", ("emile",)),
+        ("Jurgen Muller", ("jm",)),
+        ("juergen mueller", ("jm",)),
         ("nobody", ()),
         ("", ()),
     ],
@@ -61,3 +70,7 @@ def test_the_longer_name_in_a_text_is_the_one_that_is_meant():
 
 def test_a_text_that_fits_two_names_says_both():
     assert calls_in("sceptic?", {"a": "The Sceptic", "b": "A Sceptic"}) == [("a", "b")]
+
+
+def test_a_name_with_umlauts_is_found_in_a_text_that_has_none():
+    assert names_in("And Juergen Mueller?", SCEPTICS) == ("jm",)
