@@ -114,7 +114,8 @@ def _persona(settings: Settings, key: str, front: FrontMatter, lacks: Lacks) -> 
 
 
 def _distinct(personas: list[RosterEntry], taken: dict[str, str]) -> Iterator[RosterEntry]:
-    """The personas, each with a name that no bot and no persona before it has, or a reason why it is left out."""
+    """The personas, each with a name that no bot and no persona before it has, or a reason why it is left out. Such a
+    persona goes by its key, since the name means the other agent."""
     for persona in personas:
         names = {skeleton(persona.key), skeleton(persona.shown)}
         owner = next((taken[name] for name in names if name in taken), None)
@@ -123,7 +124,7 @@ def _distinct(personas: list[RosterEntry], taken: dict[str, str]) -> Iterator[Ro
             yield persona
         else:
             why = f"its name {persona.shown!r} is too much like {owner!r}: choose another display_name"
-            yield RosterEntry(key=persona.key, shown=persona.shown, is_bot=False, front=persona.front, why_not=why)
+            yield RosterEntry(key=persona.key, shown=persona.key, is_bot=False, front=persona.front, why_not=why)
 
 
 class PersonaFolders:

@@ -92,6 +92,11 @@ def test_of_two_personas_with_one_name_the_first_has_it():
     assert (why_not["ada"], bool(why_not["zoe"])) == (None, True)
 
 
+def test_a_persona_with_the_name_of_a_bot_goes_by_its_key_so_that_the_name_means_the_bot():
+    found = {one.key: one.shown for one in listed(settings(), {"copy": FrontMatter(display_name="Claude")})}
+    assert (found["copy"], list(found.values()).count("Claude")) == ("copy", 1)
+
+
 def test_the_model_of_the_command_line_and_of_the_owners_file_for_all_count_for_personas_too(tmp_path):
     (tmp_path / "shared.yaml").write_text("model: ollama/llama")
     env = {"BOT_TOKEN_CLAUDE": "t", "CONFIG_FILES_DIR": str(tmp_path)}
