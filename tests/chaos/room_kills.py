@@ -150,6 +150,7 @@ class RoomTrial:
             "CHANNEL_THEME_MAP": f"{self.f.channel(CHANNEL)}:debate",
             "PERSONAS_DIR": str(personas),
             "BUDGET_DAILY_USD": "none",
+            "CHEAP_MODEL": "none",  # the closing card's call may be cut off by the end of the process
         }
         return Program(self.folder, before=at(self.f.discord), environment=environment)
 
