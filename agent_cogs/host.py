@@ -167,13 +167,14 @@ class AgentHost:
             await self._commands.on_message(asked, heard.channel_id, theme, named)
         else:
             room = await self._room_calls.room_of(heard.channel_id, heard.parent_id) if call is not None else None
-            if room is not None and call is Call.REPLY and self._is_to_notice(asked, heard.channel_id):
-                call = None
-            elif room is not None:
-                self._services.person_notices.note(asked, heard.channel_id, calls=True)
-                if await self._room_calls.take_turn(room, asked):
-                    return
             theme = theme if room is None else room.theme
+            if room is not None and room.status == "active":
+                if call is Call.REPLY and self._is_to_notice(asked, heard.channel_id):
+                    call = None
+                else:
+                    self._services.person_notices.note(asked, heard.channel_id, calls=True)
+                    if await self._room_calls.take_turn(room, asked):
+                        return
             self._on_words(asked, heard.channel_id, theme, call, is_private=heard.is_private)
 
     def _is_to_notice(self, asked: Entry, channel_id: int) -> bool:

@@ -56,7 +56,7 @@ class BotMentions:
         if outlet is None:
             return
         room = await self._room_calls.room_of(channel_id, self._channels.parent(channel_id))
-        if room is not None and room.member(self._agent.key) is not None:
+        if room is not None and room.status == "active" and room.member(self._agent.key) is not None:
             return  # it speaks there in its turns alone
         await outlet.view.settle()
         options = self._agent.options_for(outlet)
@@ -64,7 +64,7 @@ class BotMentions:
             return
         verdict = await self._judge(entry, outlet, options.max_bot_chain)
         if verdict == "call":
-            self._enqueue(entry, outlet, theme)
+            self._enqueue(entry, outlet, theme if room is None else room.theme)
         elif verdict == "end":
             await self._mark(entry, outlet)
 

@@ -131,7 +131,8 @@ class CatchUp:
         room = await self._room_calls.room_of(channel.channel_id, channel.parent_id) if answered else None
         theme = channel.theme if room is None else room.theme
         for entry, call in answered:
-            if room is not None and (call is Call.ALL or await self._room_calls.take_turn(room, entry)):
+            is_taken = room is not None and room.status == "active" and call is Call.ALL
+            if is_taken or (room is not None and await self._room_calls.take_turn(room, entry)):
                 continue
             how = {"to_all": call is Call.ROLE, "unaddressed": call is Call.ALL, "late": True}
             event = self._services.mention(entry, channel.channel_id, theme, **how)

@@ -23,19 +23,18 @@ class RoomCalls:
         self._agent, self._services = agent, services
 
     async def room_of(self, channel_id: int, parent_id: int | None) -> Room | None:
-        """The active room of a thread; None for any other channel, and if Redis is unavailable."""
+        """The room of a thread, whatever its status; None for any other channel, and if Redis is unavailable."""
         if parent_id is None:
             return None
         try:
-            room = await self._services.ledger.rooms.read(channel_id)
+            return await self._services.ledger.rooms.read(channel_id)
         except RedisAway as away:
-            log.info("%s: a call in thread %d is answered as in any thread: %s", self._agent, channel_id, away)
+            log.info("%s: thread %d counts as no room for now: %s", self._agent, channel_id, away)
             return None
-        return room if room is not None and room.status == "active" else None
 
     async def take_turn(self, room: Room, asked: Entry) -> bool:
         """Ask for the next turn in the room to answer a message; False if the agent has to answer it by itself."""
-        if room.member(self._agent) is None:
+        if room.status != "active" or room.member(self._agent) is None:
             return False
         order = RoomOrder(message_id=asked.id)
         command = Command(command="room-next", channel_id=room.thread_id, agent_name=self._agent, room=order)

@@ -12,6 +12,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -134,6 +135,8 @@ class TurnRunner:
 
     async def _run(self, event: TurnEvent, cancellation: Cancellation) -> None:
         """Take the turn from its claim to its end, settled and reported in one step in Redis."""
+        if isinstance(event, ReflectionEvent):
+            event = replace(event, theme=await self._theme_of_thread(event))
         outlet = await self._outlet(event) if cancellation.reason is None else None
         agent = self._agent_for(event, outlet)
         room, ask = None, None
@@ -178,6 +181,16 @@ class TurnRunner:
         """The agent as it takes this turn."""
         agent = self._agent if outlet is None else self._agent.at(outlet)
         return writer_of(agent) if _writes(event) else agent
+
+    async def _theme_of_thread(self, event: ReflectionEvent) -> str:
+        """The theme of a background task: a thread has that of its room, or of the channel above it, which the
+        coordinator doesn't know."""
+        parent = self._channels.parent(event.channel_id)
+        if parent is None:
+            return event.theme
+        room = await room_now(self._agent, event)
+        themes = self._services.scope.channels
+        return room.theme if room is not None else themes.get(event.channel_id, themes.get(parent, event.theme))
 
     async def _note_unasked(self, event: TurnEvent, progress: Progress) -> None:
         """Note for whom a post was that nobody asked for, so that this person can end such posts by a sign."""

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from agent_discord.objects.audience import READS
+from agent_protocol.coordination.rooms import Room
 from agent_protocol.turns.budget_rules import Caps
-from tests.support.agent_scene import LOUNGE, MEMES, OWN_ROLE, Scene
+from tests.support.agent_scene import LOUNGE, MEMES, OWN_ROLE, THREAD, Scene
 from tests.support.doubles import ALICE, BOB, settle, until
 from tests.support.idle_scene import NEWS, begin, cancel, reflect, result_of
+
+ROOM = Room(thread_id=THREAD, channel_id=LOUNGE, conversation_id="c", topic="Tea?", members=())
 
 
 @pytest.fixture
@@ -303,3 +306,13 @@ async def test_the_recorded_prompt_knows_whose_words_and_which_messages_it_has(s
     quoted = [one for call in words.calls() for one in call.quoted]
     assert {ALICE, BOB} <= {one.author_id for one in quoted}
     assert {5, 6} <= {one.message_id for one in quoted}
+
+
+async def test_a_task_in_a_thread_has_the_theme_of_its_room_or_of_the_channel_above():
+    scene = await Scene(env={"CHANNEL_THEME_MAP": f"{LOUNGE}:science"}).start()
+    for number, theme in enumerate(("science", "debate")):
+        scene.answers({"text": NEWS})
+        await reflect(scene, "discover", f"r{number}", channel=THREAD)
+        assert f"Its theme is {theme}." in scene.cog.asked[-1][0].system
+        scene.ledger.rooms.kept[THREAD] = ROOM
+    await scene.aclose()
