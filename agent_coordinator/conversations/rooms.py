@@ -51,6 +51,8 @@ FAILURES = frozenset(
 UNSEEN = "unknown_channel"
 """The agent does not see the thread: no reason to end at the first time, since after a restart its server may still be
 on its way, as a thread may that is just brought back from the archive."""
+PASSING = frozenset({"absent", UNSEEN})
+"""Failures that the thread hears of the second time: they are common for a moment, after a restart or a resume."""
 ENDS: Mapping[str, EndReason] = {
     "budget": "budget",
     "person_budget": "budget",  # of the person who opened it
@@ -137,7 +139,7 @@ def _after_no_answer(
 
 def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, failure: str | None) -> ConversationState:
     """Count the turns with nothing to say and the member's failures, both in a row. The thread hears of its first
-    failure, or of the second absence, since all may be absent for a moment. After too many it leaves."""
+    failure, or of the second one that may pass by itself. After too many it leaves."""
     failures = room.member(agent).failures + 1 if failure and room.member(agent) else 0  # type: ignore[union-attr]
     room = _with_member(room, agent, failures=failures)
     member, idle_turns = room.member(agent), 0 if posted else state.idle_turns + (failure is None)
@@ -147,7 +149,7 @@ def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, fa
     if failures >= MOST_FAILURES:
         log.warning("%s leaves the room in thread %d: %d failures in a row", agent, room.thread_id, failures)
         return without_member(state, agent, failure)
-    if not member.failure_noted and (failure != "absent" or failures > 1):
+    if not member.failure_noted and (failure not in PASSING or failures > 1):
         room = _with_member(room, agent, failure_noted=True).with_line("failed", member.shown, why=failure)
     return replace(state, room=room)
 

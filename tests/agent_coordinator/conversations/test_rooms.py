@@ -339,6 +339,13 @@ def test_one_absence_is_nothing_to_tell_since_all_may_be_restarting() -> None:
     assert lines(turn(state, "claude", "absent")) == [("failed", ("Claude",), "absent")]
 
 
+def test_a_thread_that_one_member_does_not_see_for_a_moment_is_nothing_to_tell() -> None:
+    state = turn(begun(), "claude", skipped=True, reason="unknown_channel")
+    assert lines(state) == []
+    state = turn(turn(state, "grok", text="one"), "claude", skipped=True, reason="unknown_channel")
+    assert lines(state) == [("failed", ("Claude",), "unknown_channel")]
+
+
 def test_a_member_that_leaves_by_itself_or_is_removed_is_said() -> None:
     state = turn(begun(), "claude", text="I am off.", leaves=True)
     assert lines(without_member(state, "grok", REMOVED)) == [
