@@ -69,7 +69,7 @@ class RoomDraft(RoomValue):
 def topic_of(text: str) -> str:
     """The topic that a person typed, on one line, without quotation marks around it."""
     topic = one_line(text, len(text))
-    while len(topic) > 2 and topic[-1] in QUOTES.get(topic[0], ""):
+    while len(topic) >= 2 and topic[-1] in QUOTES.get(topic[0], ""):
         within = topic[1:-1].strip()
         if topic[0] in within or topic[-1] in within:  # two quotations: "Tea" or "coffee"
             break

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from agent_cogs.persona.roster import RosterEntry
 from agent_cogs.rooms.card import cut
-from agent_cogs.rooms.draft import ROOM, RoomDraft, draft_in, draft_of, form_of, too_long
+from agent_cogs.rooms.draft import MOST_TOPIC, ROOM, RoomDraft, draft_in, draft_of, form_of, too_long
 from agent_cogs.rooms.members import find, members_of, without_mentions
 from agent_cogs.rooms.new_room import opening_text, room_of, thread_name
 from agent_cogs.rooms.opening import AWAY, Opening, RoomOpener
@@ -83,7 +83,7 @@ class RoomCreation:
             return unknown_value("theme", theme, tuple(THEMES))
         if (problem := too_long(str(command.values.get("topic", "")))) is not None:
             return problem
-        draft, names = self._without_secrets(draft_of(command)), str(command.values.get("personas", ""))
+        draft, names = self._readable(draft_of(command)), str(command.values.get("personas", ""))
         moderator = find(tuple(self._services.roster), self._plain(draft.moderator)) if draft.moderator else None
         if isinstance(moderator, str):
             return f"{moderator} Choose the moderator from the members."
@@ -100,7 +100,7 @@ class RoomCreation:
         """The form was filled in. What cannot be used is given back with the reason."""
         values = {name: str(value) for name, value in command.values.items()}
         try:
-            draft = self._without_secrets(draft_in(command, values))
+            draft = self._readable(draft_in(command, values))
         except ValueError:
             return given_back(f"The number of turns is not one from {FEWEST_MEMBERS} to {MOST_TURNS}.", values, FILE)
         refusal = self._refusal(draft, command) if draft.topic else "The topic is empty."
@@ -131,7 +131,7 @@ class RoomCreation:
     async def for_owner(self, request: int, draft: RoomDraft, keys: Sequence[str]) -> tuple[str, int | None]:
         """Open it for the installation's owner, with these members. Return what came of it, for people, and the thread,
         None where there is none. Raises RedisAway."""
-        draft = self._without_secrets(draft)
+        draft = self._readable(draft)
         chosen = [entry for key in keys if (entry := self._services.roster.of(key)) is not None]
         refusal = self._channel_refused(draft) or await self._members_refused(draft, chosen)
         if refusal is not None:
@@ -225,11 +225,17 @@ class RoomCreation:
         without = next((name for scope, name in shown.items() if _is_used_up(uses[scope])), None)
         return f"Today's budget of {without} is used up." if without else None
 
-    def _without_secrets(self, draft: RoomDraft) -> RoomDraft:
-        """The draft as it may be kept in Redis and shown to models."""
-        redact = self._services.outbound.redact
+    def _readable(self, draft: RoomDraft) -> RoomDraft:
+        """The draft as it may be kept in Redis and shown to models: without secrets, and with the names of mentioned
+        bots instead of their ids."""
+        redact, directory = self._services.outbound.redact, self._services.directory
+
+        def name_of(user_id: int) -> str | None:
+            return draft.asked_by_name or None if user_id == draft.asked_by else directory.name_of(user_id)
+
         texts = {name: getattr(draft, name) for name in ("topic", "rules", "question", "asked_by_name")}
-        return draft.model_copy(update={name: redact(text) for name, text in texts.items()})
+        texts = {name: redact(without_mentions(text, name_of)) for name, text in texts.items()}
+        return draft.model_copy(update={**texts, "topic": texts["topic"][:MOST_TOPIC]})
 
     def _plain(self, names: str) -> str:
         return without_mentions(names, self._services.directory.agent_of)
