@@ -110,6 +110,7 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
         ThreadBots(online, has_bot),
         RoomCloser(services.record, model_of, services.clock, positions),
         services.orders,
+        services.roster,
         may_act=lambda: lease.held,
         clock=services.clock,
     )

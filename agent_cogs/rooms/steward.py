@@ -1,5 +1,5 @@
 """The steward looks after the threads of rooms: says once why one stands still, locks it between the audience's slots,
-posts the closing card, archives it.
+posts the closing card, archives it. It also removes members whose personas were deleted.
 
     notice that a room changed ─┐
     start: all rooms ───────────┼─ next step (steps.py) ─ Discord ─ mark ─ next step …
@@ -18,6 +18,7 @@ from functools import partial
 from typing import Protocol
 
 from agent_chat.outlet import CannotPost
+from agent_cogs.persona.roster import Roster
 from agent_cogs.rooms.opening import Orders
 from agent_cogs.rooms.steps import (
     ACTIVE,
@@ -80,12 +81,14 @@ class Steward:
         bots: ThreadBots,
         close: CloseRoom,
         orders: Orders,
+        roster: Roster,
         *,
         may_act: Callable[[], bool],
         clock: Callable[[], float],
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._rooms, self._marks, self._bots, self._close, self._orders = rooms, marks, bots, close, orders
+        self._roster, self._roster_changed = roster, False
         self._may_act, self._clock, self._poll_seconds = may_act, clock, poll_seconds
         self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
         self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
@@ -96,13 +99,18 @@ class Steward:
         self._wake = asyncio.Event()
 
     def start(self, bus: Notices) -> None:
-        """Follow the notices of rooms that change."""
+        """Follow the notices of rooms that change, and the roster."""
         bus.subscribe(keys.ROOM_NOTICES, self._on_notice)
+        self._roster.on_change(self._on_roster)
 
     def _on_notice(self, raw: str) -> None:
         notice = read(RoomNotice, raw)
         if notice is not None and self._may_act():
             self._look_at(notice.thread_id, self._clock())
+
+    def _on_roster(self) -> None:
+        self._roster_changed = True
+        self._wake.set()
 
     async def run(self) -> None:
         """Look after all rooms while this process acts, until cancelled."""
@@ -120,11 +128,15 @@ class Steward:
         if not self._may_act():
             self._swept = False
             self._due.clear()
-        elif not self._swept and self._bots.any():
-            try:
+            return
+        try:
+            if not self._swept and self._bots.any():
                 await self.sweep()
-            except RedisAway as away:
-                log.debug("rooms are looked at later: %s", away)
+            elif self._roster_changed:
+                self._roster_changed = False
+                await self._look_at_members()
+        except RedisAway as away:
+            log.debug("rooms are looked at later: %s", away)
 
     async def sweep(self) -> None:
         """Have every room looked at. Raises RedisAway."""
@@ -134,6 +146,17 @@ class Steward:
         for room in rooms:
             self._look_at(room.thread_id, self._clock())
         self._swept = True
+
+    async def _look_at_members(self) -> None:
+        """Have every active room with a deleted member looked at. Raises RedisAway, and is then due again."""
+        try:
+            rooms = await self._rooms.list("active", limit=None)
+        except RedisAway:
+            self._roster_changed = True
+            raise
+        for room in rooms:
+            if self._roster.gone(room.names):
+                self._look_at(room.thread_id, self._clock())
 
     def _look_at(self, thread_id: int, at: float) -> None:
         self._due[thread_id] = min(at, self._due.get(thread_id, at))
@@ -182,6 +205,10 @@ class Steward:
     async def attend(self, thread_id: int) -> None:
         """Do all that the thread needs now. Raises CannotPost and RedisAway where it has to be tried again."""
         while self._may_act() and (room := await self._rooms.read(thread_id)) is not None:
+            if room.status == "active" and (gone := self._roster.gone(room.names)):
+                if not await self._remove_deleted(room, gone):
+                    return
+                continue
             marks, now = await self._marks.read(thread_id), self._clock()
             may_lock = room.status == "active" and self._bots.may_lock(room)
             step = next_step(room, marks, now, may_lock=may_lock, missed=thread_id in self._missed)
@@ -234,6 +261,15 @@ class Steward:
                 self._note(await self._say(room, card, _key(room)), room, step)
                 newest = room.lines[-1].number if room.lines else 0
                 await mark(standing=standing_of(room), line=newest)  # the card says why it is over
+
+    async def _remove_deleted(self, room: Room, gone: tuple[str, ...]) -> bool:
+        """Have members leave whose personas were deleted; False if the coordinator has to be asked again later."""
+        order = Command(command="room-remove", channel_id=room.thread_id, room=RoomOrder(gone=gone))
+        outcome = await self._orders.give(order)
+        log.info("room %d: %s left, since the persona was deleted: %s", room.thread_id, ", ".join(gone), outcome)
+        if outcome != "removed_member":
+            self._look_at(room.thread_id, self._clock() + RETRY_SECONDS)
+        return outcome == "removed_member"
 
     async def _was_deleted(self, room: Room) -> bool:
         """Whether the bots see the thread no longer because it's gone; then the coordinator hears of it."""

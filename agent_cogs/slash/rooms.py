@@ -186,7 +186,8 @@ def _status(room: Room, running: Running | None, names: Mapping[str, str]) -> It
     yield f"**Theme**: {room.theme}"
     yield f"**Who speaks next**: {POLICIES[room.policy]}{_coming(room, running, names)}"
     if room.has_slots:
-        yield f"**Audience**: {counted(round(room.audience_seconds), 'second')} after each round"
+        now = f"; now until <t:{round(room.slot_until)}:t>" if room.slot_until is not None else ""
+        yield f"**Audience**: {counted(round(room.audience_seconds), 'second')} after each round{now}"
     yield f"**Cost so far**: {dollars(room.cost_usd)}"
     if room.rules:
         yield f"**Rules**: {escaped(room.rules)}"
@@ -197,6 +198,8 @@ def _status(room: Room, running: Running | None, names: Mapping[str, str]) -> It
 def _coming(room: Room, running: Running | None, names: Mapping[str, str]) -> str:
     if running is None:
         return ""
+    if running.waits_until is not None:
+        return f"; waits until <t:{round(running.waits_until)}:t> for a person to name a member, then pauses"
     coming: Sequence[str] = [*([running.speaker] if running.speaker else []), *running.coming]
     shown = {member.name: member.shown for member in room.members}
     return f"; now {shown.get(coming[0], names.get(coming[0], coming[0]))}" if coming else ""

@@ -148,6 +148,8 @@ class RoomCommands:
         return await self._change(room, partial(rooms.with_member, member=member), "added_member")
 
     async def _remove(self, command: Command, room: Room) -> str:
+        if command.room is not None and command.room.gone:
+            return await self._change(room, partial(rooms.without_deleted, agents=command.room.gone), "removed_member")
         agent = command.agent_name
         if agent is None:
             return "incomplete"

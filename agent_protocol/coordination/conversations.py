@@ -47,7 +47,8 @@ return redis.call('DEL', KEYS[1])
 class Running:
     """A running conversation: its round, the agent whose turn it is, None between two rounds, and those who come after
     it in this round, the one that an owner asked for first. `joins` says that bots join a person's talk, for one round;
-    `single` that it is one turn, which an owner asked for."""
+    `single` that it is one turn, which an owner asked for. `waits_until`: when a room stops waiting for a person to
+    name the next speaker, in unix seconds; None if it doesn't wait."""
 
     round_number: int
     speaker: str | None
@@ -58,6 +59,7 @@ class Running:
     coming: tuple[str, ...] = ()
     joins: bool = False
     single: bool = False
+    waits_until: float | None = None
 
 
 class ConversationStore:
@@ -132,6 +134,7 @@ def _running(state: str) -> Running | None:
             coming=tuple([str(requested), *coming] if requested else coming),
             joins=read.get("joining") is not None,
             single=bool(read.get("single")),
+            waits_until=float(read["waits_until"]) if read.get("waits_until") else None,
         )
     except (ValueError, TypeError, KeyError, AttributeError):  # written by another version
         return None

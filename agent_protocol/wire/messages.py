@@ -232,7 +232,7 @@ class RoomOrder(WireMessage):
     turns: _Amount | None = None  # of `room-resume`: so many more
     member: str | None = None  # of `room-add`: the RoomMember as JSON
     message_id: _Snowflake | None = None  # of `room-next`: a person's message that calls the member
-    gone: tuple[str, ...] = ()  # of `room-resume`: members whose personas were deleted
+    gone: tuple[str, ...] = ()  # of `room-resume`, `room-remove`: members whose personas were deleted
 
 
 class Command(WireMessage):

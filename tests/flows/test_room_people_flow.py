@@ -204,6 +204,51 @@ async def test_a_persona_that_was_deleted_while_its_room_was_paused_is_gone_with
         assert len([line for line in lines(f, thread) if "deleted" in line]) == 2
 
 
+async def test_a_member_whose_folder_is_deleted_leaves_its_running_room_at_once(tmp_path):
+    write_personas(tmp_path)
+    async with flow(tmp_path) as f, f.running(agents=BOTS, personas=True) as runtime:
+        await ready(f)
+        await f.discord.wait_for(lambda: set(SCEPTICS) <= set(runtime.personas.names))
+        thread = await opened(f, personas="Sceptic, The Sceptic, Claude", turns=200)
+        await f.discord.wait_for(lambda: len(speakers(f, thread)) > 3)
+        shutil.rmtree(tmp_path / "personas" / "the-sceptic")
+        await room_is(runtime, thread, lambda room: room.names == ("sceptic", "claude"))
+        await f.discord.wait_for(lambda: lines(f, thread))
+        (line,) = lines(f, thread)
+        assert "The Sceptic" in line
+        assert "deleted" in line
+
+
+async def test_a_room_that_waits_for_a_name_says_until_when_in_its_status(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=BOTS) as runtime:
+        await ready(f)
+        thread = await opened(f, personas="Claude, ChatGPT", policy="moderated")
+        await f.discord.wait_for(lambda: lines(f, thread))
+        until = (await runtime.services.ledger.conversations.running(thread.id)).waits_until
+        status = await told(f, await f.discord.interact("Bob", thread.id, "chatgpt", "room status", {}))
+        assert f"<t:{round(until)}:t>" in status
+
+
+async def test_a_member_that_is_called_in_a_paused_room_answers_with_the_rooms_theme(tmp_path):
+    slow = {"COORDINATOR_TURN_DELAY_MIN": "60", "COORDINATOR_TURN_DELAY_MAX": "60"}
+    async with flow(tmp_path, channels={"memes": "memes"}, **slow) as f, f.running(agents=BOTS):
+        await ready(f)
+        thread = await opened(f, "memes", personas="Claude, ChatGPT")
+        await f.discord.wait_for(lambda: speakers(f, thread) == ["Claude"])
+        await told(f, await f.discord.interact("Alice", thread.id, "chatgpt", "room stop", {}))
+        await f.discord.wait_for(lambda: lines(f, thread))
+        await f.discord.say("Alice", thread.id, f"<@{f.user_id('claude')}> and now?")
+        await f.discord.wait_for(lambda: speakers(f, thread) == ["Claude", "Claude"])
+        assert "Its theme is debate." in f.models.requests[-1].system
+
+
+async def test_a_topic_names_the_bots_that_it_mentions(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=BOTS) as runtime:
+        await ready(f)
+        thread = await opened(f, topic=f"Is <@{f.user_id('claude')}> right?", personas="Claude, ChatGPT", turns=2)
+        assert (await runtime.services.ledger.rooms.read(thread.id)).topic == thread.name == "Is Claude right?"
+
+
 async def test_a_thread_that_was_deleted_while_the_program_was_down_is_said_to_be_deleted(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:

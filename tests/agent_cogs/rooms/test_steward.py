@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -40,6 +40,24 @@ class Killed(BaseException):
     """The process ends here."""
 
 
+class Folders:
+    """The roster; `deleted` are personas whose folders were deleted."""
+
+    def __init__(self) -> None:
+        self.deleted, self.listeners = set[str](), list[Callable[[], None]]()
+
+    def gone(self, agents: Iterable[str]) -> tuple[str, ...]:
+        return tuple(agent for agent in agents if agent in self.deleted)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self.listeners.append(listener)
+
+    def change(self, *deleted: str) -> None:
+        self.deleted.update(deleted)
+        for listener in self.listeners:
+            listener()
+
+
 class World:
     """Discord, the room and the clock, which outlive the process. `kill_at`: the process ends when that step is done,
     before it hears of it."""
@@ -57,6 +75,8 @@ class World:
         self.kill_at, self.steps = "", list[str]()
         self.fails: dict[str, str] = {}
         self.notes = KeptNotes()
+        self.roster = Folders()
+        self.orders, self.coordinator_is_away = 0, False
 
     def done(self, step: str) -> None:
         self.steps.append(step)
@@ -70,6 +90,13 @@ class World:
     async def give(self, command: Command) -> str:
         """The coordinator."""
         assert command.room is not None
+        if command.command == "room-remove":
+            self.orders += 1
+            if self.coordinator_is_away:
+                return "nobody"
+            gone = command.room.gone
+            self.becomes(members=tuple(member for member in self.room.members if member.name not in gone))
+            return "removed_member"
         self.becomes(status="paused", why=command.room.reason, changed_at=self.now)
         return "room_paused"
 
@@ -163,6 +190,7 @@ async def steward(world: World, **more: object) -> AsyncIterator[Steward]:
             ThreadBots(lambda: online, lambda name: True),
             RoomCloser(world.notes, model_of, lambda: world.now),
             world,
+            world.roster,
             **{"may_act": lambda: True, "clock": lambda: world.now, "poll_seconds": 0.01, **more},
         )
 
@@ -462,3 +490,40 @@ async def test_a_thread_that_the_bots_no_longer_see_since_it_was_deleted_is_said
     assert world.room.why == "deleted"
     assert len(world.channel) == 1
     assert "deleted" in world.channel[0]
+
+
+class Silent:
+    """A bus without notices."""
+
+    def subscribe(self, channel: str, handler: Callable[[str], object]) -> None:
+        del channel, handler
+
+
+async def test_a_member_whose_persona_is_deleted_leaves_at_once_and_is_asked_for_until_the_coordinator_answers():
+    world = World()
+    world.becomes(members=(*ROOM.members, RoomMember(name="ben", shown="Ben")))
+    async with steward(world) as one:
+        one.start(Silent())
+        running = asyncio.create_task(one.run())
+        try:
+            await until(lambda: world.looks)
+            world.coordinator_is_away = True
+            world.roster.change("ben")
+            await until(lambda: world.orders == 1)
+            world.coordinator_is_away = False
+            world.now += RETRY_SECONDS
+            await until(lambda: world.room.names == ("ada", "grok"))
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_paused_room_keeps_a_deleted_persona_until_it_is_resumed():
+    world = World()
+    world.roster.change("ada")
+    world.becomes(status="paused", why="paused")
+    await attended(world)
+    assert world.room.names == ("ada", "grok")
+    world.becomes(status="active", why=None)
+    await attended(world)
+    assert world.room.names == ("grok",)
