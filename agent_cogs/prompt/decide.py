@@ -165,8 +165,9 @@ def _read(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -> Answere
 def _known_sources(view: TurnView, reply: Reply, tools: ToolUse) -> KnownSources:
     """What the answer may link to: pages that were found or read in this turn, and what people in the window named."""
     fetched = [Source("", url) for url in fetched_pages(tools.records)]
-    people = [entry.text for entry in view.context.window.entries if entry.speaker.kind == "person"]
-    return KnownSources((*reply.sources, *found_pages(tools.records), *fetched), people)
+    people = (entry for entry in view.context.window.entries if entry.speaker.kind == "person")
+    named = [text for entry in people for text in (entry.text, *entry.extras)]  # a forward names addresses, too
+    return KnownSources((*reply.sources, *found_pages(tools.records), *fetched), named)
 
 
 def _words(turn: Turn, mode: AnswerMode, reply: Reply, known: KnownSources) -> Decision | None:

@@ -117,6 +117,15 @@ async def test_a_forward_shows_words_pictures_and_files_calls_nobody_and_is_no_r
         ]
 
 
+async def test_an_answer_may_link_to_what_was_forwarded(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False):
+        original = await f.discord.say("Alice", "casual", "see https://soup.example/pea for more")
+        await f.discord.forward("Bob", "debate", "casual", original)
+        f.models.answer = lambda request: decision("It is ![the soup](https://soup.example/pea.png).")
+        await ask(f)
+        assert "https://soup.example/pea.png" in f.said("debate", "claude")[0]
+
+
 async def test_what_was_not_meant_for_bots_stays_hidden_when_it_is_forwarded(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False):
         note = ("plan.txt", b"THE PLAN", "text/plain")
