@@ -155,12 +155,18 @@ def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootRe
             problems.append(f"{name}: skipped, {error}")
     beginnings = {name: _beginning(name, config, defaults or {}) for name in missing}
     made = _make(folder, beginnings, problems)
+    return BootReport(tuple(loaded), made, (*problems, *hide_notes(folder)))
+
+
+def hide_notes(folder: Path) -> tuple[str, ...]:
+    """Let the owner alone read what the agent wrote in earlier runs; return what is wrong. Never raises."""
+    problems: list[str] = []
     for name in PRIVATE:
         try:
             hide_from_others(folder / name)
         except PersonaError as error:
             problems.append(f"{name}: everybody on this machine can read it, and its mode cannot be changed: {error}")
-    return BootReport(tuple(loaded), made, tuple(problems))
+    return tuple(problems)
 
 
 def _make(folder: Path, beginnings: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:

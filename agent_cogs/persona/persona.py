@@ -21,7 +21,7 @@ from time import monotonic
 from cachetools import LRUCache
 
 from agent_config import AgentSpec, FrontMatter, Settings
-from agent_personas.boot import BootReport, bootstrap
+from agent_personas.boot import BootReport, bootstrap, hide_notes
 from agent_personas.errors import PersonaError
 from agent_personas.files import (
     MAY_BE_MISSING,
@@ -164,6 +164,10 @@ class Persona:
         )
         self._report("boot", report.problems)
         return report
+
+    def hide_notes(self) -> None:
+        """Let the owner alone read what the agent wrote in earlier runs, as `boot` does too."""
+        self._report("notes", hide_notes(self.folder))
 
     def _tidy_up(self) -> None:
         try:

@@ -256,6 +256,8 @@ class PersonaHosts:
                 log.info("%s: its persona changed", key)
             if (settings := self._wanted().get(key)) is not None and (place := self._place_of(settings)) is not None:
                 await self._prepare(key)
+                if (personas := self._services.personas) is not None:
+                    personas.of(key).hide_notes()
                 self._hosts[key] = self._open(settings, place)
         except RedisAway as away:  # the next look tries again
             log.info("%s waits for Redis: %s", key, away)

@@ -12,6 +12,7 @@ from tests.support.flow import QUICK, decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.program import Program, at, environment
 from tests.support.redis_server import RedisServer, until
+from tests.support.signal_flow import signal_flow
 
 pytestmark = pytest.mark.usefixtures("warm")
 
@@ -64,6 +65,17 @@ async def test_what_the_program_writes_is_its_owners_alone_to_read(tmp_path):
                 await until(lambda: all("yew" in memory.read_text() for memory in memories))
                 await until(lambda: (tmp_path / "data" / "record.db").exists())
             assert readable_by_others(tmp_path) == [str(persona / "soul.md")]
+
+
+async def test_an_agent_without_a_bot_hides_what_it_noted_in_earlier_starts(tmp_path):
+    memory = tmp_path / "personas" / "claude" / "memory.md"
+    memory.parent.mkdir(parents=True)
+    memory.write_text("- Anna likes yew trees\n")
+    memory.chmod(0o644)
+    async with signal_flow(tmp_path) as f, f.running(personas=True):
+        await f.say("why is the sky blue?")
+        assert await f.answered()
+        assert memory.stat().st_mode & 0o077 == 0
 
 
 def test_local_mode_and_an_export_are_their_owners_alone_to_read(tmp_path):
