@@ -62,11 +62,19 @@ _CODE = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,60}")
 
 # --- features that a model or its server lacks ----------------------------------------------------------------------
 
-_LACKS = r"(?:not (?:been )?(?:support(?:ed)?|enabled|available|allowed|permitted|implemented)|unsupported|disabled)"
-_LACKING = (
-    r"(?:(?:not|n't|cannot|no endpoints(?: found)? that) support(?:s|ed|ing)?|unsupported|does not (?:allow|accept))"
+_LACKS = (
+    r"(?:not (?:been )?(?:support(?:ed)?|enabled|available|allowed|permitted|implemented)"
+    r"|unsupported|unavailable|disabled|\W*extra inputs are not permitted)"
 )
-_TOOLS = r"(?:tools|tool (?:use|calls?|calling)|tool_(?:use|calls?|calling)|function[ _-]?call(?:s|ing)?|functions)"
+_LACKING = (
+    r"(?:(?:not|n't|cannot|no endpoints(?: found)? that) (?:support(?:s|ed|ing)?|use)|unsupported"
+    r"|does not (?:allow|accept)|(?:not|n't) (?:capable of|compatible with)"
+    r"|unrecognized request arguments? supplied|unknown name)"
+)
+_TOOLS = (
+    r"(?:tools|tool (?:use|calls?|calling)(?: with function calling)?|tool_(?:use|calls?|calling)|tool_?config"
+    r"|function[ _-]?call(?:s|ing)?|functions)"
+)
 _SCHEMA = (
     r"(?:json[ _-]?(?:mode|schema|object)|structured[ _-]?outputs?|response[ _-]?(?:format|schema|mime[ _-]?type)"
     r"|guided[ _-]?(?:json|decoding)|output_config|grammars?)"
@@ -76,21 +84,30 @@ _SCHEMA = (
 def _refusal_of(feature: str) -> re.Pattern[str]:
     """Match "the feature is not supported" and "does not support the feature", as far as nothing else stands between:
     an error in a single tool's schema must not switch off all tools."""
-    quoted = rf"[`'\"\[{{(]*{feature}[`'\"\])}}]*"
+    quoted = rf"[`'\"\[{{(]*{feature}[`'\"\])}}]*+"
+    other = r"(?: (?:and|or) [`'\"]?\w+[`'\"]?)?"
     return re.compile(
-        rf"\b{quoted}(?: param(?:eter)?s?)?(?: (?:is|are|has|have))?(?: currently)? {_LACKS}\b"
-        rf"|{_LACKING}\b:?(?: (?:the|any|parameters?:?|param|native|custom|provided|or|and))*[ :]*"
-        rf"{quoted}(?!\w|[.\[]\w| (?:types?|choice|named?)\b)"
+        rf"(?<!parallel )(?<!mode for )(?<!\d )\b{quoted}{other}(?: param(?:eter)?s?)?(?: (?:is|are|has|have))?"
+        rf"(?: currently)? ?{_LACKS}\b"
+        rf"|{_LACKING}\b:?(?: (?:the|any|parameters?:?|param|native|custom|provided|or|and)| \w+,)*[ :]*"
+        rf"{quoted}(?!\w|[.\[]\w| (?:types?|choice|named?|at)\b)"
+        rf"|\b(?:no|lacks?) (?:support for )?{quoted} support\b"
     )
 
 
 _NO_TOOLS = re.compile(
-    # OpenRouter, Groq, Mistral, DeepSeek, Together, Google AI Studio, Vertex, xAI, Bedrock, Ollama; llama.cpp and vLLM
+    # OpenRouter, Groq, Mistral, DeepSeek, Together, Google AI Studio, Vertex, xAI, Bedrock, Ollama, Azure; llama.cpp
+    # and vLLM
     _refusal_of(_TOOLS).pattern
-    + r"|does(?: not|n't) support tool\b(?! type| choice)|tools? (?:param|choice) requires --"
-    r"|requires --(?:enable-auto-tool-choice|jinja)"
+    + r"|does(?: not|n't) support tool\b(?! type| choice)|\b(?:no|lacks?) tool support"
+    + r"|tools? (?:param|choice) requires --|requires --(?:enable-auto-tool-choice|jinja)"
 )
-_NO_SCHEMA = _refusal_of(_SCHEMA)
+_NO_SCHEMA = re.compile(
+    _refusal_of(_SCHEMA).pattern
+    # Groq, Google, and Cerebras take tools or structured output, not both
+    + rf"|{_SCHEMA}[`'\"]? (?:cannot be (?:combined|used)|is incompatible) with"
+    + rf"|{_TOOLS}[`'\"]? (?:cannot be (?:combined|used) with|is incompatible with|with(?: a)?) [`'\"]?{_SCHEMA}"
+)
 _NO_TEMPERATURE = re.compile(
     _refusal_of("temperature").pattern
     + r"|temperature\W+does not support|temperature(?: and top_p)?\W+(?:is|are) (?:deprecated|not)"
@@ -102,7 +119,7 @@ _FEATURES = (
     (TemperatureRefused, ("temperature",), _NO_TEMPERATURE),
 )
 _FEATURE_STATUSES = (400, 404, 405, 422, 500, 501)
-_UNSUPPORTED = {"unsupported_parameter", "unsupported_value"}
+_UNSUPPORTED = {"unsupported_parameter", "unsupported_value", "extra_forbidden"}
 
 # --- a prompt that is longer than the context -----------------------------------------------------------------------
 
@@ -113,25 +130,31 @@ _TOO_LONG_CODES = {
     "model_context_window_exceeded",
     "request_too_large",
     "tokens_limit_reached",
+    "1261",  # Zhipu, whose words may be Chinese
 }
 _LENGTH = r"(?:length|window|size|limit)"
 _INPUT = r"(?:prompt|input|inputs|messages|request|conversation|context)"
 _TOO_LONG = re.compile(
     # llama.cpp, and the codes in the prose of gateways; OpenAI, Anthropic, MiniMax, Kimi
     rf"context[ _-]?{_LENGTH}[ _-]?(?:(?:was|is|has been|been) )?exceed|exceed_context_size"
-    rf"|exceed\w{{0,12}}(?: \S{{1,40}}){{0,4}} (?:context|token)[ _-]?{_LENGTH}|context {_LENGTH} exceeds"
-    # OpenAI, vLLM, DeepSeek, OpenRouter, LM Studio, xAI, Mistral
-    rf"|max\w{{0,12}}[ _](?:allowed )?(?:context|prompt|input|sequence|model)[ _](?:length|size|window|tokens)"
-    rf"|context length of only|too large for model with"
-    # Anthropic, Bedrock, Ollama, Zhipu; Google; Cohere
-    rf"|\b{_INPUT}\b\W+(?:(?:is|are|was|be) )?too (?:long|large)|\b{_INPUT} exceeds max"
+    rf"|context (?:window )?overflow"
+    rf"|exceed\w*(?: (?!output|completion)\S+){{0,4}} (?:context|token)[ _-]?{_LENGTH}|context {_LENGTH} exceeds"
+    rf"|exceed\w* (?:the )?(?:model'?s? )?(?:max\w* |available )?context\b"
+    # OpenAI, vLLM, DeepSeek, OpenRouter, LM Studio, xAI, Mistral, SambaNova
+    rf"|max\w*[ _](?:allowed |supported )?(?:context|prompt|input|sequence|model)[ _](?:length|size|window|tokens)"
+    rf"|context length of only|too large for model with|n_keep\b.{{0,20}}\bn_ctx\b"
+    # Anthropic, Bedrock, Ollama, Zhipu; Google; Cohere; vLLM; GitHub
+    rf"|\b{_INPUT}\b\W+(?:(?:is|are|was|be) )?too (?:long|large)|\b{_INPUT} exceeds max|too long to fit"
+    rf"|\b{_INPUT} (?:token )?(?:length|size|count)\b[^.]{{0,40}}\bexceed|request body too large"
     rf"|\b(?:input|prompt|total) tokens?(?: count)?\b[^.]{{0,60}}\bexceed|input token count is"
-    rf"|too many (?:input |prompt |total )*(?:tokens|text bytes)"
-    # SGLang, LM Studio, TabbyAPI, TGI; Groq; Alibaba
-    rf"|(?:longer|greater) than (?:the )?(?:model'?s? |maximum |allowed )*(?:context|model|max_seq_len)"
-    rf"|`inputs` tokens \+ `max_new_tokens` must be"
-    rf"|reduce the length of (?:the|your) (?:input |prompt|messages)|range of input length"
-    rf"|(?:messages|input)\b\S* string too long"
+    rf"|too many (?:input |prompt |total )*(?:tokens|text bytes)|expected maxlength: \d+, actual"
+    # SGLang, LM Studio, TabbyAPI, TGI; Groq; Alibaba, Baidu
+    rf"|(?:longer|greater|larger) than (?:the )?(?:model'?s? |maximum |allowed )*(?:context|model|max_seq_len)"
+    rf"|`inputs` tokens \+ `max_new_tokens` must be|`inputs` must have less than"
+    rf"|reduce the length of (?:the|your) (?:input |prompt|messages)|range of input length|token length must be in"
+    # OpenAI: a message's text, not an id or a name
+    rf"|'(?:instructions|input|(?:messages|input)[^']{{0,30}}\.(?:content|text)[^']{{0,30}})': string too long"
+    rf"|超长|超过.{{0,12}}(?:长度|上下文)"
 )
 _TOO_LARGE_FOR_RATE = "request too large for"  # OpenAI and Groq: more than the tokens of a whole minute
 
@@ -211,6 +234,8 @@ def _facts(said: Any, field: str = "message", depth: int = 0) -> Iterator[tuple[
     if depth > _MAX_DEPTH:
         return
     if isinstance(said, Mapping):
+        if isinstance(place := said.get("loc"), list):  # of FastAPI: ["body", "tools"]
+            yield "param", ".".join(str(step) for step in place[1:]).lower()
         for key, value in said.items():
             if key in (*_CODE_FIELDS, *_TEXT_FIELDS, *_NESTED_FIELDS, "param"):
                 yield from _facts(value, key, depth + 1)

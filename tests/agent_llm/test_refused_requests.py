@@ -85,6 +85,16 @@ NO_TOOLS = {
         500,
         {"error": {"code": 500, "message": "tools param requires --jinja flag", "type": "server_error"}},
     ),
+    "Azure": (404, said("Unrecognized request arguments supplied: tool_choice, tools")),
+    "Bedrock, streamed": (400, {"message": "This model doesn't support tool use in streaming mode."}),
+    "Bedrock's field": (400, {"message": "This model doesn't support the toolConfig field. Remove toolConfig."}),
+    "FastAPI's place": (
+        422,
+        {"detail": [{"type": "extra_forbidden", "loc": ["body", "tools"], "msg": "Extra inputs", "input": [{}]}]},
+    ),
+    "an unknown field": (400, said('Invalid JSON payload received. Unknown name "tools": Cannot find field.')),
+    "tools and their choice": (400, said("`tools` and `tool_choice` are not supported with this model")),
+    "a gateway that quotes another": (404, said('{"error":{"message":"No endpoints found that support tool use."}}')),
     "a server in its own words": (501, {"detail": "Tools are currently not supported."}),
     "plain text": (400, "this model does not support tools"),
 }
@@ -127,6 +137,22 @@ async def test_a_model_that_takes_no_temperature_is_asked_without_it_and_remembe
     assert ["temperature" in each.body for each in server.requests] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "json mode cannot be combined with tool/function calling",
+        "Function calling with a response mime type: 'application/json' is unsupported",
+        '"tools" is incompatible with "response_format"',
+    ],
+)
+async def test_a_server_that_takes_tools_or_structured_output_keeps_the_tools(message: str) -> None:
+    async with chatting(refusal(400, said(message)), "hello", provider="groq", api_key="k") as (model, server):
+        model.profile = replace(model.profile, schema_with_tools=True)
+        assert (await model.complete(Prompt(text="hi", tools=(WEATHER,), schema=SCHEMA))).text == "hello"
+    assert ["tools" in each.body for each in server.requests] == [True, True]
+    assert ["response_format" in each.body for each in server.requests] == [True, False]
+
+
 ABOUT_ONE_TOOL = {
     "its schema": said(
         "Invalid schema for function 'weather': In context=(), 'oneOf' is not permitted.",
@@ -135,6 +161,13 @@ ABOUT_ONE_TOOL = {
     ),
     "a field of it": said("tools[0].function.strict is not supported"),
     "a kind of tool": said("'claude-x' does not support tool types: web_search_20250305"),
+    "several calls at once": said("Parallel tool calls are not supported"),
+    "a field's place": {"detail": [{"type": "extra_forbidden", "loc": ["body", "tools", 0, "strict"], "msg": "Extra"}]},
+    "a field that is unknown": said(
+        "Invalid JSON payload. Unknown name \"functions\" at 'tools[0]': Cannot find field."
+    ),
+    "their number": said("tools with more than 128 functions are not supported"),
+    "a missing result": said("No tool output found for function call call_1."),
     "the order of messages": said("An assistant message with 'tool_calls' must be followed by tool messages"),
     "the prompt, quoted": {
         "detail": [
@@ -228,6 +261,18 @@ TOO_LONG = {
         400,
         routed(said("This endpoint's maximum context length is 131072 tokens. However, you requested")),
     ),
+    "SambaNova": (
+        400,
+        said("The provided prompt is 4309 tokens long, but the maximum supported sequence length is just 4096!"),
+    ),
+    "LM Studio's other words": (400, {"error": "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"}),
+    "Bedrock's Titan": (400, {"message": "Malformed input request: expected maxLength: 2048, actual: 2049"}),
+    "TGI's other words": (422, said("Input validation error: `inputs` must have less than 4096 tokens. Given: 5000")),
+    "GitHub": (400, said("Request body too large for gpt-4o model. Max size: 8000 tokens.")),
+    "vLLM": (400, said("The prompt (total length 9000) is too long to fit into the model (context length 8192).")),
+    "Poolside": (400, said("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.")),
+    "Zhipu in China": (400, {"error": {"code": "1261", "message": "Prompt 超长"}}),
+    "a server in its own words": (500, {"error": "the prompt exceeds the model's context"}),
     "a proxy": (413, "<html><h1>413 Request Entity Too Large</h1></html>"),
     "within an answer": (200, said("too many tokens", code="context_length_exceeded")),
 }
@@ -274,6 +319,9 @@ async def test_every_makers_own_api_says_that_the_prompt_is_too_long(provider: s
     [
         (400, "max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens for claude", BadRequest),
         (400, "max_tokens is too large: 100000. This model supports at most 16384 completion tokens", BadRequest),
+        (400, "max_tokens (100000) exceeds the maximum output token limit of 8192", BadRequest),
+        (400, "Invalid 'messages[3].tool_calls[0].id': string too long. Expected maximum length 40", BadRequest),
+        (429, "This request would exceed the rate limit of 40,000 input tokens per minute", RateLimited),
         (400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum", BadRequest),
         (429, "Too many tokens, please wait before trying again.", RateLimited),
         (503, "The request took too long", ServerFailed),
