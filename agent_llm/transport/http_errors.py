@@ -138,10 +138,10 @@ _TOO_LONG = re.compile(
     # llama.cpp, and the codes in the prose of gateways; OpenAI, Anthropic, MiniMax, Kimi
     rf"context[ _-]?{_LENGTH}[ _-]?(?:(?:was|is|has been|been) )?exceed|exceed_context_size"
     rf"|context (?:window )?overflow"
-    rf"|exceed\w*(?: (?!output|completion)\S+){{0,4}} (?:context|token)[ _-]?{_LENGTH}|context {_LENGTH} exceeds"
-    rf"|exceed\w* (?:the )?(?:model'?s? )?(?:max\w* |available )?context\b"
+    rf"|exceed(?:s|ed|ing)?(?: (?!output|completion)\S+){{0,4}} (?:context|token)[ _-]?{_LENGTH}|context {_LENGTH} exceeds"
+    rf"|exceed(?:s|ed|ing)? (?:the )?(?:model'?s? )?(?:max(?:imum)? |available )?context\b"
     # OpenAI, vLLM, DeepSeek, OpenRouter, LM Studio, xAI, Mistral, SambaNova
-    rf"|max\w*[ _](?:allowed |supported )?(?:context|prompt|input|sequence|model)[ _](?:length|size|window|tokens)"
+    rf"|max(?:imum)?[ _](?:allowed |supported )?(?:context|prompt|input|sequence|model)[ _](?:length|size|window|tokens)"
     rf"|context length of only|too large for model with|n_keep\b.{{0,20}}\bn_ctx\b"
     # Anthropic, Bedrock, Ollama, Zhipu; Google; Cohere; vLLM; GitHub
     rf"|\b{_INPUT}\b\W+(?:(?:is|are|was|be) )?too (?:long|large)|\b{_INPUT} exceeds max|too long to fit"
