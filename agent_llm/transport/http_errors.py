@@ -138,7 +138,8 @@ _TOO_LONG = re.compile(
     # llama.cpp, and the codes in the prose of gateways; OpenAI, Anthropic, MiniMax, Kimi
     rf"context[ _-]?{_LENGTH}[ _-]?(?:(?:was|is|has been|been) )?exceed|exceed_context_size"
     rf"|context (?:window )?overflow"
-    rf"|exceed(?:s|ed|ing)?(?: (?!output|completion)\S+){{0,4}} (?:context|token)[ _-]?{_LENGTH}|context {_LENGTH} exceeds"
+    rf"|exceed(?:s|ed|ing)?(?: (?!output|completion)\S+){{0,4}} (?:context|token)[ _-]?{_LENGTH}"
+    rf"|context {_LENGTH} exceeds"
     rf"|exceed(?:s|ed|ing)? (?:the )?(?:model'?s? )?(?:max(?:imum)? |available )?context\b"
     # OpenAI, vLLM, DeepSeek, OpenRouter, LM Studio, xAI, Mistral, SambaNova
     rf"|max(?:imum)?[ _](?:allowed |supported )?(?:context|prompt|input|sequence|model)[ _](?:length|size|window|tokens)"
