@@ -29,11 +29,11 @@ from agent_llm.profiles import Profile
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 from agent_net.picture_scaling import Fit
+from agent_tools.builtin.recall import MOST as MOST_RECALLED
 from agent_tools.builtin.recall import Memory, RecallTool
 from agent_tools.protocol import ToolContext
 from agent_tools.toolset import Own, nothing
 
-RECALLED = 40  # memories among which those that the agent may see are shown
 UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many times as often as one person's
 
 
@@ -165,16 +165,16 @@ def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None
     if not services.settings.records:
         return persona.tools if persona is not None else nothing
 
-    async def may_show(memory: Memory) -> bool:
-        since = await services.resets.since(agent, memory.channel_id)
-        return memory.first_id > since and not any(services.is_ignored(one, frozenset()) for one in memory.people)
-
     async def find(query: str, may_see: Callable[[int], bool], here: int, first: int) -> Sequence[Memory]:
-        """Look among what is context no longer, but was not forgotten: that is not shown, but it would be counted."""
-        between = (here, await services.resets.since(agent, here), first or LARGEST_ID)
-        return await services.memory.recall(query, may_see, RECALLED, between)
+        """Look among what is context no longer, but was not forgotten, in words of people who are not ignored."""
 
-    recall = RecallTool(Audience(channel_of), find, may_show, services.settings.timezone)
+        async def between(channel_id: int) -> tuple[int, int]:
+            upto = first if first and channel_id == here else LARGEST_ID
+            return await services.resets.since(agent, channel_id), upto
+
+        return await services.memory.recall(query, may_see, MOST_RECALLED, between, services.ignored_people)
+
+    recall = RecallTool(Audience(channel_of), find, services.settings.timezone)
     return lambda: (*(persona.tools() if persona is not None else ()), recall)
 
 

@@ -163,6 +163,11 @@ class AgentServices:
 
         return Privacy(self.own_memory, self.hearers, self.settings, self.roster.names, online=online, fronts=fronts)
 
+    @property
+    def ignored_people(self) -> frozenset[int]:
+        """The people whom the bots ignore whatever their roles are."""
+        return frozenset((*self.ignores, *self.settings.ignore_user_ids))
+
     def is_ignored(self, user_id: int, roles: frozenset[int]) -> bool:
         """Whether the bots ignore a person, with these roles."""
         settings = self.settings

@@ -6,8 +6,7 @@ Everything is read of the record's file, and bounded in time; nothing is written
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,11 +16,16 @@ from agent_store.memories.meaning import Meaning, near
 from agent_store.memories.messages import Chain
 from agent_store.memories.people import Kept, Profile, Unasked
 from agent_store.memories.reader import MemoryReader
-from agent_store.memories.recall import ANYWHERE, Between, Memory
+from agent_store.memories.recall import Memory, Reach
 
 __all__ = ["Chain", "Kept", "Memory", "Profile", "ThreadMemory", "Unasked"]
 
 MEANING_SECONDS = 5.0  # for the vector of a question
+
+
+async def everywhere(channel_id: int) -> tuple[int, int]:
+    del channel_id
+    return 0, LARGEST_ID
 
 
 class ThreadMemory:
@@ -49,27 +53,24 @@ class ThreadMemory:
         query: str,
         may_see: Callable[[int], bool],
         most: int,
-        between: Between = ANYWHERE,
-        before: int = LARGEST_ID,
+        between: Callable[[int], Awaitable[tuple[int, int]]] = everywhere,
+        ignored: Collection[int] = (),
     ) -> tuple[Memory, ...]:
-        """The messages and summaries that fit best, of channels that pass `may_see`; none if nothing fits well. Only
-        those older than the message `before`, and those of one channel that lie `between` two messages. With an
+        """The messages and summaries that fit best, of channels that pass `may_see`; none if nothing fits well. Of each
+        channel only those that lie `between` two messages, and none with words of people who are `ignored`. With an
         embedding model, memories that mean the same in other words come after those with the same words."""
         channels: tuple[int, ...] = await self._reader.ask(recall.channels, ())
         seen = tuple(channel for channel in channels if may_see(channel))
-        fitting: tuple[Memory, ...] = await self._reader.ask(
-            lambda db: recall.recall(db, query, seen, most, before, between), ()
-        )
+        reach = Reach({channel: await between(channel) for channel in seen}, tuple(ignored))
+        fitting: tuple[Memory, ...] = await self._reader.ask(lambda db: recall.recall(db, query, reach, most), ())
         if len(fitting) >= most or not seen:
             return fitting
-        further = await self._alike(query, seen, most, before, between)
+        further = await self._alike(query, reach, most)
         known = {(memory.kind, memory.message_id) for memory in fitting}
         new = (memory for memory in further if (memory.kind, memory.message_id) not in known)
         return (*fitting, *new)[:most]
 
-    async def _alike(
-        self, query: str, seen: Sequence[int], most: int, before: int, between: Between
-    ) -> tuple[Memory, ...]:
+    async def _alike(self, query: str, reach: Reach, most: int) -> tuple[Memory, ...]:
         """Memories of a like meaning, the nearest first; none without an embedding model, or where it does not answer
         in time."""
         meaning, wanted = self._meaning, None
@@ -80,11 +81,7 @@ class ThreadMemory:
         if meaning is None or not wanted:
             return ()
         vector, model = wanted[0], meaning.model
-
-        def look(db: sqlite3.Connection) -> tuple[Memory, ...]:
-            return recall.by_ids(db, near(db, vector, model, seen, before, most, between))
-
-        return await self._reader.ask(look, ())
+        return await self._reader.ask(lambda db: recall.by_ids(db, near(db, vector, model, reach, most)), ())
 
     async def profile(self, user_id: int) -> Profile | None:
         """None where the person has none, or removed it."""

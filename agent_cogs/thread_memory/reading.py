@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 from agent_store.memory import Chain, Kept, Memory, Profile, Unasked
@@ -15,7 +15,12 @@ class MemoryReader(Protocol):
     def is_here(self) -> bool: ...
     async def chain(self, message_id: int, most: int, reply_to: int | None = None) -> Chain: ...
     async def recall(
-        self, query: str, may_see: Callable[[int], bool], most: int, between: tuple[int, int, int]
+        self,
+        query: str,
+        may_see: Callable[[int], bool],
+        most: int,
+        between: Callable[[int], Awaitable[tuple[int, int]]],
+        ignored: Collection[int],
     ) -> tuple[Memory, ...]: ...
     async def profile(self, user_id: int) -> Profile | None: ...
     async def consent(self, user_id: int) -> bool | None: ...
@@ -34,9 +39,14 @@ class NoMemory:
         return Chain()
 
     async def recall(
-        self, query: str, may_see: Callable[[int], bool], most: int, between: tuple[int, int, int]
+        self,
+        query: str,
+        may_see: Callable[[int], bool],
+        most: int,
+        between: Callable[[int], Awaitable[tuple[int, int]]],
+        ignored: Collection[int],
     ) -> tuple[Memory, ...]:
-        del query, may_see, most, between
+        del query, may_see, most, between, ignored
         return ()
 
     async def profile(self, user_id: int) -> Profile | None:

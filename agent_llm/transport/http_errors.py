@@ -142,8 +142,8 @@ _TOO_LONG = re.compile(
     rf"|context {_LENGTH} exceeds"
     rf"|exceed(?:s|ed|ing)? (?:the )?(?:model'?s? )?(?:max(?:imum)? |available )?context\b"
     # OpenAI, vLLM, DeepSeek, OpenRouter, LM Studio, xAI, Mistral, SambaNova
-    rf"|max(?:imum)?[ _](?:allowed |supported )?(?:context|prompt|input|sequence|model)[ _](?:length|size|window|tokens)"
-    rf"|context length of only|too large for model with|n_keep\b.{{0,20}}\bn_ctx\b"
+    rf"|max(?:imum)?[ _](?:allowed |supported )?(?:context|prompt|input|sequence|model)[ _]"
+    rf"(?:length|size|window|tokens)|context length of only|too large for model with|n_keep\b.{{0,20}}\bn_ctx\b"
     # Anthropic, Bedrock, Ollama, Zhipu; Google; Cohere; vLLM; GitHub
     rf"|\b{_INPUT}\b\W+(?:(?:is|are|was|be) )?too (?:long|large)|\b{_INPUT} exceeds max|too long to fit"
     rf"|\b{_INPUT} (?:token )?(?:length|size|count)\b[^.]{{0,40}}\bexceed|request body too large"

@@ -7,7 +7,6 @@ summaries have one. Models differ in how near unrelated texts are, so a memory i
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sqlite3
 import statistics
@@ -18,7 +17,7 @@ from typing import Protocol
 import aiosqlite
 
 from agent_llm.embeddings import Vector, cosine, packed, unpacked
-from agent_store.memories.recall import ANYWHERE, Between
+from agent_store.memories.recall import PLACES, REACHED, Reach
 from agent_store.writing import transaction
 
 KEPT = 3_000  # of messages, and of summaries
@@ -45,14 +44,9 @@ _KEEP = (
     "INSERT INTO embeddings (id, model, vector) SELECT ?1, ?2, ?3"
     f" WHERE EXISTS ({_STILL}) ON CONFLICT (id) DO UPDATE SET model = excluded.model, vector = excluded.vector"
 )
-_NEWEST = """
-SELECT embeddings.id, vector FROM embeddings
-LEFT JOIN message_log said ON said.message_id = embeddings.id
-LEFT JOIN summaries made ON made.message_id = -embeddings.id
-WHERE model = ?1 AND coalesce(said.channel_id, made.channel_id) IN (SELECT value FROM json_each(?2))
-  AND abs(embeddings.id) < ?3
-  AND (coalesce(said.channel_id, made.channel_id) <> ?5 OR abs(embeddings.id) > ?6 AND abs(embeddings.id) < ?7)
-ORDER BY abs(embeddings.id) DESC LIMIT ?4
+_NEWEST = f"""
+WITH {PLACES}, vectors AS (SELECT id, vector FROM embeddings WHERE model = :model)
+SELECT id, vector FROM vectors {REACHED} ORDER BY abs(id) DESC LIMIT {COMPARED}
 """
 
 log = logging.getLogger(__name__)
@@ -127,17 +121,9 @@ async def drop_others(db: aiosqlite.Connection, model: str | None) -> None:
     await db.execute("DELETE FROM embeddings WHERE model IS NOT ?", (model,))
 
 
-def near(
-    db: sqlite3.Connection,
-    wanted: Vector,
-    model: str,
-    seen: Sequence[int],
-    before: int,
-    most: int,
-    between: Between = ANYWHERE,
-) -> list[int]:
+def near(db: sqlite3.Connection, wanted: Vector, model: str, reach: Reach, most: int) -> list[int]:
     """Ids of memories whose meaning stands out as near to a question's, the nearest first; a summary's is negative."""
-    rows = db.execute(_NEWEST, (model, json.dumps(seen), before, COMPARED, *between)).fetchall()
+    rows = db.execute(_NEWEST, {"model": model, **reach.parameters}).fetchall()
     found = sorted(((cosine(wanted, unpacked(row[1])), row[0]) for row in rows), reverse=True)
     if len(found) < FEWEST:
         return []

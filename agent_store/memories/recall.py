@@ -9,34 +9,59 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_ids import LARGEST_ID
 from agent_store.memories.index import TABLE
 from agent_store.memories.terms import alike, asked_terms, beginning, has_forms, terms
 
 MOST_TERMS = 16  # of a question
 MOST_RANKED = 1_000  # rows: ranking takes some microseconds each
-LOOKED_AT = 40  # the best of these
 FLOOR = 0.4  # of the weight of the question's terms that a memory has
 TOO_COMMON = 0.25  # of all rows: such a term alone is no subject
-Between = tuple[int, int, int]
-"""A channel, and two messages of it: of this channel only what lies between them is found."""
-ANYWHERE: Between = (0, 0, LARGEST_ID)
 FEW_ROWS = 40  # in which no term is common
 
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a reader may find: of each channel in `between`, what lies between two messages, without these; nothing that
+    one of `ignored` wrote, or that is made of their words."""
+
+    between: Mapping[int, tuple[int, int]]
+    ignored: Collection[int] = ()
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters of REACHED."""
+        places = [(channel, *ids) for channel, ids in self.between.items()]
+        return {"places": json.dumps(places), "ignored": json.dumps(list(self.ignored))}
+
+
+# The rows that a Reach has, of rows with an `id` (a summary's is negative). A query limits its rows only after this:
+# what the reader may not see must not hide what they may.
+PLACES = """
+place AS MATERIALIZED (
+  SELECT json_extract(value, '$[0]') AS channel, json_extract(value, '$[1]') AS after,
+    json_extract(value, '$[2]') AS before FROM json_each(:places)
+)
+"""
+REACHED = """
+LEFT JOIN message_log said ON said.message_id = id LEFT JOIN summaries made ON made.message_id = -id
+JOIN place ON place.channel = coalesce(said.channel_id, made.channel_id) AND abs(id) < place.before
+  AND coalesce((SELECT min(message_id) FROM summary_sources WHERE summary_id = -id), abs(id)) > place.after
+  AND (said.author_id IS NULL OR said.author_id NOT IN (SELECT value FROM json_each(:ignored)))
+  AND NOT EXISTS (
+    SELECT 1 FROM summary_people WHERE summary_id = -id AND user_id IN (SELECT value FROM json_each(:ignored))
+  )
+"""
 _HITS = f"""
-WITH hits AS MATERIALIZED (SELECT rowid AS id, {{rank}} AS rank FROM {TABLE} WHERE {TABLE} MATCH ?1 {{order}})
+WITH {PLACES}, hits AS MATERIALIZED (SELECT rowid AS id, {{rank}} AS rank FROM {TABLE} WHERE {TABLE} MATCH :match)
 SELECT id, coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(said.name, '') AS name,
   coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
-FROM hits LEFT JOIN message_log said ON said.message_id = id LEFT JOIN summaries made ON made.message_id = -id
-WHERE coalesce(said.channel_id, made.channel_id) IN (SELECT value FROM json_each(?2)) AND abs(id) < ?3
-  AND (coalesce(said.channel_id, made.channel_id) <> ?4 OR abs(id) > ?5 AND abs(id) < ?6)
-ORDER BY rank LIMIT {LOOKED_AT}
+FROM hits {REACHED} ORDER BY rank LIMIT {MOST_RANKED}
 """
-_BEST = _HITS.format(rank="bm25(memory_index)", order="")
-_NEWEST = _HITS.format(rank="-abs(rowid)", order=f"ORDER BY rowid DESC LIMIT {MOST_RANKED}")
+_BEST = _HITS.format(rank="bm25(memory_index)")
+_NEWEST = _HITS.format(rank="-abs(rowid)")
 _OF_IDS = """
 SELECT value AS id, coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(said.name, '') AS name,
   coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
@@ -75,11 +100,9 @@ def channels(db: sqlite3.Connection) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def recall(
-    db: sqlite3.Connection, query: str, seen: Sequence[int], most: int, before: int, between: Between = ANYWHERE
-) -> tuple[Memory, ...]:
-    """Memories that fit to the query, the best first, of these channels and of messages before that id."""
-    if not seen or not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (TABLE,)).fetchone():
+def recall(db: sqlite3.Connection, query: str, reach: Reach, most: int) -> tuple[Memory, ...]:
+    """Memories that fit to the query and that the reader may find, the best first."""
+    if not reach.between or not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (TABLE,)).fetchone():
         return ()
     asked = asked_terms(query)[:MOST_TERMS]
     rows = db.execute(f"SELECT count(*) FROM {TABLE}_docsize").fetchone()[0]
@@ -93,7 +116,7 @@ def recall(
     weights = {term: math.log(1 + (rows - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
     many = counts[wanted[0]] > MOST_RANKED
     match = (" AND " if many else " OR ").join(map(_phrase, wanted))
-    hits = db.execute(_NEWEST if many else _BEST, (match, json.dumps(seen), before, *between)).fetchall()
+    hits = db.execute(_NEWEST if many else _BEST, {"match": match, **reach.parameters}).fetchall()
     fitting = [(share, hit) for hit in hits if (share := _share(hit, weights)) >= FLOOR]
     fitting.sort(key=lambda each: -each[0])  # of equal ones the order stays
     best = list({hit["text"]: hit for _, hit in fitting}.values())[:most]

@@ -63,7 +63,6 @@ class Memory(Protocol):
 
 
 Find = Callable[[str, Callable[[int], bool], int, int], Awaitable[Sequence[Memory]]]
-MayShow = Callable[[Memory], Awaitable[bool]]
 
 
 class Places(Protocol):
@@ -76,12 +75,10 @@ class Places(Protocol):
 @dataclass(frozen=True, slots=True)
 class RecallTool:
     """`find` takes a query, a test for channels, the channel of the turn, and the first message of it that the model
-    sees (0 if unknown): from there on it finds nothing there. It returns more than are shown: `may_show` says of each
-    result whether this agent may see it."""
+    sees (0 if unknown): from there on it finds nothing there, and nowhere what this agent may not see."""
 
     places: Places
     find: Find
-    may_show: MayShow
     timezone: tzinfo
     spec: Tool = SPEC
 
@@ -92,8 +89,7 @@ class RecallTool:
         if not context.channel_id:
             return ToolOutput.failed("nothing can be recalled outside of a channel")
         here = context.channel_id
-        found = await self.find(query, self.places.may_see(here), here, context.first_message_id)
-        shown = [memory for memory in found if await self.may_show(memory)][:MOST]
+        shown = (await self.find(query, self.places.may_see(here), here, context.first_message_id))[:MOST]
         if not shown:
             return ToolOutput(NOTHING)
         return ToolOutput(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_ids import LARGEST_ID
 from agent_runtime.process import Runtime
+from agent_store.memory import everywhere
 from tests.flows.test_signal_flow import told
 from tests.support.asking import config
 from tests.support.flow import decision, flow
@@ -52,7 +52,7 @@ def is_recorded(record: Path, answers: list[str]) -> Callable[[], bool]:
 
 
 async def recalled(runtime: Runtime) -> list[str]:
-    found = await runtime.services.memory.recall("Hyperion", lambda _: True, 50, LARGEST_ID)
+    found = await runtime.services.memory.recall("Hyperion", lambda _: True, 50, everywhere, ())
     return [memory.text for memory in found]
 
 

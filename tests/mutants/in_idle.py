@@ -126,13 +126,10 @@ IN_IDLE = (
     *of(
         "agent_store/memories/recall.py",
         RECALL,
-        (
-            "IN (SELECT value FROM json_each(?2))",
-            "IS NOT (SELECT value FROM json_each(?2) WHERE 0)",
-            "recall keeps to channels",
-        ),
+        ("JOIN place ON place.channel = ", "JOIN place ON 0 <> ", "recall keeps to channels"),
+        ("said.author_id NOT IN", "0 NOT IN", "nothing of ignored people is found"),
         (" >= FLOOR]", " >= 0]", "nothing is found where nothing fits well"),
-        ("AND abs(id) < ?3", "", "what the reader has before them is not found again"),
+        ("AND abs(id) < place.before", "", "what the reader has before them is not found again"),
     ),
     *of(
         "agent_store/memory.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from agent_store.memory import Chain, Kept, Memory, Profile, Unasked
@@ -26,10 +26,17 @@ class Remembered:
         return self.chains.get(reply_to or 0, Chain())
 
     async def recall(
-        self, query: str, may_see: Callable[[int], bool], most: int, between: tuple[int, int, int]
+        self,
+        query: str,
+        may_see: Callable[[int], bool],
+        most: int,
+        between: Callable[[int], Awaitable[tuple[int, int]]],
+        ignored: Collection[int],
     ) -> tuple[Memory, ...]:
         self.asked.append(query)
-        return tuple(memory for memory in self.memories if may_see(memory.channel_id))[:most]
+        return tuple(
+            memory for memory in self.memories if may_see(memory.channel_id) and memory.people.isdisjoint(ignored)
+        )[:most]
 
     async def profile(self, user_id: int) -> Profile | None:
         return self.profiles.get(user_id)

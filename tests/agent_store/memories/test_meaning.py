@@ -125,9 +125,14 @@ async def test_what_means_the_same_in_other_words_is_recalled_where_the_reader_c
     subjects = Subjects()
     await kept(scene, subjects)
     memory = ThreadMemory(scene.path, subjects)
+
+    async def before_the_first(_channel):
+        return 0, said(1).message_id
+
     found = await memory.recall("bees", lambda channel_id: channel_id == 5, 5)
     assert [each.text for each in found] == ["Honey from our own hives"]
-    assert await memory.recall("bees", lambda channel_id: channel_id == 5, 5, before=said(1).message_id) == ()
+    assert await memory.recall("bees", lambda channel_id: channel_id == 5, 5, before_the_first) == ()
+    assert await memory.recall("bees", lambda channel_id: channel_id == 5, 5, ignored=[77]) == ()
     assert {each.channel_id for each in await memory.recall("bees", lambda _: True, 5)} == {5, 6}
     await memory.aclose()
     without = ThreadMemory(scene.path)

@@ -2,12 +2,13 @@
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from agent_ids import LARGEST_ID
 from agent_store.memories import recall as module
-from agent_store.memories.recall import recall
+from agent_store.memories.recall import Reach, recall
 from agent_store.memories.terms import alike, beginning, terms
 from tests.support.recording import said, summary
 
@@ -35,23 +36,51 @@ async def file(scene):
     return scene.path
 
 
+def reach(*channels, upto=LARGEST_ID, **more):
+    return Reach(dict.fromkeys(channels, (0, upto)), **more)
+
+
 def found(file, query, most=3, seen=(5,)):
     with closing(sqlite3.connect(file)) as db:
         db.row_factory = sqlite3.Row
-        return [memory.text for memory in recall(db, query, seen, most, LARGEST_ID)]
+        return [memory.text for memory in recall(db, query, reach(*seen), most)]
 
 
-async def test_what_lies_outside_of_the_wanted_part_of_a_channel_hides_nothing(scene):
-    await scene.put(*(said(number, f"Bees of hive {number}") for number in range(1, 61)))
-    await scene.put(*(said(number, f"Something else, the {number}th time") for number in range(61, 301)))
+OLD, NEW = said(10).message_id, said(13).message_id
+HIDDEN = {
+    "outside of the wanted part": (said, Reach({5: (OLD, NEW)})),
+    "before a reset of another channel": (
+        partial(said, channel_id=6),
+        Reach({5: (OLD, NEW), 6: (said(999).message_id, LARGEST_ID)}),
+    ),
+    "in a channel that the reader does not see": (partial(said, channel_id=6), Reach({5: (OLD, NEW)})),
+    "by ignored people": (partial(said, author_id=78), Reach({5: (OLD, LARGEST_ID)}, ignored=[78])),
+}
+
+
+@pytest.mark.parametrize(("hidden", "reach"), HIDDEN.values(), ids=HIDDEN)
+@pytest.mark.parametrize("most_ranked", [0, module.MOST_RANKED], ids=["the newest", "the best"])
+async def test_what_the_reader_may_not_see_hides_nothing(scene, monkeypatch, hidden, reach, most_ranked):
+    monkeypatch.setattr(module, "MOST_RANKED", most_ranked)
+    other = hidden(200, "Bees of the old hive")
+    await scene.put(*(hidden(number, "bees hive") for number in range(14, 120)))
+    await scene.put(other, summary(other, text="Bees, hive, bees, hive."))
+    await scene.put(said(11, "Bees of hive 11, which stand in the garden"), said(12, "The bees left hive 12 in June"))
+    await scene.put(*(said(number, f"Something else, the {number}th time") for number in range(301, 801)))
     await scene.record()
     with closing(sqlite3.connect(scene.path)) as db:
         db.row_factory = sqlite3.Row
-        between = (5, said(10).message_id, said(13).message_id)
-        memories = recall(db, "bees hive", (5,), 8, LARGEST_ID, between)
-        elsewhere = recall(db, "bees hive", (5,), 8, LARGEST_ID, (6, said(10).message_id, said(13).message_id))
-    assert {memory.text for memory in memories} == {"Bees of hive 11", "Bees of hive 12"}
-    assert len(elsewhere) == 8
+        memories = recall(db, "bees hive", reach, 8)
+    assert {memory.message_id for memory in memories} == {said(11).message_id, said(12).message_id}
+
+
+async def test_repetitions_and_shouts_hide_nothing(scene):
+    await scene.put(*(said(number, "bees bees bees") for number in range(1, 60)))
+    await scene.put(*(said(number, f"bees! {number}") for number in range(60, 120)))
+    await scene.put(said(200, "The queen of the bees in the garden left her hive in June, said the neighbor"))
+    await scene.put(*(said(number, f"Something else, the {number}th time") for number in range(301, 801)))
+    await scene.record()
+    assert any("queen" in text for text in found(scene.path, "bees queen hive", most=1))
 
 
 @pytest.mark.parametrize(
@@ -118,8 +147,8 @@ async def test_messages_and_summaries_are_found_alike_and_no_more_than_are_wante
 async def test_only_what_is_older_than_the_window_is_looked_for(file):
     with closing(sqlite3.connect(file)) as db:
         db.row_factory = sqlite3.Row
-        assert recall(db, "bicycle", (5,), 3, said(4).message_id) == ()
-        assert len(recall(db, "bicycle", (5,), 3, said(4).message_id + 1)) == 1
+        assert recall(db, "bicycle", reach(5, upto=said(4).message_id), 3) == ()
+        assert len(recall(db, "bicycle", reach(5, upto=said(4).message_id + 1), 3)) == 1
 
 
 @pytest.mark.parametrize("most_ranked", [0, module.MOST_RANKED], ids=["the newest", "the best"])

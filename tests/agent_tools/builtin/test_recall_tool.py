@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC
 
-from agent_tools.builtin.recall import MAX_TEXT, MOST, NOTHING, SPEC, Memory, RecallTool
+from agent_tools.builtin.recall import MAX_TEXT, MOST, NOTHING, SPEC, RecallTool
 from agent_tools.protocol import ToolContext
 
 HERE, THERE, CLOSED = 100, 200, 300
@@ -35,7 +35,7 @@ class Places:
         return {THERE: "garden"}.get(channel_id)
 
 
-def tool(*said: Said, shown: Callable[[Memory], bool] = lambda _: True) -> RecallTool:
+def tool(*said: Said) -> RecallTool:
     async def find(query: str, may_see: Callable[[int], bool], here: int, first: int) -> list[Said]:
         assert query == "bees fly"
         return [
@@ -44,10 +44,7 @@ def tool(*said: Said, shown: Callable[[Memory], bool] = lambda _: True) -> Recal
             if may_see(each.channel_id) and not (each.channel_id == here and 0 < first <= each.message_id)
         ]
 
-    async def may_show(memory: Memory) -> bool:
-        return shown(memory)
-
-    return RecallTool(Places(), find, may_show, UTC)
+    return RecallTool(Places(), find, UTC)
 
 
 def context(**more: int) -> ToolContext:
@@ -72,7 +69,6 @@ async def test_each_result_has_its_day_place_and_author() -> None:
 
 async def test_what_a_reader_could_not_have_read_is_not_found() -> None:
     assert (await tool(Said(CLOSED)).execute(QUERY, context())).text == NOTHING
-    assert (await tool(Said(), shown=lambda _: False).execute(QUERY, context())).text == NOTHING
 
 
 async def test_what_the_model_sees_anyway_is_left_out() -> None:
