@@ -64,6 +64,7 @@ CLOSE_SECONDS = 5.0  # for the end of a session
 SETTLE_SECONDS = 1.0  # for the answers to other calls of a session that is lost
 NOT_RUN = 46_000  # our code for a request that never reached the server's tools; outside of JSON-RPC's own range
 SESSION_STATUSES = (400, 404, 410)
+KEY_STATUSES = (401, 403, 407)  # our key, or that of a proxy, is missing or wrong
 # Codes of JSON-RPC that servers give to a session they don't know. Any other code with the id of the request is the
 # answer to that request: mcp 2 sends its errors with status 400 or 404 as well.
 SESSION_CODES = (INVALID_REQUEST, CONNECTION_CLOSED, REQUEST_TIMEOUT)
@@ -171,6 +172,9 @@ class _HttpClient(httpx2.AsyncClient):
             self._has_stream = self._has_stream or status == 200
             if self._has_stream and status in SESSION_STATUSES:
                 self._end(f"it does not know the session any more (HTTP {status})")
+        if status in KEY_STATUSES and call is not None and call["method"] in _HANDSHAKE:
+            self._has_session = False
+            self._watch.refuse(f"HTTP {status} {response.reason_phrase}; check its key in config/mcp.yaml")
         if status < 400 or call is None or call["method"] in _HANDSHAKE:
             return response
         said = await _error_in(response)

@@ -8,8 +8,8 @@ are in the cached part of a prompt; their calls fail.
 
 The first restart is immediate, later ones follow growing pauses, until the server has run well for a minute. A program
 that fails to start `MAX_STARTS` times in a row is given up. An address is retried forever, and at least every second
-while a call waits for it. This module does not know
-the SDK: `Connect` opens a connection (connection.py), which reports through `Watch`.
+while a call waits for it; if it refuses our key, calls fail immediately, and each starts one more attempt. This module
+does not know the SDK: `Connect` opens a connection (connection.py), which reports through `Watch`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.ended: str | None = None
+        self.is_refused = False  # the server does not let us in; waiting does not help
         self.changed = False
         self._news = asyncio.Event()
 
@@ -57,6 +58,11 @@ class Watch:
         if self.ended is None:
             self.ended = reason
         self._news.set()
+
+    def refuse(self, reason: str) -> None:
+        """Report that the server accepts no connection with our key."""
+        self.is_refused = True
+        self.end(reason)
 
     def change(self) -> None:
         self.changed = True
@@ -147,6 +153,9 @@ class McpServer:
                 raise McpFailure(f"the server {self.config.name} is not running")
             if self._connection is not None and self._watch.ended is None:
                 return self._connection
+            if self._watch.is_refused:
+                self._wake.set()  # for the next call: the owner may have changed the server meanwhile
+                raise McpFailure(f"the server {self.config.name} refused the connection: {self._watch.ended}")
             self._turned.clear()  # the connection is over, though `run` may not have noticed yet
             self._waiting += 1
             if self.config.url is not None:  # a program would use up its MAX_STARTS
@@ -202,6 +211,8 @@ class McpServer:
         finally:
             self._connection = None
             self._turned.clear()
+            if watch.is_refused:
+                self._turned.set()  # the calls that wait fail
         return was_up, watch.ended or "the connection is gone"
 
     def _up(self, connection: McpConnection) -> None:

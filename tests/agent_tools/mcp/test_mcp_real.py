@@ -194,5 +194,5 @@ async def test_headers_reach_the_server_and_a_key_that_it_refuses_shows_in_no_li
             await servers.tried()
             assert names(servers) == []
     assert b"Bearer hunter2000" in asked[0]
-    assert "MCP server t failed to start, will retry: Server returned an error response" in caplog.text
+    assert "MCP server t failed to start, will retry: HTTP 401 No" in caplog.text
     assert "hunter2000" not in caplog.text

@@ -183,6 +183,33 @@ async def test_a_rejection_that_is_no_lost_session_is_not_retried(status):
         assert server.requests.count("initialize") == 1
 
 
+@pytest.mark.parametrize("status", [401, 403])
+async def test_calls_fail_immediately_while_a_restarted_server_refuses_the_key(status, caplog):
+    caplog.set_level("WARNING")
+    async with SessionServer() as server:
+        config = ServerConfig(name="t", url=server.url, call_seconds=600.0, headers={"Authorization": "s3cret"})
+        async with McpServers([config], environment={}, pauses=(0.0, 3600.0)) as servers:
+            await servers.tried()
+            await server.kill()
+            await until(lambda: "reached" in servers.reasons()["t"])
+            server.status = status
+            await server.start()
+            async with asyncio.timeout(30):
+                outputs = await asyncio.gather(*(call(servers, "t__say") for _ in range(3)))
+                outputs.append(await call(servers, "t__say"))
+            for output in outputs:
+                assert output.is_error
+                assert f"the server t refused the connection: HTTP {status} Said" in output.text
+            assert server.requests.count("tools/call") == 0
+            assert names(servers) == ["t__say"]
+            server.status = None
+            await call(servers, "t__say")  # starts one more attempt
+            await until(lambda: servers.status()["t"] == "running")
+            assert (await call(servers, "t__say")).text == "run 1"
+    assert f"HTTP {status}" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
 async def test_an_error_of_the_call_itself_with_status_400_keeps_the_session():
     async with SessionServer() as server, connected(server.url) as servers:
         wrong = b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32602,"message":"no text"}}'
