@@ -227,7 +227,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
     ),
     ("compatible", ("openai/gpt-4", "openai/gpt-5", "openai/gpt-6", "openai/o", "x-ai/", "google/gemini"), _NO_PREFILL),
     ("compatible", ("gpt-4", "gpt-5", "gpt-6", "grok-", "gemini-", "claude-"), _NO_PREFILL),
-    ("compatible", ("x-ai/", "grok-"), {"escapes_arguments": True}),
+    ("compatible", ("x-ai/", "xai/", "grok-"), {"escapes_arguments": True}),
     ("compatible", ("anthropic/",), {**_NO_PREFILL, "cache_marks": 4}),
     ("compatible", _ROUTED_CLAUDE, {"prefill": True}),
 )

@@ -142,7 +142,10 @@ def read_calls(calls: Sequence[ToolCall], rounds: Sequence[ToolRound], profile: 
         while not name or name in taken:
             name, spare = _id_of(len(rounds), spare), spare + 1
         taken.add(name)
-        arguments = _without_entities(call.arguments) if profile.escapes_arguments else call.arguments
+        arguments = call.arguments
+        if profile.escapes_arguments:
+            arguments = _without_entities(arguments)
+            arguments = arguments_of(arguments[RAW]) if arguments.keys() == {RAW} else arguments
         read.append(ToolCall(name, call.name, arguments))
     return tuple(read)
 

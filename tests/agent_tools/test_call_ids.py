@@ -125,7 +125,8 @@ ESCAPED = json.dumps(
 
 @pytest.mark.parametrize(
     ("provider", "model"),
-    [("xai", "grok-4.6"), ("openrouter", "x-ai/grok-4.6"), ("openai", "gpt-6.1"), ("openrouter", "openai/gpt-6.1")],
+    [("xai", "grok-4.6"), ("openrouter", "x-ai/grok-4.6"), ("openrouter", "xai/grok-4.6"), ("openai", "gpt-6.1")]
+    + [("openrouter", "openai/gpt-6.1")],
 )
 async def test_entities_in_arguments_are_decoded_for_grok_alone(provider: str, model: str) -> None:
     tool = FakeTool("web_search", lambda _: "found")
@@ -139,3 +140,11 @@ async def test_entities_in_arguments_are_decoded_for_grok_alone(provider: str, m
         assert await run(asked, tool) == "done"
     plain = {"q": "Tom & Jerry <3", "in": [{"url": "https://x.org/?a=1&b=2&copy=3"}, "'\""]}
     assert tool.ran == [plain if "grok" in model else json.loads(ESCAPED)]
+
+
+async def test_arguments_that_grok_escapes_as_a_whole_are_read() -> None:
+    tool = FakeTool("web_search", lambda _: "found")
+    asked = ChatAnswer(text="", calls=(("web_search", "{&quot;q&quot;: &quot;Tom &amp;amp; Jerry&quot;}"),))
+    async with chatting(asked, "done", provider="openrouter", model="x-ai/grok-4.6") as (model, _):
+        assert await run(model, tool) == "done"
+    assert tool.ran == [{"q": "Tom &amp; Jerry"}]
