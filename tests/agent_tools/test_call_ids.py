@@ -125,8 +125,13 @@ ESCAPED = json.dumps(
 
 @pytest.mark.parametrize(
     ("provider", "model"),
-    [("xai", "grok-4.6"), ("openrouter", "x-ai/grok-4.6"), ("openrouter", "xai/grok-4.6"), ("openai", "gpt-6.1")]
-    + [("openrouter", "openai/gpt-6.1")],
+    [
+        ("xai", "grok-4.6"),
+        ("openrouter", "x-ai/grok-4.6"),
+        ("openrouter", "xai/grok-4.6"),
+        ("openai", "gpt-6.1"),
+        ("openrouter", "openai/gpt-6.1"),
+    ],
 )
 async def test_entities_in_arguments_are_decoded_for_grok_alone(provider: str, model: str) -> None:
     tool = FakeTool("web_search", lambda _: "found")

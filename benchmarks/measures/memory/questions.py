@@ -29,7 +29,7 @@ from agent_protocol.record.reader import Position, Received
 from agent_store.database import connect_blocking, opened
 from agent_store.memories import candidates, exchanges, messages
 from agent_store.memories.index import MemoryIndex
-from agent_store.memories.recall import channels, recall
+from agent_store.memories.recall import Reach, channels, recall
 from agent_store.migrations import migrate
 from agent_store.rows import days_in
 from agent_store.writing import Rules, read_positions, write
@@ -103,10 +103,10 @@ def show(name: str, question: Callable[[], object]) -> None:
 
 def ask(db: sqlite3.Connection, words: list[str]) -> None:
     newest = messages.newest_of(db, "penny")
-    seen = channels(db)
+    reach = Reach(dict.fromkeys(channels(db), (0, LARGEST_ID)))
     queries = {"a rare word": words[5000], "a frequent one": words[300], "seven": " ".join(words[50:5000:800])}
     for name, query in queries.items():
-        show(f"recall, {name}", partial(recall, db, query, seen, 5, LARGEST_ID))
+        show(f"recall, {name}", partial(recall, db, query, reach, 5))
     show("chain", lambda: messages.chain(db, newest, 20))
     show("newest", lambda: messages.newest_of(db, "penny"))
     show("to_summarise", lambda: candidates.to_summarise(db, "penny", AT))
