@@ -13,7 +13,7 @@ from agent_local.local_conversations import LocalConversations
 from agent_protocol.coordination.endings import ENDINGS
 
 NO_CONVERSATION = "no conversation is running here; mention a bot (@claude) or start one with /fire"
-NO_ROOM = "the room is not running; /room resume lets it go on"
+NO_ROOM = "the room isn't running; use /room resume to continue"
 
 
 def last_bot_message(server: DiscordStandIn, channel_id: int) -> str | None:

@@ -16,7 +16,7 @@ class LocalConversations:
     def refusal(self, channel_id: int) -> str:
         """Why none can start in a channel now, and what to do; "" if one can."""
         if self._world.channel(channel_id).is_thread:
-            return "this is a room's thread; /room status says how it stands, /room resume lets it go on"
+            return "this thread is a room; use /room status to see how it is, and /room resume to continue"
         if stopped := self.stopped(channel_id):
             return stopped
         name = self._world.channel(channel_id).name

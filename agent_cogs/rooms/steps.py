@@ -45,18 +45,18 @@ FAILURES: Mapping[str, str] = {
 }
 """The reasons of failed turns, for people."""
 OTHER_FAILURE = "the program had an error, which is in the owner's log"
-GO_ON = "/room resume lets it go on."
+GO_ON = "Use /room resume to continue."
 WHAT_TO_DO: Mapping[str | None, str] = {
-    "stopped": "/resume lifts the stop, /room resume lets the room go on.",
-    "archived": "/room resume brings the thread back and lets it go on.",
-    "locked": "Unlock the thread, then /room resume lets it go on.",
-    GONE: "It cannot go on; /room create opens a new one.",
-    "no_access": "Let the bots see the thread and write in it (personas: Manage Webhooks), then /room resume lets it"
-    " go on.",
+    "stopped": "Use /resume to lift the stop, then /room resume to continue.",
+    "archived": "Use /room resume to bring the thread back and continue.",
+    "locked": "Unlock the thread, then use /room resume to continue.",
+    GONE: "It can't continue. Use /room create to open a new one.",
+    "no_access": "Let the bots see the thread and write in it (for personas: Manage Webhooks), then use"
+    " /room resume to continue.",
 }
 NOT_LOCKED = (
-    f"{HIDDEN}I cannot lock this thread between the audience's slots, since not all bots here have the permission"
-    " Manage Threads. Anybody may write at any time; the room goes on."
+    f"{HIDDEN}I can't lock this thread between the audience's slots, because not all bots here have the permission"
+    " Manage Threads. Anybody may write at any time, and the room continues."
 )
 
 

@@ -45,16 +45,16 @@ FILE = "room.txt"
 EXPIRED = "This choice has expired, or was used already. Use /room create again."
 NOT_YOURS = "Only the person who asked for this room can choose who takes part."
 NOT_MODERATED = "Nobody moderates with this policy. Choose the policy moderated, or leave the moderator out."
-LATER = "It goes on by itself; after 15 minutes it is given up."
+LATER = "I'll keep trying for 15 minutes."
 OUTCOMES: Mapping[str, str] = {
     "opened": "The room is open: {thread}",
-    NOBODY: "The thread {thread} is there, but the coordinator did not answer, so the room is not open yet. " + LATER,
-    AWAY: "The thread {thread} is there, but the bots' shared storage (Redis) is unavailable, so the room is not open"
+    NOBODY: "The thread {thread} is there, but the coordinator didn't answer, so the room isn't open yet. " + LATER,
+    AWAY: "The thread {thread} is there, but the bots' shared storage (Redis) is unavailable, so the room isn't open"
     " yet. " + LATER,
-    "discord_failed": "Discord did not make the thread. " + LATER,
-    "unknown_channel": "The bot does not see {channel} at the moment. " + LATER,
-    "not_ours": "Another process has taken the bot over meanwhile. " + LATER,
-    "not_permitted": "Discord refused: the bot may not post or start threads in {channel}. No room was opened.",
+    "discord_failed": "Discord didn't create the thread. " + LATER,
+    "unknown_channel": "I can't see {channel} at the moment. " + LATER,
+    "not_ours": "Another process has taken over this bot. " + LATER,
+    "not_permitted": "Discord refused: I may not post or start threads in {channel}. No room was opened.",
     "gone": "The channel, or the message of the room, was deleted meanwhile. No room was opened.",
     "paused": f"{PAUSED} The thread {{thread}} is there, but no room was opened.",
     "stopped": "The bots are stopped in {channel}. The thread {thread} is there, but no room was opened.",

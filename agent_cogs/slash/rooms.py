@@ -31,20 +31,20 @@ from agent_store.export.story import Look
 
 MOST_LISTED = 15
 MOST_BYTES = 8_000_000  # of a file, below Discord's limit for a server without boosts
-NO_ROOM = "This is no room's thread. Use the command in one, or name a room by its link or topic."
+NO_ROOM = "This thread isn't a room. Use the command in a room's thread, or name a room by its link or topic."
 OUTCOMES: Mapping[str, str] = {
     **ROOM_DONE,
     **ROOM_REFUSALS,
     # those after which another command helps
-    "room_paused": f"{ROOM_DONE['room_paused']} /room resume lets it go on.",
-    "room_closed": f"{ROOM_DONE['room_closed']} /room resume opens it again, with more turns.",
+    "room_paused": f"{ROOM_DONE['room_paused']} Use /room resume to continue.",
+    "room_closed": f"{ROOM_DONE['room_closed']} Use /room resume to reopen it with more turns.",
     "not_active": f"{ROOM_REFUSALS['not_active']} Use /room resume first.",
-    "already_paused": f"{ROOM_REFUSALS['already_paused']} /room resume lets it go on.",
-    "already_closed": f"{ROOM_REFUSALS['already_closed']} /room resume opens it again, with more turns.",
+    "already_paused": f"{ROOM_REFUSALS['already_paused']} Use /room resume to continue.",
+    "already_closed": f"{ROOM_REFUSALS['already_closed']} Use /room resume to reopen it with more turns.",
     "too_few_members": "{room} has fewer than two members. Use /room add first.",
     "paused": PAUSED,
     "stopped": "The bots are stopped in {room}. Use /resume there first.",
-    NOBODY: "The coordinator did not answer: it is not running, or busy. Nothing was done as far as I know.",
+    NOBODY: "The coordinator didn't answer: it isn't running, or it's busy. As far as I know, nothing was changed.",
 }
 
 
@@ -184,7 +184,7 @@ def _status(room: Room, running: Running | None, names: Mapping[str, str]) -> It
         yield f"**Left**: {listed([member.shown for member in room.left])}"
     yield f"**Standing**: {standing(room)}"
     yield f"**Theme**: {room.theme}"
-    yield f"**Who speaks next**: {POLICIES[room.policy]}{_coming(room, running, names)}"
+    yield f"**Who speaks next**: {_policy(room)}{_coming(room, running, names)}"
     if room.has_slots:
         now = f"; now until <t:{round(room.slot_until)}:t>" if room.slot_until is not None else ""
         yield f"**Audience**: {counted(round(room.audience_seconds), 'second')} after each round{now}"
@@ -195,11 +195,18 @@ def _status(room: Room, running: Running | None, names: Mapping[str, str]) -> It
         yield f"-# Opened by <@{room.opened_by}> <t:{round(room.opened_at)}:R>"
 
 
+def _policy(room: Room) -> str:
+    if room.policy != "moderated":
+        return POLICIES[room.policy]
+    moderator = room.member(room.moderator) if room.moderator is not None else None
+    return f"{moderator.shown} names the next member" if moderator is not None else "people name the next member"
+
+
 def _coming(room: Room, running: Running | None, names: Mapping[str, str]) -> str:
     if running is None:
         return ""
     if running.waits_until is not None:
-        return f"; waits until <t:{round(running.waits_until)}:t> for a person to name a member, then pauses"
+        return f"; the room waits until <t:{round(running.waits_until)}:t>, then pauses"
     coming: Sequence[str] = [*([running.speaker] if running.speaker else []), *running.coming]
     shown = {member.name: member.shown for member in room.members}
     return f"; now {shown.get(coming[0], names.get(coming[0], coming[0]))}" if coming else ""

@@ -59,7 +59,7 @@ async def test_a_room_is_created_by_its_menu_and_by_names_steered_and_exported(t
             ("2 1", "The room is open: #room-1"),
             ("#room-1", "you are in #room-1"),
             ("/room stop", "is paused"),
-            ("/room resume turns: 4", "goes on"),
+            ("/room resume turns: 4", "continues"),
             ("#debate", "you are in #debate"),
             ("/room stop is P equal", "is paused"),
             ("/room create topic: Tea? personas: claude, chatgpt turns: 2", "The room is open: #room-2"),

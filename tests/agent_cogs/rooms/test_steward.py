@@ -270,7 +270,7 @@ async def test_a_pause_is_said_in_the_thread_and_a_second_one_again():
     world = await lived("paused, resumed and paused again")
     assert (
         world.thread
-        == ["🫥 This room is paused: a person stopped it. /resume lifts the stop, /room resume lets the room go on."]
+        == ["🫥 This room is paused: a person stopped it. Use /resume to lift the stop, then /room resume to continue."]
         * 2
     )
     assert not world.archived
@@ -317,7 +317,7 @@ async def test_a_room_that_a_moderator_archived_is_brought_back_when_it_is_resum
     world.becomes(status="paused", why="archived")
     async with steward(world) as one:
         await one.attend(THREAD)
-        assert world.channel[0].endswith("/room resume brings the thread back and lets it go on.")
+        assert world.channel[0].endswith("Use /room resume to bring the thread back and continue.")
         world.becomes(status="active", why=None)
         await one.attend(THREAD)
     assert not world.archived

@@ -206,7 +206,7 @@ async def test_without_money_no_room_is_opened(setting: str, told: str):
 @pytest.mark.parametrize(
     ("outcome", "told", "left"),
     [
-        (NOBODY, "did not answer, so the room is not open yet. It goes on by itself", 1),
+        (NOBODY, "didn't answer, so the room isn't open yet", 1),
         ("stopped", "but no room was opened", 0),
         ("something new", "The coordinator refused: something new. No room was opened.", 0),
     ],
@@ -226,7 +226,7 @@ async def test_a_discord_that_refuses_is_named():
         await online(place)
         place.channel.fault = CannotPost("not_permitted")
         told = await place.use("room create", topic=TOPIC, personas="claude, grok")
-        assert f"the bot may not post or start threads in <#{LOUNGE}>" in text_of(told)
+        assert f"I may not post or start threads in <#{LOUNGE}>" in text_of(told)
 
 
 async def test_a_long_topic_makes_a_name_that_fits_and_one_line():

@@ -74,13 +74,13 @@ async def test_a_room_in_a_channel_of_few_is_named_there_and_to_managers_alone()
     ("command", "values", "outcome", "order", "told"),
     [
         ("stop", {}, "room_paused", RoomOrder(reason="asked"), f"<#{THREAD}> is paused"),
-        ("resume", {"turns": 5}, "room_resumed", RoomOrder(turns=5), f"<#{THREAD}> goes on."),
-        ("resume", {}, "room_resumed", RoomOrder(), f"<#{THREAD}> goes on."),
+        ("resume", {"turns": 5}, "room_resumed", RoomOrder(turns=5), f"<#{THREAD}> continues."),
+        ("resume", {}, "room_resumed", RoomOrder(), f"<#{THREAD}> continues."),
         ("close", {}, "room_closed", RoomOrder(), f"<#{THREAD}> is closed"),
         ("next", {"agent": "GROK"}, "requested", RoomOrder(), f"Grok speaks next in <#{THREAD}>."),
         ("remove", {"agent": "grok"}, "removed_member", RoomOrder(), f"Grok no longer takes part in <#{THREAD}>."),
-        ("stop", {}, "not_active", RoomOrder(reason="asked"), "is not running at present"),
-        ("stop", {}, NOBODY, RoomOrder(reason="asked"), "did not answer"),
+        ("stop", {}, "not_active", RoomOrder(reason="asked"), "isn't running"),
+        ("stop", {}, NOBODY, RoomOrder(reason="asked"), "didn't answer"),
         ("close", {}, "something new", RoomOrder(), "The coordinator refused: something new."),
     ],
 )

@@ -149,7 +149,7 @@ async def test_one_room_says_why_it_stands_still_and_who_could_join() -> None:
     ("name", "fields", "order", "outcome", "text"),
     [
         ("pause_room", {}, RoomOrder(reason="asked"), "room_paused", "“Tea?” is paused"),
-        ("resume_room", {"turns": 5}, RoomOrder(turns=5), "room_resumed", "“Tea?” goes on"),
+        ("resume_room", {"turns": 5}, RoomOrder(turns=5), "room_resumed", "“Tea?” continues"),
         ("close_room", {}, RoomOrder(), "room_closed", "“Tea?” is closed"),
         ("next_in_room", {"agent": "ada"}, RoomOrder(), "requested", "Ada speaks next in “Tea?”"),
         ("remove_from_room", {"agent": "ada"}, RoomOrder(), "removed_member", "Ada no longer takes part"),
@@ -176,7 +176,7 @@ async def test_an_owner_steers_a_room_by_the_orders_of_slash_room(
 
 async def test_a_refusal_is_told_in_one_line() -> None:
     async with page("not_active") as console:
-        assert await console.act("next_in_room", channel="21") == (409, "“Tea?” is not running at present.")
+        assert await console.act("next_in_room", channel="21") == (409, "“Tea?” isn't running.")
         assert await console.act("pause_room", channel="99") == (404, "there is no such room")
         assert (await console.act("resume_room", channel="21", turns=500))[0] == 400
         status, told = await console.act("add_to_room", channel="21", agent="eve")
