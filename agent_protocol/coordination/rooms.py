@@ -26,6 +26,7 @@ MOST_MEMBERS = 8
 MOST_RULES = 1_000  # characters
 FEWEST_MEMBERS = 2
 MOST_FAILURES = 3  # of a member's turns in a row; then it leaves
+CHANGES = frozenset({"left", "unclear"})  # kinds of lines that a person's change may add
 MAX_LINES = 8  # that are kept for the thread; older lines were posted long before
 
 
@@ -113,9 +114,9 @@ class Room(RoomValue):
         return next((member for member in self.members if member.name == name), None)
 
     def with_line(self, kind: str, *shown: str, why: str = "") -> Room:
-        """The room with one more line for the people in its thread. The line that was just added isn't repeated: a
-        change by a person may be made twice, before and after the turn that is under way."""
-        just = (line for line in self.lines if line.turn >= self.turn_number - 1)
+        """The room with one more line for the people in its thread. A line of CHANGES that was just added isn't
+        repeated: a change by a person may be made twice, before and after the turn that is under way."""
+        just = (line for line in self.lines if kind in CHANGES and line.turn >= self.turn_number - 1)
         if any((line.kind, line.members, line.why) == (kind, shown, why) for line in just):
             return self
         number = self.lines[-1].number + 1 if self.lines else 1

@@ -24,6 +24,7 @@ from agent_coordinator.conversations.rooms import (
     retry_pause,
     slot_is_due,
     speaking_next,
+    waiting,
     with_member,
     with_slot,
     without_member,
@@ -330,6 +331,13 @@ def test_a_member_that_fails_now_and_then_is_said_once() -> None:
     assert lines(state) == [("failed", ("Grok",), "timed_out")]
     state = turn(resumed(state, 9), "grok", "timed_out")
     assert len(lines(state)) == 2, "a room that is resumed begins anew"
+
+
+def test_a_room_that_is_resumed_says_again_that_it_waits_for_a_name() -> None:
+    state = waiting(waiting(begun(policy="moderated")))
+    assert [kind for kind, *_ in lines(state)] == ["waits"]
+    state = waiting(resumed(state.ended("nobody_named"), 4))
+    assert [kind for kind, *_ in lines(state)] == ["waits", "waits"]
 
 
 def test_one_absence_is_nothing_to_tell_since_all_may_be_restarting() -> None:
