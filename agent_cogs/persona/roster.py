@@ -135,6 +135,7 @@ class PersonaFolders:
         self._parsed: dict[str, tuple[str | None, FrontMatter]] = {}
         self._reported = frozenset[str]()
         self._is_unreadable = False
+        self.has_folders = False  # when it was read last; one that isn't mounted says nothing about its personas
 
     def refresh(self) -> Fronts:
         """The front matter of each persona as it is now, by key."""
@@ -148,11 +149,6 @@ class PersonaFolders:
         self._parsed = {name: self._read(name) for name in names if name not in odd}
         return {name: front for name, (_, front) in self._parsed.items()}
 
-    @property
-    def is_there(self) -> bool:
-        """Whether the folder exists; one that isn't mounted says nothing about its personas."""
-        return self._folder.is_dir()
-
     def _names(self) -> list[str]:
         try:
             with os.scandir(self._folder) as found:
@@ -164,7 +160,7 @@ class PersonaFolders:
                 log.warning("%s: not read: %s; the personas stay as they are", self._folder, error.strerror or error)
             self._is_unreadable = True
             return sorted(self._parsed)
-        self._is_unreadable = False
+        self._is_unreadable, self.has_folders = False, bool(entries)
         return [name for name in entries if not name.startswith(".") and self._is_persona(name)]
 
     def _is_persona(self, name: str) -> bool:
@@ -202,6 +198,7 @@ class Roster:
         self._settings, self._directory, self._presence, self._lacks = settings, directory, presence, lacks
         self._folders = PersonaFolders(folder) if folder is not None else None
         self._elsewhere = frozenset[str]()
+        self._has_folders = False  # when the entries were read
         self._entries: tuple[RosterEntry, ...] = ()
         self._listeners: list[Callable[[], None]] = []
         self.names = {name: agent.display_name for name, agent in settings.agents.items()}
@@ -225,7 +222,7 @@ class Roster:
 
     def gone(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Those of the keys whose personas were deleted. A bot may be one of another process, so it's never gone."""
-        if self._folders is None or not self._folders.is_there:
+        if not self._has_folders:
             return ()
         return tuple(key for key in keys if self.of(key) is None and key not in self._settings.agents)
 
@@ -251,6 +248,7 @@ class Roster:
 
     def _apply(self, fronts: Fronts) -> None:
         entries = listed(self._settings, fronts, self._elsewhere, self._lacks)
+        self._has_folders = self._folders is not None and self._folders.has_folders
         if self._folders is None:
             entries = tuple(one for one in entries if one.is_bot)
         if entries == self._entries:

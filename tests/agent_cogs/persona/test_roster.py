@@ -176,6 +176,26 @@ async def test_without_personas_there_are_bots_alone():
     assert ([one.key for one in agents], agents.personas, len(agents.names)) == (["claude"], (), 4)
 
 
+async def test_a_folder_of_personas_that_is_away_for_a_while_deletes_nobody(tmp_path):
+    place, keys = tmp_path / "personas", ("ada", "zoe")
+    place.mkdir()
+    agents, _ = roster(folder(place, ada="Ada", zoe="Zoe"))
+    for leave_empty in (False, True):
+        place.rename(tmp_path / "elsewhere")
+        if leave_empty:  # the folder of a mount
+            place.mkdir()
+        await agents.look()
+        assert agents.gone(keys) == ()
+        if leave_empty:
+            place.rmdir()
+        (tmp_path / "elsewhere").rename(place)
+        assert agents.gone(keys) == (), "it is back, and was not read yet"
+        await agents.look()
+    shutil.rmtree(place / "ada")
+    await agents.look()
+    assert agents.gone(keys) == ("ada",)
+
+
 async def test_the_watch_looks_again_by_itself(tmp_path, monkeypatch):
     monkeypatch.setattr("agent_cogs.persona.roster.LOOK_EVERY", 0.01)
     agents, _ = roster(tmp_path)
