@@ -30,6 +30,10 @@ class BackgroundTasks:
         self._tasks.add(task)
         task.add_done_callback(self._finished)
 
+    async def finish(self) -> None:
+        """Wait until all of them are done."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def cancel(self) -> None:
         """Cancel all of them and wait until they have cleaned up."""
         tasks = list(self._tasks)

@@ -1,14 +1,17 @@
 """An agent's events on their way to turns: each enters its lane once, and leaves it for a turn or by a stop.
 
 What waits when the process ends is kept in Redis for the next one. What the coordinator gave is not: it repeats that
-until its deadline. A mention is answered late, within MENTION_CATCHUP_SECONDS; automation has a day.
+until its deadline. A mention is answered late, within MENTION_CATCHUP_SECONDS; automation has a day. A message in a
+private chat is kept as soon as it waits, because Signal has no past in which it could be found after a crash.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from agent_cogs.events.calls import InstructionEvent, MentionEvent
@@ -21,10 +24,13 @@ from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import save_event
 from agent_context.entries import Entry
+from agent_process.tasks import BackgroundTasks
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.turns import LATEST_DEADLINE
 from agent_protocol.wire.messages import Instruction, Result
 from agent_protocol.wire.reading import UnreadableInstruction
+
+KEEP_SECONDS = 5.0  # at the end of the process, if Redis is slow
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +51,9 @@ class TurnQueue:
             lane=lambda event: event.lane,
             clock=services.clock,
         )
-        self._left: list[TurnEvent] = []  # what waited when the inbox was closed, and what came to a private chat since
+        self._left: list[TurnEvent] = []  # what waited when the inbox was closed
         self._is_closed = False
+        self._keeping, self._keeps = BackgroundTasks(), asyncio.Lock()  # one after the other, in the order of events
 
     def _pause(self, event: TurnEvent) -> float:
         """Return the seconds for which an event at the head of its lane still waits."""
@@ -75,11 +82,12 @@ class TurnQueue:
         """Put an event into its lane; False when it came before, or there is no room for it."""
         if self._registry.begin(event.id) != "new":
             return False
-        if self._is_closed and self._is_in_private(event):
-            self._left.append(event)
-        elif self.inbox.put(event) is None:
+        is_in_private = self._is_in_private(event)
+        if not (self._is_closed and is_in_private) and self.inbox.put(event) is None:
             self._registry.forget(event.id)
             return False
+        if is_in_private:
+            self._keeping.start(self._keep_now(event), "keep a message of a private chat")
         return True
 
     async def supersede(self, turn_ids: Sequence[str]) -> None:
@@ -105,10 +113,14 @@ class TurnQueue:
 
     def gather(self, channel_id: int, piece: Entry, *, calls: bool) -> bool:
         """Add a message to its author's question that waits in the channel; False where none does."""
-        grown = gather(self.inbox, channel_id, piece, calls=calls, now=self._services.clock())
-        if grown is not None:
-            self._registry.begin(grown.id)
-        return grown is not None
+        gathered = gather(self.inbox, channel_id, piece, calls=calls, now=self._services.clock())
+        if gathered is None:
+            return False
+        before, grown = gathered
+        self._registry.begin(grown.id)
+        if self._is_in_private(grown):
+            self._keeping.start(self._keep_now(grown, in_place_of=before.id), "keep a message of a private chat")
+        return True
 
     async def stop(self, channels: Iterable[int], which: Callable[[TurnEvent], bool]) -> None:
         """End the turns of these channels that `which` picks, running and waiting ones."""
@@ -133,7 +145,10 @@ class TurnQueue:
         self._left += self.inbox.close()
 
     async def keep_waiting(self) -> None:
-        """Keep in Redis what waited when the inbox was closed, or came since."""
+        """Keep in Redis what waited when the inbox was closed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KEEP_SECONDS):
+                await self._keeping.finish()
         left, self._left = self._left, []
         kept, agent = Counter[str](), self._runner.name
         for event in left:
@@ -144,6 +159,14 @@ class TurnQueue:
         if kept:
             counts = ", ".join(f"{count} {kind}" for kind, count in kept.items())
             log.info("%s: kept what waited for its turn until the next start: %s", agent, counts)
+
+    async def _keep_now(self, event: TurnEvent, *, in_place_of: str | None = None) -> None:
+        """Keep an event that waits, in place of the one that it has grown from. A turn that has begun keeps itself."""
+        async with self._keeps:
+            reason = await self._keep(event)
+            if reason is None and in_place_of not in (None, event.id):
+                with suppress(RedisAway):  # it would be answered once more after a crash
+                    await self._services.ledger.turns.drop(self._runner.name, in_place_of)
 
     async def _keep(self, event: TurnEvent) -> str | None:
         """Why the event is lost; None where it is kept, or comes again by itself."""

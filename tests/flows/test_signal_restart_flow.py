@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.turns.turns import Turns
 from tests.support.flow import decision
-from tests.support.redis_server import until
+from tests.support.program import Program
+from tests.support.redis_server import RedisServer, until
 from tests.support.signal_flow import signal_flow
 from tests.support.signal_server import ANNA, refused
 
@@ -114,6 +118,37 @@ async def test_what_is_written_while_the_program_stops_is_answered_by_its_next_r
         f.models.answer = lambda request: decision("The next answer." if "second?" in request.tail else "wrong")
         async with f.running():
             assert (await f.answered(3))[2:] == ["The next answer."]
+
+
+async def test_after_a_crash_the_next_run_answers_what_waited_in_a_private_chat(tmp_path: Path) -> None:
+    with RedisServer() as redis:
+        async with signal_flow(tmp_path, redis_url=redis.url) as f, RedisLink(redis.url) as link:
+            begun, go_on, turns = asyncio.Event(), asyncio.Event(), Turns(link, time.time)
+
+            async def answer(_: object) -> str:
+                begun.set()
+                await go_on.wait()
+                return "too late"
+
+            async def kept() -> list[str]:
+                events = [await turns.left("claude", turn_id) for turn_id in await turns.open_ids("claude")]
+                return [event for event in events if event and "second?" in event]
+
+            f.models.answer = answer
+            with Program(tmp_path, environment=f.environ) as program:
+                await f.signal.connected()
+                await f.say("first?")
+                await begun.wait()
+                await f.say("second?")
+                await f.say("third?")
+                async with asyncio.timeout(30):
+                    while not (len(events := await kept()) == 1 and "third?" in events[0]):  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+                program.kill()
+            go_on.set()
+            f.models.answer = lambda request: decision("Both." if "third?" in request.tail else "The first.")
+            with Program(tmp_path, environment=f.environ):
+                assert await f.answered(2) == ["The first.", "Both."]
 
 
 async def test_reactions_and_typing_come_after_a_restart(tmp_path: Path) -> None:
