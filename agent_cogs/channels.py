@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import discord
+
 from agent_chat.outlet import Outlet
 from agent_cogs.agent import ChannelInfo
 from agent_cogs.services import AgentServices
@@ -51,6 +53,7 @@ class Bot(Protocol):
     def guilds(self) -> Sequence[ArrivingGuild]: ...
     def get_channel(self, channel_id: int, /) -> object: ...
     def get_guild(self, guild_id: int, /) -> Any: ...
+    async def fetch_channel(self, channel_id: int, /) -> object: ...
 
 
 class AgentChannels:
@@ -152,11 +155,22 @@ class AgentChannels:
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
         """None where the agent may not speak, or its bot does not see the channel. Waits for a guild that arrives."""
         await self.wait_for(channel_id)
-        channel = self._seen(channel_id)
+        channel = self._seen(channel_id) or await self._fetch_direct(channel_id)
         if not isinstance(channel, Channel):
             return None
         output = self._services.settings.output_channel_id
         return self.outlet(channel) if channel_id == output or self._theme_of(channel) is not None else None
+
+    async def _fetch_direct(self, channel_id: int) -> object:
+        """Ask Discord for a direct message channel: a bot isn't told of them at its start, and a message there may have
+        waited since the run before. None for any other channel."""
+        if self._services.scope.direct is None or self._bot.user is None:
+            return None
+        try:
+            self.direct.note(await self._bot.fetch_channel(channel_id))
+        except (discord.HTTPException, discord.InvalidData) as error:
+            log.info("%s: channel %d can't be read: %s", self._settings.name, channel_id, error)
+        return self.direct.of(channel_id)
 
     def guild_arrived(self) -> None:
         """Lets `wait_for` look again."""

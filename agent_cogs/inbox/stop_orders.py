@@ -1,8 +1,8 @@
 """Stop orders: people stop the bots, and let them resume, by a word or a reaction.
 
 With the right to do so, a person stops the bots in a channel with its threads, or in one thread; without it, only the
-turns that answer that person. Every bot that sees the order obeys, since the bot that it is for may be offline; one of
-them shows that it was seen.
+turns that answer that person. In a private chat its person has the right. Every bot that sees the order obeys, since
+the bot that it is for may be offline; one of them shows that it was seen.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class StopOrders:
             # A bot that is not called obeys too, and leaves it to the others to show that the order was seen.
             source = str(heard.message_id) if call is not None else ""
             first = await self._stop(who, channel_id, source, order.seconds, at=said_at, late=late)
-        elif may_stop(who, self._moderators):
+        elif self._may_stop(who, channel_id):
             if await self._lift(channel_id, at=said_at, late=late):
                 self._note("resume", who, channel_id)
             first = None
@@ -105,7 +105,7 @@ class StopOrders:
         if not self.is_order(order, heard, call):
             return
         channel_id, source = heard.channel_id, str(heard.message_id) if call is not None else ""
-        if not may_stop(who, self._moderators):
+        if not self._may_stop(who, channel_id):
             if order.word == "stop":
                 await self._hush(channel_id, who.user_id, at)
             return
@@ -153,7 +153,7 @@ class StopOrders:
             await self._stop(sign.who, sign.channel_id, source, None)
             shows = sign.author == self._me(sign.channel_id)
         else:  # an order without the right has no effect now: what it would have ended is over
-            right = may_stop(sign.who, self._moderators)
+            right = self._may_stop(sign.who, sign.channel_id)
             shows = right and await self._stop_late(sign.channel_id, source, None, said_at)
             if shows:
                 self._note("stop", sign.who, sign.channel_id)
@@ -191,13 +191,17 @@ class StopOrders:
         late: bool = False,
     ) -> bool | None:
         """Whether this is the first bot to obey; None where only turns for this person were ended."""
-        if may_stop(who, self._moderators):
+        if self._may_stop(who, channel_id):
             first = await self._stops.stop(channel_id, source, seconds, at=at, late=late)
             if first:
                 self._note("stop", who, channel_id)
             return first
         await self._hush(channel_id, who.user_id)
         return None
+
+    def _may_stop(self, who: Person, channel_id: int) -> bool:
+        view = self._channels.view_of(channel_id)
+        return (view is not None and view.is_private) or may_stop(who, self._moderators)
 
     def _note(self, action: str, who: Person, channel_id: int) -> None:
         """Note the order in the record, by the bot that was the first to obey."""

@@ -188,7 +188,7 @@ class SlashHandlers:
 
     def _may_stop(self, command: CommandInvocation) -> bool:
         settings = self._services.settings
-        return may_stop(command.who, settings.moderators)
+        return command.guild_id is None or may_stop(command.who, settings.moderators)
 
     async def _forget(self, command: CommandInvocation) -> str:
         forgotten = await self._services.forgetting.forget(command.who.user_id)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.process import Runtime
-from tests.support.flow import decision
+from tests.support.flow import decision, flow
 from tests.support.models.wire.values import ModelRequest
 from tests.support.signal_flow import GROUP, signal_flow
 from tests.support.signal_server import ANNA, BEN, group_id, quoting
@@ -163,6 +163,54 @@ async def test_forgetting_works_however_it_is_written(tmp_path: Path, text: str)
         assert (await f.answered(2))[1] == "I see."
         await f.say("/forget me, yes!")
         assert (await f.answered(3))[2].startswith("Removed")
+
+
+async def test_a_person_stops_the_bot_in_direct_messages_of_discord_and_lifts_it(tmp_path: Path) -> None:
+    async with flow(tmp_path, ALLOW_DMS="true") as f, f.running(agents=("claude",)):
+        f.models.answer = lambda _: decision("I see.")
+        direct = await f.discord.open_direct("Alice", "claude")
+
+        async def signs(count: int) -> list[str]:
+            def given() -> list[str]:
+                found = (message.get("reactions", ()) for message in f.discord.messages(direct))
+                return [str(one["emoji"]["name"]) for reactions in found for one in reactions]
+
+            await f.discord.wait_for(lambda: len(given()) == count)
+            return given()
+
+        await f.discord.say("Alice", direct, "Stop.")
+        assert await signs(1) == ["✅"]
+        await f.discord.say("Alice", direct, "hello?")
+        assert await signs(2) == ["✅", "🛑"]
+        await f.discord.say("Alice", direct, "RESUME!")
+        assert await signs(3) == ["✅", "🛑", "✅"]
+        await f.discord.say("Alice", direct, "are you there?")
+        await f.discord.wait_for(lambda: f.said(direct, "claude") == ["I see."])
+        assert len(f.models.requests) == 1
+
+
+async def test_what_waits_in_direct_messages_of_discord_is_answered_by_the_next_run(tmp_path: Path) -> None:
+    async with flow(tmp_path, ALLOW_DMS="true") as f:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def answer(_: object) -> str:
+            begun.set()
+            await go_on.wait()
+            return decision("The first.")
+
+        f.models.answer = answer
+        direct = await f.discord.open_direct("Alice", "claude")
+        async with f.running(agents=("claude",)) as runtime:
+            await f.discord.say("Alice", direct, "first?")
+            await begun.wait()
+            await f.discord.say("Alice", direct, "second?")
+            drained = asyncio.create_task(runtime.drain())
+            go_on.set()
+            await drained
+            assert f.said(direct, "claude") == ["The first."]
+        f.models.answer = lambda request: decision("The second." if "second?" in request.tail else "wrong")
+        async with f.running(agents=("claude",)):
+            await f.discord.wait_for(lambda: f.said(direct, "claude") == ["The first.", "The second."])
 
 
 @pytest.mark.parametrize("text", ["/Privacy?", "/forget everything that you know about me", "/status…"])
