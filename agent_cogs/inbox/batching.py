@@ -15,11 +15,8 @@ MOST_PIECES = 20
 LEFT_FOR_ANSWER = 60.0  # seconds of the turn's time that the pause leaves
 
 
-def gather(
-    inbox: Inbox[TurnEvent], channel_id: int, piece: Entry, *, calls: bool, now: float
-) -> tuple[MentionEvent, MentionEvent] | None:
-    """Add a message to its author's newest question that waits in the channel; return that question as it was and as
-    it is. None if no question waits, or it is full.
+def gather(inbox: Inbox[TurnEvent], channel_id: int, piece: Entry, *, calls: bool, now: float) -> MentionEvent | None:
+    """Add a message to its author's newest question that waits in the channel; None if none does, or it is full.
 
     With `calls` the message calls the agent itself: the turn is then about it, and the older ones become its pieces.
     """
@@ -33,7 +30,7 @@ def gather(
         if calls:
             grown = replace(grown, id=mention_id(piece.id), asked=piece, pieces=(*waiting.pieces, waiting.asked))
         inbox.replace(waiting, grown)
-        return waiting, grown
+        return grown
     return None
 
 

@@ -113,13 +113,12 @@ class TurnQueue:
 
     def gather(self, channel_id: int, piece: Entry, *, calls: bool) -> bool:
         """Add a message to its author's question that waits in the channel; False where none does."""
-        gathered = gather(self.inbox, channel_id, piece, calls=calls, now=self._services.clock())
-        if gathered is None:
+        grown = gather(self.inbox, channel_id, piece, calls=calls, now=self._services.clock())
+        if grown is None:
             return False
-        before, grown = gathered
         self._registry.begin(grown.id)
         if self._is_in_private(grown):
-            self._keeping.start(self._keep_now(grown, in_place_of=before.id), "keep a message of a private chat")
+            self._keeping.start(self._keep_now(grown), "keep a message of a private chat")
         return True
 
     async def stop(self, channels: Iterable[int], which: Callable[[TurnEvent], bool]) -> None:
@@ -155,18 +154,21 @@ class TurnQueue:
             if (reason := await self._keep(event)) is None:
                 kept[event.kind] += 1
             else:
-                log.warning("%s: dropped %s %s, which waited for its turn: %s", agent, event.kind, event.id, reason)
+                self._report_dropped(event, reason)
         if kept:
             counts = ", ".join(f"{count} {kind}" for kind, count in kept.items())
             log.info("%s: kept what waited for its turn until the next start: %s", agent, counts)
 
-    async def _keep_now(self, event: TurnEvent, *, in_place_of: str | None = None) -> None:
-        """Keep an event that waits, in place of the one that it has grown from. A turn that has begun keeps itself."""
+    async def _keep_now(self, event: TurnEvent) -> None:
+        """Keep an event that waits, in place of those that it has grown from. A turn that has begun keeps itself."""
         async with self._keeps:
             reason = await self._keep(event)
-            if reason is None and in_place_of not in (None, event.id):
-                with suppress(RedisAway):  # it would be answered once more after a crash
-                    await self._services.ledger.turns.drop(self._runner.name, in_place_of)
+            if reason is not None and self._is_closed:
+                self._report_dropped(event, reason)
+
+    def _report_dropped(self, event: TurnEvent, reason: str) -> None:
+        name = self._runner.name
+        log.warning("%s: dropped %s %s, which waited for its turn: %s", name, event.kind, event.id, reason)
 
     async def _keep(self, event: TurnEvent) -> str | None:
         """Why the event is lost; None where it is kept, or comes again by itself."""

@@ -79,10 +79,11 @@ end
 return 'kept'
 """
 
-# KEYS: the records of turns. ARGV: their lifetime in ms, who ends them, then the result of each. A turn that has a
-# record keeps it.
+# KEYS: the records of turns. ARGV: their lifetime in ms, who ends them, then the result of each. A turn that
+# has begun keeps its record.
 CLOSE = """
 for i, key in ipairs(KEYS) do
+  if redis.call('HEXISTS', key, 'waiting') == 1 then redis.call('DEL', key) end
   if redis.call('EXISTS', key) == 0 then
     redis.call('HSET', key, 'state', 'done', 'holder', ARGV[2], 'result', ARGV[i + 2])
     redis.call('PEXPIRE', key, ARGV[1])
@@ -212,7 +213,8 @@ class Turns:
         return {turn_id for turn_id, there in zip(turn_ids, found, strict=True) if there}
 
     async def close(self, agent: str, results: Mapping[str, str]) -> None:
-        """End turns that never began; `results` maps their ids to results as JSON. Raises RedisAway."""
+        """End turns that never began, also those that are kept as waiting; `results` maps their ids to results as JSON.
+        Raises RedisAway."""
         if results:
             args: list[str | int] = [round(KEEP_AFTER_DEADLINE * 1000), self.holder, *results.values()]
             await self._link.script(CLOSE, [keys.turn(agent, turn_id) for turn_id in results], args)
