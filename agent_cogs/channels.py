@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import discord
-
 from agent_chat.outlet import Outlet
 from agent_cogs.agent import ChannelInfo
 from agent_cogs.services import AgentServices
@@ -166,11 +164,7 @@ class AgentChannels:
         waited since the run before. None for any other channel."""
         if self._services.scope.direct is None or self._bot.user is None:
             return None
-        try:
-            self.direct.note(await self._bot.fetch_channel(channel_id))
-        except (discord.HTTPException, discord.InvalidData) as error:
-            log.info("%s: channel %d can't be read: %s", self._settings.name, channel_id, error)
-        return self.direct.of(channel_id)
+        return await self.direct.fetch(self._bot, channel_id)
 
     def guild_arrived(self) -> None:
         """Lets `wait_for` look again."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import discord
 from cachetools import LRUCache
@@ -16,6 +18,8 @@ Channel = GuildChannel | discord.DMChannel
 
 DIRECT_NAME = "direct message"
 MAX_DIRECT_MESSAGES = 1000  # channels remembered
+
+log = logging.getLogger(__name__)
 
 
 def guild_of(channel: Channel) -> discord.Guild | None:
@@ -75,6 +79,12 @@ def threads_to_read(channels: Iterable[Channel], transcripts: Transcripts, since
                 yield thread
 
 
+class ChannelFetcher(Protocol):
+    """py-cord's client, as far as it matters here."""
+
+    async def fetch_channel(self, channel_id: int, /) -> object: ...
+
+
 class DirectMessages:
     """The direct message channels of one bot, by id: the most recently used ones. py-cord finds none by id."""
 
@@ -88,3 +98,11 @@ class DirectMessages:
 
     def of(self, channel_id: int) -> discord.DMChannel | None:
         return self._channels.get(channel_id)
+
+    async def fetch(self, bot: ChannelFetcher, channel_id: int) -> discord.DMChannel | None:
+        """Ask Discord for a channel, and remember it. None if it can't be read, or is another kind of channel."""
+        try:
+            self.note(await bot.fetch_channel(channel_id))
+        except (discord.HTTPException, discord.InvalidData) as error:
+            log.info("channel %d can't be read: %s", channel_id, error)
+        return self.of(channel_id)
