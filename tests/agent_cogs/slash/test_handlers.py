@@ -23,12 +23,13 @@ from agent_cogs.slash.handlers import (
 from agent_cogs.slash.why import NO_RECORD
 from agent_cogs.slash.wording import ONLY_HERE, UNKNOWN
 from agent_discord.slash.cog import CommandInvocation
-from agent_discord.slash.definitions import FORM, SUB_COMMAND, WHY, command_list
+from agent_discord.slash.definitions import FORM, MENU, SUB_COMMAND, WHY, command_list
 from agent_discord.slash.responses import CommandReply, Form
 from agent_ids import id_at
 from agent_personas.forget_person import Notes
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.idle_state import IdleState, TaskState
+from agent_protocol.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import TurnRecord
@@ -51,6 +52,7 @@ from tests.support.slash_scene import (
     THREAD,
     Place,
     a_place,
+    a_room,
 )
 
 DAY = "2027-01-15"
@@ -675,6 +677,56 @@ async def test_what_happens_in_another_server_is_neither_shown_nor_begun_from_he
         assert f"<#{DEBATE}>" in await place.use("bots status")
         place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, 2}))
         assert f"<#{DEBATE}>" not in await place.use("bots status")
+
+
+A_ROOM = 10**17
+
+
+def files_in(folder: Path) -> dict[str, Any]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+async def everything_kept(place: Place, folder: Path) -> dict[str, Any]:
+    """Return all of Redis, and all files of personas."""
+    redis = place.link.commands
+    read_as = {b"string": redis.get, b"hash": redis.hgetall, b"set": redis.smembers}
+    kept: dict[str, Any] = files_in(folder)
+    for key in await redis.keys("*"):
+        kind = await redis.type(key)
+        reading = read_as.get(kind.encode() if isinstance(kind, str) else kind)
+        kept[key] = await (reading(key) if reading else redis.zrange(key, 0, -1, withscores=True))
+    return kept
+
+
+@pytest.mark.parametrize("reach", ["channel", "server", "everywhere"])
+async def test_a_manager_of_another_server_changes_nothing_in_this_one(personas: Path, reach: str):
+    (personas / "ada").mkdir()
+    (personas / "ada" / "soul.md").write_text("Ada\n")
+    forms = (SAVED, f"{FORM} agent", f"{FORM} room", f"{MENU} room")
+    aimed_here = {**FILLED, "name": "Ada", "room": str(A_ROOM), "channel_": str(LOUNGE), "place": reach}
+    aimed_here |= {"topic": "t", "personas": "Claude, Grok", "turns": 3, "id": "agent:ada:x"}
+    own = (f":{DEBATE}", "coordinator:forgotten")  # the channel of the command, and who wants to be forgotten
+    async with a_place(personas) as place:
+        place.guilds[DEBATE] = 2
+        place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, 2}))
+        await place.has(a_room(A_ROOM))
+        await place.stops.stop(LOUNGE, "m1", 7200.0)
+        await place.ledger.mutes.mute("grok", 600.0)
+        await place.ignores.add(BOB)
+        await place.live.set(in_guild(GUILD), ALL, "stream", False)
+        orders = place.coordinator("done")
+        before = await everything_kept(place, personas)
+        for command in (*every_command(), *forms):
+            await place.use(command, MANAGER, channel=DEBATE, guild=2, **aimed_here)
+            after = await everything_kept(place, personas)
+            changed = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
+            ours = [key for key in changed if not str(key).endswith(own)]
+            assert ours == [] or (command == "config set" and ours == ["coordinator:live_options"]), command
+            before = after
+        assert orders == []
+        assert place.live.layer(in_guild(GUILD), ALL) == {"stream": False}
+        assert not place.live.layer(in_channel(LOUNGE), "grok")
+        assert not place.live.layer(EVERYWHERE, "grok")
 
 
 # reset
