@@ -46,7 +46,7 @@ class Formatting:
     def __init__(self, text: str, fences: Sequence[int], *, growing: bool = False) -> None:
         self._text, self._fences = text, fences
         tokens = list(self._tokens())
-        spans = sorted(self._pair(tokens, growing=growing), key=lambda span: span.start)
+        self.spans = spans = sorted(self._pair(tokens, growing=growing), key=lambda span: span.start)
         self.unclosed = spans[-1] if spans and spans[-1].end == spans[-1].content_end else None
         self.marks = sorted(
             place for span in spans for place in ((span.start, span.content), (span.content_end, span.end))

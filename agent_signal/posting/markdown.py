@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+from agent_chat.formatting import FENCE, SPOILER, Formatting
+
 
 class Style(IntEnum):
     """A style of Signal; the stronger one has the higher number."""
@@ -33,6 +35,7 @@ class Run:
 
 
 BULLET = "• "
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # noncharacters, which stand for the marks of spoilers while the rest is parsed
 
 _FENCE = re.compile(r"```(?:[A-Za-z0-9_+\-.#]{1,32}\n)?(.*?)(?:```|\Z)", re.DOTALL)
 _LINE = re.compile(
@@ -43,7 +46,6 @@ _INLINE = re.compile(
     r"""
       \\(?P<escaped>[\\`*_{}\[\]()\#+\-.!|~>])
     | (?P<ticks>`{1,2})(?P<code>[^`\n].{0,2000}?)(?P=ticks)(?!`)
-    | \|\|(?P<hidden>.{1,2000}?)\|\|
     | \*\*(?P<bold>(?![\s*]).{1,2000}?)(?<!\s)\*\*(?!\*)
     | \*\*\*(?P<both>(?![\s*]).{1,2000}?)(?<!\s)\*\*\*
     | __(?P<underlined>(?![\s_]).{1,2000}?)(?<!\s)__(?!\w)
@@ -58,7 +60,6 @@ _INLINE = re.compile(
     re.VERBOSE,
 )
 _STYLES = {
-    "hidden": Style.SPOILER,
     "bold": Style.BOLD,
     "both": Style.BOLD,
     "underlined": Style.ITALIC,
@@ -70,12 +71,39 @@ _STYLES = {
 
 def parse(text: str) -> list[Run]:
     """A text as runs; neighbours have different styles."""
-    return _joined(run for run in _blocks(text) if run.text)
+    return _joined(_hidden(_blocks(_with_spoilers_marked(text))))
 
 
 def plain(runs: Iterable[Run]) -> str:
     """The text of runs, as people read it."""
     return "".join(run.text for run in runs)
+
+
+def _with_spoilers_marked(text: str) -> str:
+    """Return the text with `_OPEN` and `_CLOSE` for the marks of its spoilers, which reach over lines and blocks."""
+    text = text.replace(_OPEN, "").replace(_CLOSE, "")
+    formatting = Formatting(text, [match.start() for match in re.finditer(FENCE, text)])
+    parts, at = [], 0
+    for mark, place in sorted(
+        (mark, place)
+        for span in formatting.spans
+        if span.mark == SPOILER
+        for mark, place in ((span.start, _OPEN), (span.content_end, _CLOSE))
+    ):
+        parts += [text[at:mark], place]
+        at = mark + len(SPOILER)
+    return "".join([*parts, text[at:]])
+
+
+def _hidden(runs: Iterable[Run]) -> Iterator[Run]:
+    """Yield the runs without the spoilers' marks; what is between two marks is hidden, whatever it is else."""
+    is_hidden = False
+    for run in runs:
+        for part in re.split(f"([{_OPEN}{_CLOSE}])", run.text):
+            if part in (_OPEN, _CLOSE):
+                is_hidden = part == _OPEN
+            elif part:
+                yield Run(part, Style.SPOILER if is_hidden else run.style)
 
 
 def _blocks(text: str) -> Iterator[Run]:

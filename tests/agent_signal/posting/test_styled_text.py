@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_signal.posting.markdown import Run, Style, parse, plain
-from agent_signal.posting.styled_text import MARKS, styled
+from agent_signal.posting.splitting import split_runs
+from agent_signal.posting.styled_text import MARKS, SEPARATOR, styled
 
 OF_MARK = {mark: style for style, mark in MARKS.items()}
 
@@ -82,6 +83,27 @@ def test_markdown_reads_on_signal_as_it_was_meant(markdown, text, styles):
     assert shown(markdown) == (text, styles)
 
 
+SECRETS = (
+    "SECRET\n\nSECRET",
+    "SECRET " * 700,
+    "```py\nSECRET\n```",
+    "SECRET `a || b` SECRET",
+    "SECRET\\\\",
+    "https://SECRET.example/SECRET",
+    "[SECRET](https://SECRET.example)",
+    "\n- SECRET\n- **SECRET**\n",
+)
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=range(len(SECRETS)))
+@pytest.mark.parametrize("around", ["{}", "> {}\n> b", "# {}", "**a {} b**", "`D:\\`{}`x`", "1. {}"])
+def test_what_is_hidden_on_discord_is_hidden_in_each_message(secret, around):
+    for message in split_runs(parse(around.format(f"||{secret}||"))):
+        text, ranges = read(styled(message))
+        hidden = {place for begin, end, style in ranges if style is Style.SPOILER for place in range(begin, end)}
+        assert all(place in hidden for place, char in enumerate(text) if char in "SECRT")
+
+
 PIECES = st.sampled_from(
     ["*", "**", "`", "```", "~", "~~", "|", "||", "\\", "_", " ", "\n", "a", "b c", "é", "- ", "# "]
 )
@@ -95,20 +117,20 @@ RUNS = st.lists(
 @example([Run("a", Style.ITALIC), Run("b", Style.BOLD)])
 @example([Run("\\"), Run("x", Style.BOLD), Run("|"), Run("y", Style.SPOILER)])
 def test_no_mark_is_ever_half_open_and_no_character_is_lost(runs):
-    text, ranges = read(styled(runs))
-    assert text == plain(runs)
-    wanted, at = set(), 0
-    for run in runs:
-        wanted.add((at, at + len(run.text), run.style))
-        at += len(run.text)
-    assert set(ranges) <= wanted
+    separated, ranges = read(styled(runs))
+    assert separated.replace(SEPARATOR, "") == plain(runs)
+    hidden = {place for begin, end, style in ranges if style is Style.SPOILER for place in range(begin, end)}
+    seen = [(place in hidden, char) for place, char in enumerate(separated) if char != SEPARATOR]
+    assert seen == [(run.style is Style.SPOILER, char) for run in runs for char in run.text]
+    styles = {(separated[begin:end].replace(SEPARATOR, ""), style) for begin, end, style in ranges}
+    assert styles <= {(run.text, run.style) for run in runs}
 
 
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_any_markdown_is_read_without_a_mark_of_its_own_left_open(markdown):
     runs = parse(markdown)
     text, _ = read(styled(runs))
-    assert text == plain(runs)
+    assert text.replace(SEPARATOR, "") == plain(runs)
     assert all(one.style is not other.style for one, other in itertools.pairwise(runs))
 
 
