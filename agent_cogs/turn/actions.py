@@ -123,15 +123,18 @@ async def _draw(turn: Turn, progress: Progress, decision: Decision) -> Picture |
     await spending.foresee(together)
     try:
         with turn.trace.drawing(agent.model.name, decision.image_prompt) as call:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as limit:
                 drawing = await agent.model.draw(decision.image_prompt)
         cost = drawing.usage
     except ModelError as error:
         log.warning("%s: drawing failed: %s", agent.key, error)
         cost = error.usage or Usage()
         return None
-    except TimeoutError:
-        log.warning("%s: drawing took too long, it was cancelled", agent.key)
+    except TimeoutError as error:
+        if limit.expired():
+            log.warning("%s: drawing took too long, it was cancelled", agent.key)
+        else:
+            log.warning("%s: drawing failed: a request in it timed out (%s)", agent.key, error or "no details")
         return None
     finally:
         spending.add(cost)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import discord
 
@@ -23,6 +24,7 @@ from agent_discord.posting.webhooks import TIMEOUT, NoWebhook, WebhookIdentity, 
 from agent_discord.reading.history import PAGE, PAGE_TIMEOUT
 from agent_discord.rest.errors import CONNECTION_ERRORS, REQUEST_ERRORS, kind
 from agent_discord.rest.gate import RETRY_PAUSE
+from agent_discord.rest.outbound import with_file_note
 
 # After these nobody knows whether the post is there.
 UNCERTAIN = (*CONNECTION_ERRORS, TimeoutError, UnreadableAnswer, discord.DiscordServerError)
@@ -46,15 +48,31 @@ class WebhookWriter:
         try:
             return await self._send(text, extras)
         except UNCERTAIN as error:
-            log.info("webhook post to channel %d is uncertain (%s), it is looked for", self._channel.id, kind(error))
+            problem = error
         except (*REQUEST_ERRORS, NoWebhook) as error:
             raise self._cannot(error, text) from error
-        await asyncio.sleep(RETRY_PAUSE)
-        found = EarlierPosts(await self.since(newest)).take(text, "")
+        if (found := await self._find(text, newest, problem)) is not None:
+            return found
         try:
-            return found or await self._send(text, extras)
+            return await self._send(text, extras)
+        except (*REQUEST_ERRORS, TimeoutError, NoWebhook) as error:
+            if extras.attach is None or not isinstance(error, UNCERTAIN):
+                raise self._cannot(error, text) from error
+            problem = error
+        # Some servers and proxies cut an upload that they refuse, without a 413.
+        if (found := await self._find(text, newest, problem)) is not None:
+            return found
+        noted = with_file_note(self._gate.clean(text) if text is not None else None, extras.attach, problem)
+        try:
+            return await self._send(noted, replace(extras, attach=None))
         except (*REQUEST_ERRORS, TimeoutError, NoWebhook) as error:
             raise self._cannot(error, text) from error
+
+    async def _find(self, text: str | None, after: int, problem: BaseException) -> discord.Message | None:
+        """Return the post that may have been made although its request failed."""
+        log.info("webhook post to channel %d is uncertain (%s), it is looked for", self._channel.id, kind(problem))
+        await asyncio.sleep(RETRY_PAUSE)
+        return EarlierPosts(await self.since(after)).take(text, "")
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         """Raises MessageGone for a message that was deleted."""

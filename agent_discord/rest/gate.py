@@ -136,7 +136,7 @@ class Gate:
             with answer_read():
                 return await channel.send(text, **extras, **files)
 
-        return await self._with_retry(lambda: self._with_or_without_file(post, text, attach))
+        return await self._with_retries(post, text, attach)
 
     async def edit(
         self,
@@ -156,7 +156,7 @@ class Gate:
             with answer_read():
                 return await message.edit(content=text, allowed_mentions=pings(None), **extras, **files)
 
-        return await self._with_retry(lambda: self._with_or_without_file(change, text, attach))
+        return await self._with_retries(change, text, attach)
 
     async def edit_by_id(self, message: discord.PartialMessage, text: str) -> None:
         """Changes the text of a message of the bot's that is known by its id alone."""
@@ -164,14 +164,25 @@ class Gate:
         with answer_read():
             await message.edit(content=self.clean(text), allowed_mentions=pings(None))
 
-    async def _with_retry(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Makes a request once more whose connection broke."""
+    async def _with_retries(
+        self, request: Callable[[str | None, dict[str, Any]], Awaitable[T]], text: str | None, attach: Attach | None
+    ) -> T:
+        """Make a request that may be repeated, and once more if its connection broke. If it broke both times with a
+        file, the text goes without it: some servers and proxies cut an upload that they refuse, without a 413."""
         try:
-            return await request()
+            return await self._with_or_without_file(request, text, attach)
         except CONNECTION_ERRORS as error:
             log.info("connection to Discord broke during a post (%s), it is sent once more", kind(error))
         await asyncio.sleep(RETRY_PAUSE)
-        return await request()
+        try:
+            return await self._with_or_without_file(request, text, attach)
+        except CONNECTION_ERRORS as error:
+            if attach is None:
+                raise
+            log.warning("the connection broke again during a post (%s); it is made without its file", kind(error))
+            text = with_file_note(self.clean(text) if text is not None else None, attach, error)
+        await asyncio.sleep(RETRY_PAUSE)
+        return await request(text, {})
 
     async def delete(self, message: discord.Message | discord.PartialMessage) -> None:
         await self._enter()

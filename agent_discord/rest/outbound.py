@@ -66,11 +66,11 @@ def may_be_the_file(error: discord.HTTPException) -> bool:
     return error.status < 500 and error.status not in _NOT_OF_THE_FILE and error.code != _MISSING_ACCESS
 
 
-def with_file_note(text: str | None, attach: Attach, error: discord.HTTPException) -> str:
+def with_file_note(text: str | None, attach: Attach, error: Exception) -> str:
     """Return the text with a line below it that says why its file is missing."""
     kind = mimetypes.guess_type(attach().filename or "")[0] or ""
     noun = "picture" if kind.startswith("image/") else "file"
-    too_large = error.status == 413 or error.code in _TOO_LARGE_CODES
+    too_large = isinstance(error, discord.HTTPException) and (error.status == 413 or error.code in _TOO_LARGE_CODES)
     note = f"-# The {noun} {'was too large to post' if too_large else 'could not be posted'} here."
     if not text:
         return note

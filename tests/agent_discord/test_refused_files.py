@@ -147,3 +147,36 @@ async def test_a_gate_asks_once_more_only_for_a_file():
         with pytest.raises(Exception, match="Explicit"):
             await Gate().send(r.thread, "no file", nonce="n1")
         assert all_messages(r) == []
+
+
+@pytest.mark.parametrize("sink_of", [bot_sink, persona_sink])
+@pytest.mark.parametrize("text", ["Here is your fox.", None])
+async def test_an_upload_that_is_cut_each_time_leaves_the_text_and_a_line_about_it(sink_of, text):
+    async with room() as r:
+        r.server.faults.add(RestFault(method="POST", path=r"/messages$|^/webhooks/", cut="before", times=2))
+        posted = await sink_of(r).post(Post(text=text, picture=FOX), "t1")
+        (message,) = all_messages(r)
+        assert message.id == posted.message_id
+        assert message.content.startswith(text or "-#")
+        assert "picture could not be posted" in message.content
+        assert message.attachments == []
+
+
+@pytest.mark.parametrize("sink_of", [bot_sink, persona_sink])
+async def test_an_upload_whose_answers_are_lost_is_there_once_with_its_file(sink_of):
+    async with room() as r:
+        r.server.faults.add(RestFault(method="POST", path=r"/messages$|^/webhooks/", cut="before"))
+        r.server.faults.add(RestFault(method="POST", path=r"/messages$|^/webhooks/", cut="after"))
+        posted = await sink_of(r).post(Post(text="Here is your fox.", picture=FOX), "t1")
+        (message,) = all_messages(r)
+        assert (message.id, message.content) == (posted.message_id, "Here is your fox.")
+        assert len(message.attachments) == 1
+
+
+@pytest.mark.parametrize("sink_of", [bot_sink, persona_sink])
+async def test_a_broken_connection_alone_costs_no_file(sink_of):
+    async with room() as r:
+        r.server.faults.add(RestFault(method="POST", path=r"/messages$|^/webhooks/", cut="before"))
+        await sink_of(r).post(Post(text="Here is your fox.", picture=FOX), "t1")
+        (message,) = all_messages(r)
+        assert (message.content, len(message.attachments)) == ("Here is your fox.", 1)
