@@ -39,7 +39,7 @@ DONE: Mapping[str, str] = {
 REFUSALS: Mapping[str, tuple[int, str]] = {
     "busy": (409, "a conversation is already running in {channel}"),
     "stopped": (409, "the bots are stopped in {channel}; press Resume there first"),
-    "paused": (409, "all bots are paused; let them go on first"),
+    "paused": (409, "all bots are paused; resume them first"),
     "offline": (409, "{agent} is not online"),
     "none_free": (409, "no channel is free for a conversation"),
     "none_running": (409, "no conversation is running in {channel}"),
@@ -128,7 +128,7 @@ class Actions:
     async def _go_on(self, _: Request) -> Done:
         if not await self._parts.stops.lift(EVERYWHERE):
             return self._done("not_paused", "The bots were not paused.")
-        return self._done("went_on", "The bots go on.")
+        return self._done("went_on", "The bots resume.")
 
     # agents and money
 

@@ -167,10 +167,10 @@ async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
         assert await (await here.client.get("/api/pause")).json() == {"paused": True}
         assert await here.act("next", channel="11", agent="claude") == (
             409,
-            "all bots are paused; let them go on first",
+            "all bots are paused; resume them first",
         )
         assert here.commands == [], "nobody was asked"
-        assert await here.act("go_on") == (200, "The bots go on.")
+        assert await here.act("go_on") == (200, "The bots resume.")
         assert await here.act("go_on") == (200, "The bots were not paused.")
         assert [action for _, action, _ in here.noted()] == [
             "stop", "start", "resume", "pause", "next", "go_on", "go_on"

@@ -53,7 +53,7 @@ def test_a_pause_of_all_is_asked_for_first_and_seen_on_every_page(local: Program
     page.get_by_text("All bots are paused.").wait_for()
     phone.reload()
     phone.get_by_text("All bots are paused.").wait_for()
-    phone.get_by_role("button", name="Let them go on").click()
+    phone.get_by_role("button", name="Resume all bots").click()
     phone.get_by_role("button", name="Pause all").wait_for()
     page.reload()
     pause.wait_for()

@@ -137,7 +137,7 @@ async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and
                 await f.discord.wait_for(lambda: signs(f, "casual") == ["🛑"])
                 assert await runtime.coordinator.fire() is None, "as the schedule does"
                 assert await owner.act("next", channel=str(f.channel("debate")), agent="claude") == (
-                    "all bots are paused; let them go on first"
+                    "all bots are paused; resume them first"
                 )
                 assert len(f.models.requests) == 1, "no model was asked"
                 assert await owner.act("go_on") == "went_on"

@@ -56,7 +56,7 @@ export function pauseAll() {
   const title = "Silence all bots, in every channel";
   const show = () => {
     document.body.classList.toggle("paused", me.paused);
-    fill(bar, me.paused && ["All bots are paused.", button("Let them go on", () => act("go_on", {}), { class: "primary" })]);
+    fill(bar, me.paused && ["All bots are paused.", button("Resume all bots", () => act("go_on", {}), { class: "primary" })]);
     fill(root, !me.paused && button([icon, h("span", null, "Pause all")], pauseDialog, { class: "danger pause-all", title, "aria-label": "Pause all" }));
   };
   const look = async () => {
@@ -104,7 +104,7 @@ async function stopDialog(channel) {
 
 async function pauseDialog() {
   const sure = await ask("Pause all bots?", [
-    h("p", null, "Running conversations end. Nobody is answered, in any channel or direct message, and nothing that is scheduled runs, until you let them go on. A restart does not end the pause."),
+    h("p", null, "Running conversations end. Nobody is answered, in any channel or direct message, and nothing that is scheduled runs, until you resume all bots. A restart does not end the pause."),
   ], "Pause all");
   if (sure) await act("pause", {});
 }
