@@ -720,6 +720,15 @@ class ActionTests(CogCase):
         self.assert_result(await scene.instruct(), text="Look:", image_prompt=None)
         self.assertAlmostEqual(scene.spent()["total_cost"], CALL.cost_usd + 0.04)
 
+    async def test_a_request_in_a_drawing_that_times_out_is_not_reported_as_the_drawings_own_time(self) -> None:
+        scene = await self.scene()
+        scene.cog.brush = TimeoutError("the pool of connections")
+        scene.answers({"text": "Look:", "generate_image": True, "image_prompt": "a fox"})
+        with self.assertLogs("agent_cogs.turn.actions", "WARNING") as logs:
+            self.assert_result(await scene.instruct(), text="Look:", image_prompt=None)
+        self.assertIn("the pool of connections", logs.output[0])
+        self.assertNotIn("too long", logs.output[0])
+
     async def test_a_picture_is_afforded_with_what_the_turn_has_spent_already(self) -> None:
         scene = await self.scene()
         agent, asked = scene.cog.host.agent, list[float]()
