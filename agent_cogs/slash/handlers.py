@@ -28,10 +28,11 @@ from agent_cogs.slash.room_names import Completions
 from agent_cogs.slash.rooms import RoomCommands
 from agent_cogs.slash.status import read_status
 from agent_cogs.slash.why import NO_RECORD, turn_link, unasked_text, why, why_not
-from agent_cogs.slash.wording import UNKNOWN, agent_in, heard, lasting, unknown_agent
+from agent_cogs.slash.wording import UNKNOWN, agent_in, heard, lasting, unknown_agent, unknown_value
 from agent_discord.slash.cog import CommandInvocation, Handle
 from agent_discord.slash.definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, OLD_NAMES, WHY
 from agent_discord.slash.responses import Response, text_in
+from agent_personas.files import PERSONA_FILES
 from agent_personas.memory import MaySee
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.records import TurnRecord
@@ -286,19 +287,30 @@ class SlashHandlers:
         return f"The bots listen to <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
 
     async def _show_file(self, command: CommandInvocation) -> Response:
-        agent, name = agent_in(command, self._services.names), str(command.values.get("file", ""))
+        agent, name = agent_in(command, self._services.names), _file_named(command)
         if agent is None:
             return unknown_agent(command, self._services.names)
+        if name not in PERSONA_FILES:
+            return unknown_value("persona file", name, PERSONA_FILES)
         return await self._files.show(agent, name, command.channel_id, _number(command, "back", 0, MOST_BACK))
 
     async def _edit_file(self, command: CommandInvocation) -> Response:
-        agent = agent_in(command, self._services.names)
+        agent, name = agent_in(command, self._services.names), _file_named(command)
         if agent is None:
             return unknown_agent(command, self._services.names)
-        return await self._files.form(agent, str(command.values.get("file", "")), command.channel_id)
+        if name not in PERSONA_FILES:
+            return unknown_value("persona file", name, PERSONA_FILES)
+        return await self._files.form(agent, name, command.channel_id)
 
     async def _save_file(self, command: CommandInvocation) -> Response:
         return await self._files.save(str(command.values.get("id", "")), text_in(command.values))
+
+
+def _file_named(command: CommandInvocation) -> str:
+    """Return the persona file that the option names, also without its ending or in capitals; else what was written."""
+    written = str(command.values.get("file", "")).strip()
+    name = f"{written.lower().removesuffix('.md')}.md"
+    return name if name in PERSONA_FILES else written
 
 
 def _number(command: CommandInvocation, option: str, default: int, most: int) -> int:

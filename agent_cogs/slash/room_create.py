@@ -19,7 +19,7 @@ from agent_cogs.services import AgentServices
 from agent_cogs.slash.conversations import PAUSED, IsHere
 from agent_cogs.slash.wording import counted, listed, unknown_value
 from agent_discord.slash.cog import CommandInvocation, Handle
-from agent_discord.slash.definitions import FORM, MENU
+from agent_discord.slash.definitions import ARCHIVES, FORM, MENU
 from agent_discord.slash.responses import (
     CHOICE_CHARACTERS,
     MOST_CHOICES,
@@ -83,6 +83,10 @@ class RoomCreation:
             return unknown_value("theme", theme, tuple(THEMES))
         if (problem := too_long(str(command.values.get("topic", "")))) is not None:
             return problem
+        archive = str(command.values.get("archive") or "")
+        if archive and archive not in ARCHIVES:
+            known = [f"{minutes} ({shown})" for minutes, shown in ARCHIVES.items()]
+            return unknown_value("archive time", archive, known)
         draft, names = self._readable(draft_of(command)), str(command.values.get("personas", ""))
         moderator = find(tuple(self._services.roster), self._plain(draft.moderator)) if draft.moderator else None
         if isinstance(moderator, str):

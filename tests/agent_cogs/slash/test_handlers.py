@@ -110,6 +110,17 @@ def personas(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("command", ["agent-file show", "agent-file edit"])
+async def test_a_mistyped_persona_file_is_answered_with_those_that_exist(personas: Path, command: str):
+    async with a_place(personas) as place:
+        told = await place.use(command, agent="grok", file="sole.md")
+        assert "Did you mean soul.md" in told
+        assert "heartbeat.md" in told
+        for written in ("soul", " Soul.MD "):
+            answer = await place.use(command, agent="grok", file=written)
+            assert "old" in (answer if isinstance(answer, str) else answer.fields[0].text)
+
+
 def may_edit(answer: Any) -> bool:
     return isinstance(answer, Form)
 

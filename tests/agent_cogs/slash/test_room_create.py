@@ -103,6 +103,17 @@ async def test_every_option_reaches_the_room():
         assert room.channel_id == DEBATE
 
 
+@pytest.mark.parametrize("topic", [TOPIC, None], ids=["options", "form"])
+async def test_an_unknown_archive_time_opens_no_room_and_names_the_known_ones(topic):
+    async with a_place() as place:
+        await online(place)
+        more = {"topic": topic, "personas": "claude, grok"} if topic else {}
+        told = await place.use("room create", archive="61", **more)
+        assert "archive time" in told
+        assert "1440" in told
+        assert place.channel.messages == {}
+
+
 async def test_in_a_thread_the_room_is_opened_beside_it():
     async with a_place() as place:
         await online(place)
