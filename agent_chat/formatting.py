@@ -117,13 +117,23 @@ class Formatting:
                 while stack.pop()[0] != SPOILER:
                     pass
             elif mark != SPOILER:
-                inside = [one[0] for one in stack[_last_spoiler(stack) :]]
-                if mark in inside and self._can_close(*token):
-                    while (opening := stack.pop())[0] != mark:
-                        pass
-                    yield FormattedSpan(mark, opening[1], opening[2], *token)
-                elif mark not in inside and self._can_open(*token):
-                    stack.append((mark, *token))
+                for start, end in self._single_marks(*token, stack):
+                    mark = self._text[start:end]
+                    inside = [one[0] for one in stack[_last_spoiler(stack) :]]
+                    if mark in inside and self._can_close(start, end):
+                        while (opening := stack.pop())[0] != mark:
+                            pass
+                        yield FormattedSpan(mark, opening[1], opening[2], start, end)
+                    elif mark not in inside and self._can_open(start, end):
+                        stack.append((mark, start, end))
+
+    def _single_marks(self, start: int, end: int, stack: Sequence[tuple[str, int, int]]) -> list[tuple[int, int]]:
+        """Split `***` and `___` into a single and a double mark, in the order in which they close what is open."""
+        if end - start < 3:
+            return [(start, end)]
+        closes_double_first = bool(stack) and stack[-1][0] == self._text[start] * 2
+        middle = start + (2 if closes_double_first else 1)
+        return [(start, middle), (middle, end)]
 
     def _spoilers(
         self, tokens: Sequence[tuple[int, int] | FormattedSpan], *, growing: bool
@@ -142,14 +152,15 @@ class Formatting:
             yield opening, (len(self._text), len(self._text))
 
     def _can_open(self, start: int, end: int) -> bool:
-        if self._text[start] == "_" and self._text[start - 1 : start].isalnum():
+        """Whether a mark can begin a style: a double one anywhere, `_` not in a word, `*` not before a space."""
+        if self._text[start:end] == "_" and self._text[start - 1 : start].isalnum():
             return False
-        return bool(self._text[end : end + 1].strip())
+        return end - start > 1 or bool(self._text[end : end + 1].strip())
 
     def _can_close(self, start: int, end: int) -> bool:
-        if self._text[start] == "_" and self._text[end : end + 1].isalnum():
+        if self._text[start:end] == "_" and self._text[end : end + 1].isalnum():
             return False
-        return bool(self._text[start - 1 : start].strip())
+        return end - start > 1 or bool(self._text[start - 1 : start].strip())
 
 
 def _last_spoiler(stack: Sequence[tuple[str, int, int]]) -> int:

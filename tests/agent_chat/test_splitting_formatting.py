@@ -114,6 +114,18 @@ def test_text_that_only_looks_like_formatting_stays_as_it_is(text: str) -> None:
     assert "".join("".join(split_text(longer, 60)).split()) == "".join(longer.split())
 
 
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [("**", " **"), ("**\n", "**"), ("~~ ", " ~~"), ("***", "***"), ("*one **", "***"), ("**one *", "***"),
+     ("__*", "*__"), ("___", "___"), ("foo__", "__bar")],
+)  # fmt: skip
+def test_marks_beside_spaces_and_marks_that_end_together_are_formatting(begin: str, end: str):
+    text = f"{begin}{'word ' * 40}word{end} " + "more " * 5
+    whole, seen = render(text), [one for chunk in split_text(text, 100) for one in render(chunk)]
+    assert not {"*", "_", "~"} & {char for char, _ in whole}
+    assert seen == whole
+
+
 def test_a_quote_goes_on_in_each_chunk() -> None:
     long_quote = split_text("So he said:\n>>> " + "word " * 40 + "\n\nand " + "more " * 40, 100)
     assert all(chunk.startswith(">>> ") for chunk in long_quote[1:])
