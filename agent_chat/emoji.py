@@ -10,11 +10,13 @@ import re
 from functools import cache
 
 _SELECTORS = re.compile("[\ufe0e\ufe0f]")
+_TONES = re.compile("[\U0001f3fb-\U0001f3ff]")
+_AROUND = "\"'`*_.,!()[]“”‘’„«»\u200b\u200e\u200f\u2060\ufeff "  # quotes, marks, and invisible signs around an emoji
 _SKIPPED = re.compile("[\\s\u200d\u20e3\U0001f3fb-\U0001f3ff\U0001f9b0-\U0001f9b3]+")  # loose parts of sequences
 _REGIONAL_A = 0x1F1E6
 _LONGEST = 12  # code points of a sequence without selectors
 _TONED = re.compile(r":?(.+?)(?:_tone|::skin-tone-)([1-6]):?")
-_FLAG_NAME = re.compile(r"flag_([a-z])([a-z])")
+_FLAG_NAME = re.compile(r"flag[_-]([a-z])([a-z])")
 _LETTER_NAME = re.compile(r"regional_indicator_([a-z])")
 
 # Discord's own names, and names that models make up, for emoji that the package knows by other names.
@@ -43,8 +45,13 @@ _OTHER_NAMES = {
 
 
 def reaction_emoji(text: str) -> str | None:
-    """Return the first emoji of a text that consists of emoji (or is one shortcode), as Discord takes it; else None."""
+    """Return the first emoji of a text that consists of emoji (or is one shortcode), as Discord takes it; else None.
+
+    Quotation marks, formatting, and other signs around it don't matter.
+    """
     text = text.strip()
+    if _SELECTORS.sub("", text) not in _by_characters():
+        text = text.strip(_AROUND)
     if len(text) > 2 and text.startswith(":") and text.endswith(":"):
         return _by_shortcode(text[1:-1].lower())
     found = _emoji_sequence(text)
@@ -58,9 +65,11 @@ def is_reaction_emoji(text: str) -> bool:
 
 def _emoji_sequence(text: str) -> list[str]:
     """Return the emoji of a text of nothing else; [] if it has anything else. A sequence that Unicode does not know
-    falls into its parts."""
+    loses its skin tones if Unicode knows it then (families), or falls into its parts."""
     table = _by_characters()
     rest = _SELECTORS.sub("", text[:200])
+    if rest not in table and (toneless := _TONES.sub("", rest)) in table:
+        return [table[toneless]]
     found: list[str] = []
     at = 0
     while at < len(rest):
@@ -89,7 +98,8 @@ def _by_shortcode(name: str) -> str | None:
             return plain
         return _by_characters().get(_SELECTORS.sub("", plain) + chr(0x1F3FB + tone), plain)
     names = _by_name()
-    return names.get(name) or names.get(_OTHER_NAMES.get(name, ""))
+    spellings = (name, _OTHER_NAMES.get(name, ""), name.replace("-", "_"), re.sub("^flag[_-]", "", name))
+    return next((names[one] for one in spellings if one in names), None)
 
 
 @cache
