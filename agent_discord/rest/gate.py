@@ -181,7 +181,6 @@ class Gate:
                 raise
             log.warning("the connection broke again during a post (%s); it is made without its file", kind(error))
             text = with_file_note(self.clean(text) if text is not None else None, attach, error)
-        await asyncio.sleep(RETRY_PAUSE)
         return await request(text, {})
 
     async def delete(self, message: discord.Message | discord.PartialMessage) -> None:
