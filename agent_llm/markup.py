@@ -34,22 +34,26 @@ _FLAGS = re.IGNORECASE | re.MULTILINE
 
 # Names of XML-like tags, with or without a namespace ("seed:think", "antml:invoke", "｜DSML｜invoke") and attributes.
 _REASONING_TAGS = (
-    r"(?:[a-z]{1,12}_?)?think(?:ing)?|thoughts?|thought_process|reasoning(?:_content)?|reflection|scratchpad|analysis"
-    r"|(?:inner|internal)_(?:monologue|thoughts?)|cot_budget_reflect"
+    r"(?:[a-z]{1,12}_?)?think(?:ing)?(?:[_-][a-z]{1,12})?|thoughts?(?:_process)?|reasoning(?:_[a-z]{1,12})?|reflection"
+    r"|scratch_?pad|analysis|(?:inner|internal)_(?:monologue|thoughts?|reasoning)|cot|chain_of_thoughts?"
+    r"|search_quality_(?:reflection|score)"
 )
 _CALL_TAGS = (
     r"(?:[a-z]{1,12}_)?tool_?calls?|tool_(?:use|code|requests?|responses?|results?|outputs?)|tool(?=\s+name\b)"
     r"|function_?calls?|function_(?:results?|responses?|outputs?)|function(?==)|parameter(?==)|invoke|use_mcp_tool"
-    r"|call_tool|execute_tool|arg_(?:key|value)|oai-mem-citation|grok:render|grok-card"
+    r"|call_tool|execute_tool|arg_(?:key|value)|cot_budget_reflect|oai-mem-citation|grok:render|grok-card"
 )
+# Tags of the answer itself, behind reasoning.
+_ANSWER_TAGS = r"(?:final_)?answer|response|output|solution"
 # Formats that are no tags: opening and closing mark. A closing mark of None: everything up to the end.
 _REASONING_PAIRS: tuple[tuple[str, str], ...] = (
-    (r"\[(?:think|thinking|thought|reasoning)\]", r"\[/(?:think|thinking|thought|reasoning)\]"),  # Mistral, Magistral
+    (r"\[(?:thinking|thought|reasoning|think)\]", r"\[/(?:thinking|thought|reasoning|think)\]"),  # Mistral, Magistral
     (r"◁think▷", r"◁/think▷"),  # Kimi
     (
         r"<[|｜](?:start|begin)[_▁]?(?:of[_▁]?)?(?:think(?:ing)?|thought|reasoning)[|｜]>",  # Command, OpenThinker
         r"<[|｜]end[_▁]?(?:of[_▁]?)?(?:think(?:ing)?|thought|reasoning)[|｜]>",
     ),
+    (r"<\|(?:think|thought)_(?:start|begin)\|>", r"<\|(?:think|thought)_end\|>"),  # MiniCPM
     (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus
     (r"<\|channel>(?:thought|analysis)?", r"<channel\|>"),  # Gemma 4
     (r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),  # Kimi K3
@@ -57,15 +61,19 @@ _REASONING_PAIRS: tuple[tuple[str, str], ...] = (
     # The closing marks of the rest have other uses, so they mean nothing by themselves.
     (r"<\|(?:think(?:ing)?|thought|reasoning)\|>", r"<\|/(?:think(?:ing)?|thought|reasoning)\|>|<\|end\|>"),  # Solar
     (r"<\|content_thinking\|>", r"<\|(?:end_message|content_text)\|>"),  # Inkling
-    (r"<\|im_start\|>(?:assistant/)?(?:think|reasoning|analysis)\b", r"<\|im_end\|>"),  # HyperCLOVA
+    (
+        r"<\|im_start\|>(?:assistant/)?(?:think|reasoning|analysis)\b",  # HyperCLOVA, s1
+        r"<\|im_end\|>|<\|im_start\|>(?:answer|assistant)\b",
+    ),
+    (r"<details\s{1,9}type=\"reasoning\"[^<>]{0,200}>", r"</details>"),  # Open WebUI
     (r"<\|channel\|>(?:analysis|commentary)", r"<\|channel\|>final(?:<\|message\|>)?"),  # gpt-oss, a part missing
     (
-        r"\Aanalysis(?:(?=(?-i:[A-Z\"'“]))|(?=[\s\S]*?assistant\s?final))",
-        r"assistant\s?final(?::)?",
+        r"\Aanalysis(?:(?=(?-i:[A-Z\"'“]))|(?=[\s\S]*?(?<![a-z,] )assistant\s?final))",
+        r"(?<![a-z,] )assistant\s?final(?::)?",
     ),  # gpt-oss, without its special tokens
     (r"\AHere(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),  # Granite
 )
-_LONE = 7  # of these pairs, the first ones that chat templates may open in the prompt
+_LONE = 8  # of these pairs, the first ones that chat templates may open in the prompt
 _CALL_PAIRS: tuple[tuple[str, str | None], ...] = (
     (r"^[ \t]{0,40}<(?:call|result|error)\s{1,9}name\s{0,9}=[^<>\n]{0,100}>", r"^[ \t]*+</(?:call|result|error)>"),
     (r"<[|｜]tool[_▁]calls[_▁](?:section[_▁])?begin[|｜]>", r"<[|｜]tool[_▁]calls[_▁](?:section[_▁])?end[|｜]>"),
@@ -76,6 +84,9 @@ _CALL_PAIRS: tuple[tuple[str, str | None], ...] = (
     (r"<\|(?:start|begin)_(?:of_)?(?:action|tool\w{0,20}|function\w{0,20}|plugin)\|>", r"<\|end_(?:of_)?\w{1,30}\|>"),
     (r"<\|action_start\|>", r"<\|action_end\|>"),  # InternLM
     (r"<\|tools_prefix\|>", r"<\|tools_suffix\|>"),  # Apertus
+    (r"<\|python_start\|>", r"<\|python_end\|>"),  # Llama 4
+    (r"<\|tool_calls\|>", r"<\|calls\|>"),  # Solar
+    (r"<\|tool_call:begin\|>", r"<\|tool_call:end\|>"),
     (r"<\|tool_(?:call|response)\|>", r"<\|/tool_(?:call|response)\|>|<\|end\|>"),  # Phi, Granite
     (r"<\|tool_call>", r"<tool_call\|>"),  # Gemma 4
     (r"<\|tool_response>", r"<tool_response\|>"),
@@ -88,7 +99,13 @@ _CALL_PAIRS: tuple[tuple[str, str | None], ...] = (
     (r"\[TOOL_CALL\]", r"\[/TOOL_CALL\]"),
     (r"\[TOOL_(?:REQUEST|RESULT)\]", r"\[END_TOOL_(?:REQUEST|RESULT)\]"),  # LM Studio
     (r"\[(?:TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\]", r"\[/(?:TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\]"),
-    (r"^functools(?=\[\{)", None),  # Phi
+    (r"\bfunctools(?=\[\{)", None),  # Phi
+    (
+        r"(?:\bcommentary )?\bto=functions\.[\w.]{1,64}[^\n{]{0,40}(?=\s?\{)",
+        None,
+    ),  # gpt-oss, without its special tokens
+    (r"✿FUNCTION✿\s?:", r"✿RETURN✿\s?:"),  # Qwen-Agent
+    (r"^Action:\s{0,3}```json\n(?=[\s\[{]{1,20}\"tool_name\")", r"```"),  # Command R
     (r"^>>>[a-z_]\w{0,63}(?=\n\s{0,9}\{)", r"^>>>all\n"),  # Functionary
     (r"^tool_(?:code|call)\n(?=\S)", r"\n\n"),  # Gemini
     (r"^(?:print\()?default_api[.:]\w{1,64}(?=[({])", r"\n"),
@@ -97,18 +114,26 @@ _CALL_PAIRS: tuple[tuple[str, str | None], ...] = (
 )
 _CALL_FENCES = frozenset({"tool_code", "tool_call", "tool_calls", "tool_use", "tool", "function_call", "tool_outputs"})
 
+_REASONING_FENCES = frozenset({"think", "thinking", "thought", "thoughts", "reasoning"})
+# Ordinary words, too, so they mean nothing as long as no closing mark follows.
+_ONLY_IF_CLOSED = re.compile(
+    r"\[(?:thinking|thought|reasoning)\]|here|<(?:analysis|reflection)\b|<details", re.IGNORECASE
+)
+
 # Control tokens, removed by themselves, with the role that follows the beginning of a turn.
 _ROLE = r"(?:(?:system|user|assistant|model|tool|developer)\b(?:\n|(?=<)))?"
 _TOKENS = (
     r"<\|(?:open|close)\|>[a-z]{1,20}(?:\s[^<>\n]{0,100})?<\|sep\|>",  # Kimi K3
-    rf"<[|｜][^|｜<>\n]{{1,60}}[|｜]>{_ROLE}",
+    rf"<[|｜](?!\s)[^|｜<>\n]{{1,60}}(?<!\s)[|｜]>{_ROLE}",
     rf"<\|turn>{_ROLE}|<turn\|>|<\|\"\|>",  # Gemma 4
     rf"<(?:start_of_turn|start_of_role)>{_ROLE}",
-    r"</?(?:end_of_(?:turn|text|utterance|sentence|role)|bos|eos|eop|eom|sop|pad|im_(?:start|end))>|<(?:EOT|EOD)>",
+    r"</?(?:end_of_(?:turn|text|utterance|sentence|role)|(?:seed:)?(?:bos|eos|pad)|eoa|eop|eom|sop|im_(?:start|end))>"
+    r"|<(?:EOT|EOD|[BE]OS_TOKEN|end_code|mask:\d|TOKENS_UNUSED_\d{1,4})>|<role>(?:human|assistant|system|observation)</role>",
     r"</s>|\A\s{0,9}<s>(?![^<]*+</s>\s*+\S)",  # between words they strike the words out
-    r"<(?:unused|reserved_|extra_id_|ctrl)\d{1,4}>|\[unused\d{1,4}\]",
-    r"\[/?INST\]|<</?SYS>>|\[/?SYSTEM_PROMPT\]|\[(?:BOS|EOS|EOT|gMASK)\]|\[\|[a-z]{3,20}\|\]",
-    r"\]<\]minimax\[>\[",
+    r"<(?:unused|reserved_|extra_id_|ctrl\d)\d{1,4}>|<SPECIAL_\d{1,4}>|\[unused\d{1,4}\]",
+    r"\[/?INST\]|<</?SYS>>|\[/?SYSTEM_PROMPT\]|\[(?:EOS|EOT)\](?=\s*+(?:\Z|[<\[]))|\A\[BOS\]|\[gMASK\]|\[\|[a-z]{3,20}\|\]",
+    r"\]<\]minimax\[>\[|\]~!?b[\[\]](?:ai|user|system|tool)?|\[e~\[",
+    rf"</(?:{_ANSWER_TAGS})>(?=\s*+\Z)",
 )
 _OTHERS_TURN = re.compile(  # what follows is not the model's own turn any more
     r"<\|im_start\|>(?:user|system|tool)\b|<\|start_header_id\|>(?:user|system|ipython)\b|<start_of_turn>user\b"
@@ -147,7 +172,9 @@ _IMAGE = (
 _NAMESPACE = r"(?:[a-z][\w-]{0,19}:|\s?[|｜]\s?DSML\s?[|｜]\s?)?"
 _TAG_END = r"(?:[\s=/][^<>]{0,300})?"
 _LONE_CLOSES = "|".join(close for _, close in _REASONING_PAIRS[:_LONE])
-_CLOSES_REASONING = rf"</{_NAMESPACE}(?:{_REASONING_TAGS})\s{{0,9}}>|{_LONE_CLOSES}"  # makers' marks are mixed up, too
+_CLOSES_REASONING = (  # makers' marks are mixed up, too
+    rf"(?:</{_NAMESPACE}(?:{_REASONING_TAGS})\s{{0,9}}>|{_LONE_CLOSES})(?:\s{{0,9}}<(?:{_ANSWER_TAGS})>)?"
+)
 _REASONING_CLOSE = re.compile(_CLOSES_REASONING, _FLAGS)
 _OPENS_REASONING = "|".join(
     (rf"<{_NAMESPACE}(?:{_REASONING_TAGS}){_TAG_END}>", *(opening for opening, _ in _REASONING_PAIRS[:_LONE]))
@@ -179,20 +206,32 @@ _MARK = re.compile(
     _FLAGS,
 )
 _END_TOKEN = re.compile(rf"(?:{'|'.join(_TOKENS)})\s*+\Z", _FLAGS)
+_ALONE = ("header", "token")  # removed by themselves
 _REASONING = frozenset({"reasoning"})
 _ADDITIONS = frozenset({"cite", "image"})
 _EVERYTHING = frozenset({"reasoning", "call", "cite", "image", "turn", "header", "token"})
 # Where a mark can begin, and an object, which may be the requested form.
 _TRIGGER = re.compile(
-    r"!(?=\[)|<(?=[/a-z|｜]|</?SYS|\s[|｜])|\[(?=[/a-z|^])|[`{◁\ue200-\ue2ff]|【(?=[^【】\n]{0,80}[†‡])|\^(?=\[)|\](?=<\]mini)|(?:file)?cite(?=turn\d)|:?contentReference\["
-    r"|^(?:functools\[|>>>\w|tool_c|print\(default_api|default_api|call:|(?:\*\*)?Action:|[ \t]{1,40}<)"
+    r"!(?=\[)|<(?=[/a-z|｜]|</?SYS|\s[|｜])|\[(?=[/a-z|^]|e~)|[`{◁\ue200-\ue2ff]|【(?=[^【】\n]{0,80}[†‡])|\^(?=\[)"
+    r"|\](?=<\]mini|~!?b)|(?:file)?cite(?=turn\d)|:?contentReference\[|functools\[\{|✿(?=FUNC)"
+    r"|to=functions|commentary(?= to=functions)"
+    r"|^(?:>>>\w|tool_c|print\(default_api|default_api|call:|(?:\*\*)?Action:|[ \t]{1,40}<)"
     r"|\Aanalysis|\AHere",
     _FLAGS,
 )
 _FORM = re.compile(r"""\{\s*+(?:["'“‘`]\w{1,40}["'”’`]|[a-z_]{1,40})\s*+:""", re.IGNORECASE)
 _CODE = re.compile(r"```.*?```|`[^`\n]{1,400}`", re.DOTALL)
-_INSIDE_SENTENCE = re.compile(r"[\w,;][ ]\Z|[\"'“‘«(/]\Z|\.\.\.\Z|…\Z")
-_SENTENCE_GOES_ON = re.compile(r" (?-i:(?![A-Z])[^\W\d_])|[.,;:!?)\"'”’»/…]")
+# Words around a mark that they talk about: in a sentence, at the beginning of a list item, of a line.
+_WORDS_BEFORE = re.compile(
+    r"(?:[\w,;:] |[\"'“‘«(/]|\.\.\.|…|^[ \t]*+(?:[-*•+]|\d{1,3}[.)]) ++)[*_]{0,3}\Z", re.MULTILINE
+)
+_WORDS_AFTER = re.compile(r"[*_]{0,3}(?: (?![A-Z])[^\W\d_]| [-–—=|•+→]| ?\.\.\.| …|[.,;:!?)\"'”’»/…\]])")
+_LINE_BEGINS = re.compile(r"^[*_]{0,3}\Z", re.MULTILINE)
+_TELLS = re.compile(
+    r"[*_]{0,3} (?:is|are|means|marks|stands|opens|starts|begins|ends|closes|and|or|vs|ist|bedeutet|und|oder)\b"
+)
+_WIDE = r"\u3005-\u30ff\u3400-\u9fff"  # Chinese and Japanese, which have no spaces
+_WIDE_BEFORE, _WIDE_AFTER = re.compile(rf"[{_WIDE}「『《（：、，]\Z"), re.compile(rf"[{_WIDE}」』》）、，。：]")
 _LINE_STARTS = (
     *("thought:", "action:", "observation:", "final answer:", "analysis", "here is my thought process:"),
     *("here's my thought process:", "tool_code\n", "tool_call\n", "functools[{", "print(default_api", "default_api"),
@@ -205,10 +244,11 @@ def _begun(word: str) -> str:
 
 
 _BEGUN = re.compile(  # at the end of a growing text, perhaps the beginning of a mark
-    r"(?:!\[[^\n]{0,1000}|!|<[/\[|｜a-z!\s][^<>]{0,330}|<|\[[/|a-z_]{0,20}(?:[:‡†][^\[\]\n]{0,200})?"
+    r"(?:!\[[^\n]{0,1000}|!|<[/\s]?[|｜](?![\s>)])[^<>\n]{0,330}|<[/\s]?[|｜]?\[?|</?[a-z][\w:,.-]{0,60}(?:[\s=/][^<>]{0,330})?|\[[/|a-z_]{0,20}(?:[:‡†][^\[\]\n]{0,200})?"
     r"|\{[^{}\n]{0,300}|【[^【】\n]{0,300}|◁[^▷]{0,20}|\ue200[^\ue201]{0,1000}|`{1,3}\w{0,20}"
-    rf"|{_begun(']<]minimax[>[')}|{_begun(':contentReference')}|:?contentReference\[[^\[\]\n]{{0,40}}"
-    rf"|(?:\A|(?<=[.!?…)\s]))(?:{_begun('citeturn')}|citeturn\w{{0,60}})"
+    rf"|{_begun(']<]minimax[>[')}|\](?:~!?b?)?|\[e~|{_begun(':contentReference')}|:?contentReference\[[^\[\]\n]{{0,40}}|✿\w{{0,20}}✿?\s?|<role>\w{{0,12}}<?/?\w{{0,4}}"
+    rf"|(?:\A|(?<=[.!?…)\s]))(?:{_begun('citeturn')}|citeturn\w{{0,60}}|{_begun('commentary to=')}|{_begun('to=')})"
+    r"|(?:\bcommentary )?\bto=f[\w.]{0,80}[^\n{]{0,40}\s?"
     r"|\[TOOL_CALLS\]\s{0,9}[\w.-]{0,64}\s{0,9}"
     r"|^>{1,3}\w*\s*+|^(?:(?:print\()?default_api[.:]|call:)[\w.:-]{0,80}"
     rf"|^\**+(?:{'|'.join(map(_begun, (*_LINE_STARTS, 'call:')))}))\Z",
@@ -282,9 +322,26 @@ def strip_additions(text: str, *, known: KnownSources = NOTHING_KNOWN) -> str:
     """Remove what models add to words that are an answer all the same: citation marks, pictures by address, and control
     tokens at the end."""
     text = _Scanner(text, growing=False, removes=_ADDITIONS, known=known).run()
+    begins = 0
+    while (mark := _MARK.match(text, _after_spaces(text, begins))) and (mark.lastgroup or "").startswith(_ALONE):
+        begins = mark.end()
+    if not _TELLS.match(text, begins):
+        text = text[begins:]
     while (end := _END_TOKEN.search(text, max(0, len(text) - 90))) is not None:
+        if _is_closing_tag(text, end):
+            break
         text = text[: end.start()]
     return text
+
+
+def _after_spaces(text: str, at: int) -> int:
+    return next((place for place in range(at, len(text)) if not text[place].isspace()), len(text))
+
+
+def _is_closing_tag(text: str, mark: re.Match[str], start: int = 0) -> bool:
+    """Whether a tag is HTML's or XML's, because its opening tag is in the text."""
+    tag = mark[0].strip()
+    return tag.startswith("</") and f"<{tag[2:]}" in text[start : mark.start()]
 
 
 class _Scanner:
@@ -355,7 +412,7 @@ class _Scanner:
                 return self._remove_token(mark)
             return self._remove_block(mark, _closing_tag(mark["c_name"].lower()), reasoning=False)
         if kind == "turn" and at > self._begins:
-            return self._cut(at)
+            return mark.end() if not self._growing and self._is_mentioned(at, mark.end()) else self._cut(at)
         if kind == "image":
             return self._cut(at) if self._growing else self._remove(at, mark.end(), self._linked(mark))
         if kind.startswith("cite"):
@@ -376,35 +433,52 @@ class _Scanner:
         return self._remove(at, len(self._text))
 
     def _remove_token(self, mark: re.Match[str]) -> int:
-        named = not mark[0].startswith(("<|", "<｜"))
         if self._growing and len(self._text) - mark.end() < LONGEST_HEADER:
             return self._cut(mark.start())
-        if named and self._is_mentioned(mark.start(), mark.end()):
+        if self._is_mentioned(mark.start(), mark.end(), opens=True) or _is_closing_tag(self._text, mark, self._copied):
             return mark.end()
-        if mark[0] == "</s>" and "<s>" in self._text[self._copied : mark.start()]:
-            return mark.end()  # HTML's mark for words that were struck out
         return self._remove(mark.start(), mark.end())
 
     def _remove_block(self, mark: re.Match[str], close: re.Pattern[str] | None, *, reasoning: bool) -> int:
         """Remove an opening mark and everything up to its closing mark, or to the end."""
         start, end = mark.start(), mark.end()
+        mentioned = self._is_mentioned(start, end, opens=True)
         if mark[0].endswith("/>"):
-            return self._remove(start, end)
+            return end if mentioned else self._remove(start, end)
         if mark[0].lower().startswith("<arg_key"):  # the tool's name is before it
             start -= len(_name_before(self._text[max(self._copied, start - 80) : start]))
+        glued = reasoning and mark[0][0] == "<" and self._text[max(0, start - 1) : start].isalnum()
+        weak = (start > self._begins or mark[0][0] != "<") and _ONLY_IF_CLOSED.match(mark[0]) is not None
         closing = self._next_close(close, end) if close is not None else None
-        mentioned = self._is_mentioned(start, end)
-        if closing is not None and mentioned and self._is_code(closing.start()):
+        if closing is not None and (mentioned or glued or weak) and self._is_code(closing.start()):
             return end
-        if closing is not None and reasoning:
-            closing = self._outer_close(closing, end)
+        if closing is not None and mentioned:
+            another = _REASONING_OPEN if reasoning else re.compile(re.escape(mark[0]))
+            if another.search(self._text, end, closing.start()) is not None:
+                return end  # the closing mark belongs to that one
+        if closing is not None and reasoning and not mentioned:
+            closing = self._real_close(closing, end)
         if closing is None:
-            return end if mentioned and not self._growing else self._cut(start)
-        if mentioned and self._is_mentioned(closing.start(), closing.end()):
+            return end if (mentioned or glued or weak) and not self._growing else self._cut(start)
+        if self._is_pair_mentioned(mark, closing, mentioned=mentioned):
             return closing.end()
         if reasoning and self._growing and len(self._text) - closing.end() < 2:
             return self._cut(start)
         return self._remove(start, closing.end())
+
+    def _is_pair_mentioned(self, opening: re.Match[str], closing: re.Match[str], *, mentioned: bool) -> bool:
+        """Whether a sentence talks about both marks: "<think> and </think>", or "write <think>...</think> tags"."""
+        text, start = self._text, opening.start()
+        after = text[closing.end() : closing.end() + 12]
+        ends_line = after.startswith("\n") or (not after and not self._growing)
+        if mentioned and self._is_mentioned(closing.start(), closing.end(), opens=True, ends_line=ends_line):
+            return True
+        within = text[opening.end() : closing.start()]
+        if within.strip() in ("...", "…"):
+            return start > self._begins
+        before = text[max(0, start - 24) : start]
+        quoted = before[-1:] in ('"', "'") and before[-1:] == after[:1] and "\n" not in within and len(before) > 1
+        return (quoted or not within) and bool(_WORDS_BEFORE.search(before) and _WORDS_AFTER.match(after))
 
     def _close_reasoning(self, mark: re.Match[str]) -> int:
         """Remove everything before a closing mark: the chat template has opened the reasoning in the prompt."""
@@ -426,11 +500,20 @@ class _Scanner:
         self._closes[close] = found.start() if found is not None else len(self._text)
         return found
 
-    def _outer_close(self, closing: re.Match[str], at: int) -> re.Match[str] | None:
-        """Return where reasoning with reasoning inside ends: at its first closing mark if the marks don't match."""
+    def _real_close(self, closing: re.Match[str], at: int) -> re.Match[str] | None:
+        """Return where reasoning ends: not at a mark that it talks about or has in code, and not where reasoning
+        inside it ends. If its marks don't match, it ends at the first closing mark."""
+        found: re.Match[str] | None
+        for found in islice(closing.re.finditer(self._text, closing.start()), MAX_NESTING):
+            if not (self._is_mentioned(found.start(), found.end()) or self._is_code(found.start())):
+                closing = found
+                break
+        else:
+            talks = self._is_mentioned(closing.start(), closing.end()) or self._text[closing.start() - 1] == "`"
+            return None if talks or self._growing else closing
         if _REASONING_OPEN.search(self._text, at, closing.start()) is None:
             return closing
-        depth, found = 1, closing
+        depth = 1
         for found in islice(_REASONING_MARK.finditer(self._text, at), MAX_NESTING):
             depth += -1 if _REASONING_CLOSE.match(found[0]) else 1
             if depth == 0:
@@ -446,7 +529,8 @@ class _Scanner:
     def _skip_fence(self, mark: re.Match[str]) -> int:
         end = self._text.find("```", mark.end())
         language = mark["language"].lower()
-        if language in _CALL_FENCES and "call" in self._removes:
+        is_call = language in _CALL_FENCES and "call" in self._removes
+        if is_call or (language in _REASONING_FENCES and "reasoning" in self._removes):
             return self._remove(mark.start(), end + 3) if end >= 0 else self._cut(mark.start())
         self._in_code = self._in_code or end < 0
         return end + 3 if end >= 0 else mark.end()
@@ -469,10 +553,15 @@ class _Scanner:
         self._in_form = True
         return len(self._text)
 
-    def _is_mentioned(self, start: int, end: int) -> bool:
-        """Whether a sentence talks about the mark: it goes on behind it as it came to it."""
-        before, after = self._text[max(0, start - 3) : start], self._text[end : end + 2]
-        return _INSIDE_SENTENCE.search(before) is not None and _SENTENCE_GOES_ON.match(after) is not None
+    def _is_mentioned(self, start: int, end: int, *, opens: bool = False, ends_line: bool = False) -> bool:
+        """Whether a sentence talks about the mark: it goes on behind it as it came to it. `opens`: it is no closing
+        mark by itself, before which everything would be reasoning. `ends_line`: the sentence may end with it."""
+        before, after = self._text[max(0, start - 24) : start], self._text[end : end + 12]
+        if _WORDS_BEFORE.search(before):
+            return ends_line or _WORDS_AFTER.match(after) is not None
+        if (opens or start <= self._begins) and _LINE_BEGINS.search(before) and _TELLS.match(after):
+            return True
+        return opens and bool(_WIDE_BEFORE.search(before) and (ends_line or _WIDE_AFTER.match(after)))
 
     def _spaces_before(self, at: int) -> int:
         before = self._text[max(self._copied, at - 8) : at]
@@ -511,6 +600,7 @@ def _name_before(text: str) -> str:
 # --- formats in which a header says what follows --------------------------------------------------------------------
 
 _MESSAGE = "<|message|>"
+_HARMONY = re.compile(r"(?:\A\s*+(?:\w[^<>\n]{0,100})?|<\|(?:start|channel|constrain)\|>\w[^<>\n]{0,100})<\|message\|>")
 _MESSAGE_END = re.compile(r"<\|(?:end|eom|eot|call|return|start|channel)\|>")
 _HEADER = re.compile(r"<\|(?:start|channel|end)\|>")
 _NOT_FOR_PEOPLE = re.compile(r"analysis|commentary|thought|reason|\bto=(?!user\b|all\b)|<\|start\|>(?:user|system)")
@@ -521,12 +611,12 @@ _ACTION = re.compile(r"^[ \t*]{0,9}Action:[^\n]{1,200}\n{1,3}[ \t*]{0,9}Action I
 
 def _final_channel(text: str) -> str:
     """Return the bodies of a harmony answer that are for people: `<|channel|>final<|message|>The answer is 4.`"""
-    if _MESSAGE not in text or _MESSAGE not in _CODE.sub("", text):
+    if _MESSAGE not in text or not _HARMONY.search(_CODE.sub("", text)):
         return text
     shown, header = list[str](), text.partition(_MESSAGE)[0]
     begins = _HEADER.search(header)
     if begins is not None and begins[0] != "<|end|>":  # what is before an end was begun by the prompt
-        shown.append(header[: begins.start()])
+        shown.append(re.sub(r"\A\s*assistant\s*\Z", "", header[: begins.start()]))
     for part in text.split(_MESSAGE)[1:]:
         end = _MESSAGE_END.search(part)
         if not _NOT_FOR_PEOPLE.search(header[-300:]):

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent_llm.markup import strip_reasoning
 from agent_llm.types import Prompt, Reply, Source, ToolCall, ToolResult, ToolRound, Usage
 from agent_llm.wire.tool_calls import rounds_in_words
 from agent_llm.wire.turns import unique_sources
@@ -152,10 +153,11 @@ class _Loop:
         goes_on = True
         while True:
             reply = await self._ask(self._prefilled(prefill, parts))
-            call = call_in(reply.text)
+            said = strip_reasoning(reply.text)  # a thought calls no tools
+            call = call_in(said)
             if call is None and not parts:
                 return reply
-            parts.append(call.before if call else reply.text)
+            parts.append(call.before if call else said)
             if call is not None and goes_on:
                 prefill = await self._run_text_call(prefill, call)
             if call is None or not goes_on or runner.ended:
@@ -178,7 +180,8 @@ class _Loop:
 
         def on_text(text: str) -> None:
             if listener is not None:
-                listener(spoken((*parts, visible(text)), self._speaker) if parts else visible(text))
+                said = visible(strip_reasoning(text, growing=True))
+                listener(spoken((*parts, said), self._speaker) if parts else said)
 
         stop = (CALL_STOP, *prompt.stop)
         return replace(prompt, prefill=prefill, stop=stop, on_text=on_text if listener is not None else None)

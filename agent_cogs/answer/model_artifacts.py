@@ -22,6 +22,7 @@ _FENCE = re.compile(r"```\w{0,20}")
 _PYTHONIC_CALL = re.compile(r"\[[a-z_][\w.]{0,63}\((?:[a-z_]\w{0,63}=|\)).*\)\]\Z", re.DOTALL | re.IGNORECASE)
 _CALLED = frozenset({"name", "tool", "tool_name", "function", "recipient_name"})
 _GIVEN = frozenset({"arguments", "args", "parameters", "input", "tool_input", "query"})
+_decoder = json.JSONDecoder()
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -82,9 +83,20 @@ def _is_call(text: str) -> bool:
         return False
     if _PYTHONIC_CALL.match(text):  # Llama, LFM
         return True
-    try:
-        read = json.loads(text)
-    except (ValueError, RecursionError):
+    calls: list[object] = []
+    while text:
+        try:
+            read, end = _decoder.raw_decode(text)
+        except (ValueError, RecursionError):
+            return False
+        calls += read if isinstance(read, list) else [read]
+        text = text[end:].lstrip("; \n")
+    return bool(calls) and all(map(_names_a_call, calls))
+
+
+def _names_a_call(read: object) -> bool:
+    if not isinstance(read, dict):
         return False
-    calls = read if isinstance(read, list) else [read]
-    return bool(calls) and all(isinstance(one, dict) and one.keys() & _CALLED and one.keys() & _GIVEN for one in calls)
+    if read.keys() == {"tool_calls"} or (read.get("type") == "function" and isinstance(read.get("function"), dict)):
+        return True
+    return bool(read.keys() & _CALLED and read.keys() & _GIVEN)

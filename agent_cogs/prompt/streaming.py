@@ -21,6 +21,7 @@ from agent_context.steering.options import Options
 from agent_llm.markup import strip_markup
 
 STEP = 16  # characters that must have come before the words are cleaned again
+STEPS = 25  # or this part of what has come already, since everything is read again
 LONGEST_MARK = 32  # characters by which a mark is known
 
 # The first characters of what the transcript alone has (answer/cleaning.py), perhaps with all that follows.
@@ -63,7 +64,7 @@ class StreamFilter:
 
         def take(raw: str) -> None:
             nonlocal taken
-            if 0 < taken <= len(raw) < taken + STEP:
+            if 0 < taken <= len(raw) < taken + max(STEP, taken // STEPS):
                 return
             taken = len(raw)
             self._grow(certain(read(raw), self._names, prompt))

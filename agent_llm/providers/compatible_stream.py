@@ -13,6 +13,7 @@ from agent_llm.wire.lenient_json import part, parts, text
 from agent_llm.wire.tool_calls import RAW, arguments_of
 
 MOST_CHARACTERS = 100_000  # a server that ignores its limit is cut here, with the same outcome
+STEPS = 50  # a growing text is read again when it is longer by this part
 # Lists and texts that grow from piece to piece, besides the calls.
 _GROWING = ("content", "refusal", "reasoning_content", "reasoning", "reasoning_details", "text")
 
@@ -25,16 +26,12 @@ class StreamedCompletion:
         self._calls: list[dict[str, Any]] = []
         self._places: dict[object, dict[str, Any]] = {}  # an index → its newest call
         self._rest: dict[str, Any] = {}
+        self.characters = 0  # everything that was written, with the reasoning in it
         self.finish: str | None = None
 
     @property
     def said(self) -> str:
         return strip_reasoning(said_in(self._message), growing=True)
-
-    @property
-    def characters(self) -> int:
-        """Everything that was written, with the reasoning in it."""
-        return len(said_in(self._message))
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -53,12 +50,14 @@ class StreamedCompletion:
             self.finish = text(choice, "finish_reason") or self.finish
 
     def _grow(self, delta: Mapping[str, Any]) -> None:
+        self.characters += len(said_in(delta))
         for key in _GROWING:
             more, so_far = delta.get(key), self._message.get(key)
             if isinstance(more, str):
                 self._message[key] = (so_far if isinstance(so_far, str) else "") + more
             elif isinstance(more, list):
-                self._message[key] = [*(so_far if isinstance(so_far, list) else ()), *more]
+                self._message[key] = so_far if isinstance(so_far, list) else []
+                self._message[key] += more
         for call in parts(delta, "tool_calls"):
             self._grow_call(call)
 
@@ -96,16 +95,18 @@ def _begins_another(call: Mapping[str, Any], so_far: Mapping[str, Any]) -> bool:
 
 
 async def gathered(pieces: AsyncIterable[Mapping[str, Any]], on_text: Callable[[str], None]) -> dict[str, Any]:
-    """Return the whole answer. `on_text` gets the whole text so far each time it grows.
+    """Return the whole answer. `on_text` gets the whole text so far as it grows: a long one in larger steps, since it
+    is read again each time.
 
     Raises ConnectionFailed if the stream ends before the answer does.
     """
-    completion, said = StreamedCompletion(), ""
+    completion, said, read = StreamedCompletion(), "", 0
     async for piece in pieces:
         completion.add(piece)
-        before, said = said, completion.said
-        if said != before:
-            on_text(said)
+        if completion.characters > read + read // STEPS:
+            before, said, read = said, completion.said, completion.characters
+            if said != before:
+                on_text(said)
         if completion.characters > MOST_CHARACTERS:
             completion.finish = "length"
             break

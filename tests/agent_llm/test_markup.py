@@ -29,6 +29,15 @@ REASONING = [
     "<longcat_think>{}</longcat_think>",
     "<think>a <think>b {}</think> c</think>",
     "<think>{}</thinking>",
+    "<think>{} They ask what </think> means, and `</think>`. Hm.</think>",
+    "<think>\n{}\n</think>\n<answer>",
+    "<scratch_pad>{}</scratch_pad>",
+    "<search_quality_reflection>{}</search_quality_reflection>",
+    "<think_faster>{}</think_faster>",
+    '<details type="reasoning" done="true">{}</details>',
+    "```thinking\n{}\n```\n",
+    "<|thought_start|>{}<|thought_end|>",
+    "<|im_start|>think\n{}\n<|im_start|>answer\n",
     "[THINK]{}[/THINK]",
     "[think]{}[/think]",
     "◁think▷{}◁/think▷",
@@ -73,6 +82,9 @@ CALLS = [
     "[TOOL_REQUEST]{}[END_TOOL_REQUEST]",
     "\n```tool_code\nprint(search('{}'))\n```\n",
     '\n```tool_call\n{{"q": "{}"}}\n```\n',
+    "<|python_start|>[x(q='{}')]<|python_end|>",
+    "<|tool_calls|><|tool_call:begin|>a<|tool_call:name|>x<|tool_call:args|>{}<|tool_call:end|><|calls|>",
+    "✿FUNCTION✿: x\n✿ARGS✿: {}\n✿RETURN✿:",
     '\n<call name="x">\n{{"q": "{}"}}\n</call>\n',
 ]
 TO_THE_END = [
@@ -85,12 +97,16 @@ TO_THE_END = [
     "<end_of_turn>\n<start_of_turn>user\n{}",
     "</s>[INST] {}",
     "<think>{}",
+    "<think>{} They ask what </think> means.",
+    "<seed:think>{0}<seed:cot_budget_reflect>x</seed:cot_budget_reflect>{0}",
+    'commentary to=functions.x json{{"q": "{}"}}',
     "[THINK]{}",
     '<tool_call>{{"name": "{}"',
     "<function_calls>{}",
 ]
 TOKENS = ["</s>", "<end_of_turn>", "<｜end▁of▁sentence｜>", "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<turn|>"]
 TOKENS += ["<|end|>", "[EOS]", "<eos>", "[|endofturn|]", "<|end_of_text|>", "<|END_OF_TURN_TOKEN|>", "<ctrl42>"]
+TOKENS += ["[e~[", "]~b]ai", "<seed:eos>", "<eoa>", "<EOS_TOKEN>", "<SPECIAL_12>", "<role>HUMAN</role>"]
 CITATIONS = [
     ' {render_inline_citation citation_id="17"}',
     '<grok:render card_id="1" card_type="citation_card">\n<argument name="citation_id">3</argument>\n</grok:render>',
@@ -139,6 +155,27 @@ INNOCENT = [
     "A `tool_code` block",
     "<result>5</result>",
     "{a} {b: 1} {",
+    "Mistral: [THINK] ... [/THINK]",
+    "I'd use three tags: <thinking>, <reflection>, <answer>.",
+    "Ask for <thinking></thinking> tags, then <answer></answer> tags.",
+    "DeepSeek用<think>和</think>标签。",
+    're.compile("<think>(.*?)</think>", re.S) finds it',
+    "ChatML has <|im_start|> and <|im_end|> around messages.",
+    "The end token of GPT-2 is <|endoftext|>.",
+    "Llama 2 has [INST] and [/INST] around questions.",
+    "gpt-oss has <|channel|> and <|message|> in it",
+    'stop=["</s>", "<|im_end|>"]',
+    "xs <| a |> b",
+    "a <|> b and (|>) and (<|)",
+    "The Canon [EOS] R5",
+    "[Thinking] hmm",
+    "Here's my thought process: I add 2 and 2.",
+    "I see: analysis paralysis. My assistant final report is due.",
+    "<answer>42</answer>",
+    "{{ user.name }} {% if a %}b{% endif %} {{char}}",
+    "[ \\frac{a}{b} ] and [[Main Page|it]] and [^1] and [b]x[/b]",
+    "<t:1700000000:R> <:a:123456789012345678> </think:123456789012345678> <a@b.c> <your name>",
+    "„Das ist 【wichtig】“, sagte er 〈leise〉.",
 ]
 
 
@@ -236,10 +273,51 @@ def test_innocent_text_stays_byte_for_byte(text: str) -> None:
         assert strip_reasoning(said) == said
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- <think>: opens it\n- </think>: closes it",
+        "1. <think> opens it\n2. </think> ends it",
+        "**<think>** starts it and **</think>** ends it.",
+        "<think> is the opening tag.",
+        "</s> is the end token.",
+        "List<Thought> thoughts = new ArrayList<>();",
+    ],
+)
+def test_marks_that_lines_are_about_stay(text: str) -> None:
+    for said in (text, f"Well.\n\n{text}\n\nSo it is."):
+        assert clean_text(said) == clean_prose(said) == strip_reasoning(said) == said
+
+
 @given(st.lists(st.sampled_from(INNOCENT), min_size=1, max_size=6))
 def test_innocent_texts_together_stay_byte_for_byte(texts: list[str]) -> None:
     said = "Well.\n\n" + "\n\n".join(text for text in texts if not text.startswith((">", "!", "{", "<s>")))
     assert strip_markup(said) == said
+
+
+@pytest.mark.parametrize("text", ["I </3 you", "xs <| a |> b", "$x < 3$", "`x |> f`", "bra <x|y>", "<t:1:R> <3"])
+def test_innocent_text_is_not_held_back(text: str) -> None:
+    said = f"Well. {text}\n\nSo it is, and there is more to say."
+    assert certain(said) == said
+
+
+def test_the_tags_around_an_answer_go_with_its_reasoning() -> None:
+    said = "<think>\nAlice is rude.\n</think>\n<answer>\nThe answer is 4.\n</answer>"
+    assert clean_text(said) == clean_prose(strip_reasoning(said)) == "The answer is 4."
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        "<|begin|>assistant<|content|>",
+        "<|START_RESPONSE|>",
+        "<|im_end|>\n<|im_start|>assistant\n",
+        "<|begin_of_solution|>\n",
+        "]~b]ai\n",
+    ],
+)
+def test_control_tokens_before_plain_words_go(tokens: str) -> None:
+    assert clean_text(f"{tokens}The answer is 4.") == clean_prose(f"{tokens}The answer is 4.") == "The answer is 4."
 
 
 MARKS = [*REASONING, *CALLS, *TO_THE_END, *TOKENS, *CITATIONS]
@@ -277,6 +355,7 @@ def test_a_second_cleaning_finds_nothing(text: str) -> None:
 
 
 @given(TEXTS)
-def test_a_growing_text_shows_no_control_token(text: str) -> None:
+def test_a_growing_text_shows_no_control_token_between_sentences(text: str) -> None:
     for end in range(0, len(text) + 1, 5):
-        assert not re.search(r"<\|[^|<>\n]{1,60}\|>", re.sub(r"```.*?```|`[^`\n]+`", "\n", certain(text[:end])))
+        shown = re.sub(r"```.*?```|`[^`\n]+`", "\n", certain(text[:end]))
+        assert not re.search(r"(?:^|[.!?>])<\|[^|<>\n]{1,60}\|>(?! (?:is|and|to)\b)", shown)

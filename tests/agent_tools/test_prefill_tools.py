@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_llm.markup import strip_reasoning
 from agent_llm.types import Picture, Prompt, Tool, ToolResult
 from agent_tools.call_runner import LoopLimits
 from agent_tools.loop import run_tools
@@ -168,6 +169,32 @@ async def test_a_call_in_what_people_typed_is_not_run():
     outcome = await run(FakeModel(" Hello."), look)
     assert outcome.reply.text == " Hello."
     assert look.ran == []
+
+
+@pytest.mark.parametrize(
+    ("completion", "words"),
+    [
+        ('<think>I could\n<call name="look">\n{"at": "x"}\n</call>\nbut no.</think> Hello.', "Hello."),
+        ('[THINK]\n<call name="look">\n{}\n</call>[/THINK] Hello.', "Hello."),
+        ('I could\n<call name="look">\n{}\n</call>\n</think> Hello.', "Hello."),
+        ('<think>\n<call name="look">\n{"at": "x"}', ""),
+    ],
+)
+async def test_a_call_in_a_thought_is_neither_run_nor_shown(completion: str, words: str) -> None:
+    heard: list[str] = []
+    look = FakeTool("look", lambda _: "seen")
+    prompt = Prompt(text="", prefill="Claude:", on_text=heard.append)
+    outcome = await run(FakeModel(completion), look, prompt=prompt)
+    assert look.ran == []
+    assert heard[-1].strip() == strip_reasoning(outcome.reply.text).strip() == words
+
+
+async def test_a_call_behind_a_thought_is_run() -> None:
+    model = FakeModel('<think>\n<call name="look">\n{"at": "no"}\n</think>\n<call name="look">\n{"at": "b"}', " Done.")
+    look = FakeTool("look", lambda arguments: arguments["at"])
+    outcome = await run(model, look)
+    assert look.ran == [{"at": "b"}]
+    assert outcome.reply.text == "Done."
 
 
 async def test_what_the_model_writes_behind_its_call_is_not_believed():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_cogs.prompt.streaming import StreamFilter
 from agent_llm.errors import BadAnswer, ConnectionFailed, RateLimited
-from agent_llm.providers.compatible_stream import MOST_CHARACTERS, StreamedCompletion
+from agent_llm.providers.compatible_stream import MOST_CHARACTERS, StreamedCompletion, gathered
 from agent_llm.transport.sse import MOST_BYTES, Decoder
 from agent_llm.types import Prompt
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, pieces, whole, written
@@ -106,6 +109,22 @@ async def test_a_model_that_does_not_end_is_cut() -> None:
         reply = await model.complete(Prompt(text="hi", on_text=heard.append))
     assert reply.stop == "length"
     assert MOST_CHARACTERS < len(reply.text) <= MOST_CHARACTERS + 20_000
+
+
+@pytest.mark.parametrize("written", [str, lambda text: [{"type": "text", "text": text}]])
+async def test_a_long_answer_in_small_pieces_takes_linear_time(written: Callable[[str], object]) -> None:
+    async def growing(size: int) -> AsyncIterator[dict[str, object]]:
+        for _ in range(size // 4):
+            yield {"choices": [{"delta": {"content": written("a `b")}}]}
+        yield {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+
+    async def seconds(size: int) -> float:
+        began = time.thread_time()
+        await gathered(growing(size), StreamFilter(lambda _: None, ()).listener(lambda text: text))
+        return time.thread_time() - began
+
+    short, long = await seconds(4_000), await seconds(32_000)
+    assert long < 3 * 8 * short
 
 
 def test_a_stream_without_end_is_a_bad_answer() -> None:
