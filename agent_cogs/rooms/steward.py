@@ -15,10 +15,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Protocol
 
 from agent_chat.outlet import CannotPost
-from agent_cogs.persona.roster import Roster
+from agent_cogs.persona.roster import LOOK_EVERY, Roster
 from agent_cogs.rooms.opening import Orders
 from agent_cogs.rooms.steps import (
     ACTIVE,
@@ -50,6 +51,7 @@ RETRY_SECONDS = 15.0  # after a step that failed
 MOST_RETRY_SECONDS = 600.0  # after one that failed again and again, as where no bot is left that sees the channel
 SKEW_SECONDS = 60.0  # between the coordinator's clock and Discord's
 AT_ONCE = 8  # rooms
+SETTLE_SECONDS = LOOK_EVERY + 1.0  # after a change of the roster: a folder that was moved or copied is back by then
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +90,7 @@ class Steward:
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._rooms, self._marks, self._bots, self._close, self._orders = rooms, marks, bots, close, orders
-        self._roster, self._roster_changed = roster, False
+        self._roster, self._members_due = roster, 0.0  # when to look for deleted members, unix seconds; inf: not now
         self._may_act, self._clock, self._poll_seconds = may_act, clock, poll_seconds
         self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
         self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
@@ -109,8 +111,7 @@ class Steward:
             self._look_at(notice.thread_id, self._clock())
 
     def _on_roster(self) -> None:
-        self._roster_changed = True
-        self._wake.set()
+        self._members_due = self._clock() + SETTLE_SECONDS
 
     async def run(self) -> None:
         """Look after all rooms while this process acts, until cancelled."""
@@ -132,9 +133,8 @@ class Steward:
         try:
             if not self._swept and self._bots.any():
                 await self.sweep()
-            elif self._roster_changed:
-                self._roster_changed = False
-                await self._look_at_members()
+            if self._swept and self._members_due <= self._clock():
+                await self._remove_deleted()
         except RedisAway as away:
             log.debug("rooms are looked at later: %s", away)
 
@@ -147,16 +147,21 @@ class Steward:
             self._look_at(room.thread_id, self._clock())
         self._swept = True
 
-    async def _look_at_members(self) -> None:
-        """Have every active room with a deleted member looked at. Raises RedisAway, and is then due again."""
+    async def _remove_deleted(self) -> None:
+        """Have members of active rooms leave whose personas were deleted. Raises RedisAway; then it is done later."""
+        self._members_due, due = inf, self._clock() + RETRY_SECONDS
         try:
-            rooms = await self._rooms.list("active", limit=None)
+            for room in await self._rooms.list("active", limit=None):
+                if not (gone := self._roster.gone(room.names)):
+                    continue
+                order = Command(command="room-remove", channel_id=room.thread_id, room=RoomOrder(gone=gone))
+                outcome = await self._orders.give(order)
+                log.info("room %d: deleted personas leave it: %s: %s", room.thread_id, ", ".join(gone), outcome)
+                if outcome != "removed_member":
+                    self._members_due = min(due, self._members_due)
         except RedisAway:
-            self._roster_changed = True
+            self._members_due = min(due, self._members_due)
             raise
-        for room in rooms:
-            if self._roster.gone(room.names):
-                self._look_at(room.thread_id, self._clock())
 
     def _look_at(self, thread_id: int, at: float) -> None:
         self._due[thread_id] = min(at, self._due.get(thread_id, at))
@@ -205,10 +210,6 @@ class Steward:
     async def attend(self, thread_id: int) -> None:
         """Do all that the thread needs now. Raises CannotPost and RedisAway where it has to be tried again."""
         while self._may_act() and (room := await self._rooms.read(thread_id)) is not None:
-            if room.status == "active" and (gone := self._roster.gone(room.names)):
-                if not await self._remove_deleted(room, gone):
-                    return
-                continue
             marks, now = await self._marks.read(thread_id), self._clock()
             may_lock = room.status == "active" and self._bots.may_lock(room)
             step = next_step(room, marks, now, may_lock=may_lock, missed=thread_id in self._missed)
@@ -261,15 +262,6 @@ class Steward:
                 self._note(await self._say(room, card, _key(room)), room, step)
                 newest = room.lines[-1].number if room.lines else 0
                 await mark(standing=standing_of(room), line=newest)  # the card says why it is over
-
-    async def _remove_deleted(self, room: Room, gone: tuple[str, ...]) -> bool:
-        """Have members leave whose personas were deleted; False if the coordinator has to be asked again later."""
-        order = Command(command="room-remove", channel_id=room.thread_id, room=RoomOrder(gone=gone))
-        outcome = await self._orders.give(order)
-        log.info("room %d: %s left, since the persona was deleted: %s", room.thread_id, ", ".join(gone), outcome)
-        if outcome != "removed_member":
-            self._look_at(room.thread_id, self._clock() + RETRY_SECONDS)
-        return outcome == "removed_member"
 
     async def _was_deleted(self, room: Room) -> bool:
         """Whether the bots see the thread no longer because it's gone; then the coordinator hears of it."""

@@ -12,7 +12,7 @@ from fakeredis import FakeServer
 from agent_chat.outlet import CannotPost
 from agent_cogs.rooms.closing import RoomCloser
 from agent_cogs.rooms.steps import NOT_LOCKED
-from agent_cogs.rooms.steward import MOST_RETRY_SECONDS, RETRY_SECONDS, Steward
+from agent_cogs.rooms.steward import MOST_RETRY_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, Steward
 from agent_cogs.rooms.thread_bots import ThreadBots
 from agent_discord.room_upkeep import RoomPost
 from agent_protocol.connection.link import RedisLink
@@ -76,7 +76,7 @@ class World:
         self.fails: dict[str, str] = {}
         self.notes = KeptNotes()
         self.roster = Folders()
-        self.orders, self.coordinator_is_away = 0, False
+        self.orders, self.lists, self.coordinator_is_away = 0, 0, False
 
     def done(self, step: str) -> None:
         self.steps.append(step)
@@ -105,6 +105,7 @@ class World:
         return self.room if thread_id == THREAD else None
 
     async def list(self, status: str | None = None, limit: int | None = None) -> Sequence[Room]:
+        self.lists += 1
         return [self.room]
 
 
@@ -499,31 +500,46 @@ class Silent:
         del channel, handler
 
 
-async def test_a_member_whose_persona_is_deleted_leaves_at_once_and_is_asked_for_until_the_coordinator_answers():
-    world = World()
-    world.becomes(members=(*ROOM.members, RoomMember(name="ben", shown="Ben")))
+@asynccontextmanager
+async def running_steward(world: World) -> AsyncIterator[None]:
     async with steward(world) as one:
         one.start(Silent())
         running = asyncio.create_task(one.run())
         try:
             await until(lambda: world.looks)
-            world.coordinator_is_away = True
-            world.roster.change("ben")
-            await until(lambda: world.orders == 1)
-            world.coordinator_is_away = False
-            world.now += RETRY_SECONDS
-            await until(lambda: world.room.names == ("ada", "grok"))
+            yield
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_paused_room_keeps_a_deleted_persona_until_it_is_resumed():
+async def test_a_member_whose_persona_is_deleted_leaves_and_is_asked_for_until_the_coordinator_answers():
+    world = World()
+    world.becomes(members=(*ROOM.members, RoomMember(name="ben", shown="Ben")))
+    async with running_steward(world):
+        world.coordinator_is_away = True
+        world.roster.change("ben")
+        world.now += SETTLE_SECONDS
+        await until(lambda: world.orders == 1)
+        world.coordinator_is_away = False
+        world.now += RETRY_SECONDS
+        await until(lambda: world.room.names == ("ada", "grok"))
+
+
+async def test_a_member_whose_persona_was_deleted_while_the_program_was_down_leaves():
     world = World()
     world.roster.change("ada")
-    world.becomes(status="paused", why="paused")
-    await attended(world)
-    assert world.room.names == ("ada", "grok")
-    world.becomes(status="active", why=None)
-    await attended(world)
-    assert world.room.names == ("grok",)
+    async with running_steward(world):
+        await until(lambda: world.room.names == ("grok",))
+
+
+async def test_a_folder_that_was_only_moved_for_a_moment_removes_nobody():
+    world = World()
+    async with running_steward(world):
+        looks = world.lists
+        world.roster.change("ada")
+        world.now += SETTLE_SECONDS / 2
+        world.roster.deleted.clear()
+        world.now += SETTLE_SECONDS
+        await until(lambda: world.lists > looks)
+    assert (world.orders, world.room.names) == (0, ("ada", "grok"))
