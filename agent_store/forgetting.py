@@ -17,7 +17,7 @@ from typing import Any
 
 import aiosqlite
 
-from agent_ids import FIRST_ELSEWHERE, LARGEST_ID, id_at
+from agent_ids import FIRST_ELSEWHERE, LARGEST_ID, id_at, is_snowflake
 from agent_protocol.record.entries import (
     CallWords,
     ConsentNote,
@@ -254,6 +254,9 @@ async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
     )
     await db.executemany("DELETE FROM pictures WHERE message_id = ?", ids)
     await db.executemany("DELETE FROM reactions WHERE message_id = ?", ids)
+    await db.execute(
+        "DELETE FROM searches WHERE ?1 AND channel_id = ?2 AND at <= ?3", (note.whole, note.channel_id, note.at)
+    )
     await _delete_of_rooms(db, note)
     await delete_of_memory(db, note)
     return removed + max(0, posts.rowcount)
@@ -269,8 +272,8 @@ async def _delete_of_rooms(db: aiosqlite.Connection, note: DeletionNote) -> None
 
 async def forget_person(db: aiosqlite.Connection, user_id: int, at: float, chats: Collection[int] = ()) -> Forgotten:
     """Remove the person who asked for it at this time (unix seconds), and all that anybody said in their private chats:
-    `chats`, and those that the record knows. What they say later is recorded again."""
-    private = {*chats, *await _private_chats(db, user_id)}
+    `chats` of the request, and those that the record knows. What they say later is recorded again."""
+    private = await _private_chats(db, user_id, chats)
     await db.execute(
         "INSERT INTO forgotten (user_id, at) VALUES (?, ?)"
         " ON CONFLICT (user_id) DO UPDATE SET at = max(at, excluded.at)",
@@ -290,6 +293,10 @@ async def forget_person(db: aiosqlite.Connection, user_id: int, at: float, chats
         f" WHERE (agent, turn_id) IN (SELECT agent, id FROM turns WHERE {theirs})",
         (user_id, at, before),
     )
+    await db.execute(  # of a turn that ended before its model was asked there are no words, only the search
+        f"DELETE FROM searches WHERE (agent, turn_id) IN (SELECT agent, id FROM turns WHERE {theirs})",
+        (user_id, at, before),
+    )
     turns = await db.execute(
         f"UPDATE turns SET asked_by = NULL, asked_message_id = NULL WHERE {theirs}",
         (user_id, at, before),
@@ -303,18 +310,30 @@ async def forget_person(db: aiosqlite.Connection, user_id: int, at: float, chats
     return Forgotten(prompts, turns.rowcount, reactions.rowcount, messages)
 
 
-async def _private_chats(db: aiosqlite.Connection, user_id: int) -> set[int]:
-    """The chats that the person has with one agent alone: nobody else is known to read them. The turns of a group of
-    Signal name no server, so there the log decides; the request names the other chats of Signal."""
+async def _private_chats(db: aiosqlite.Connection, user_id: int, named: Collection[int]) -> set[int]:
+    """The chats that the person has with one agent alone: those that the request named, and more of Discord's.
+
+    A group of Signal is in no server either, so of Signal only named chats count. In Discord a turn may lack the server
+    of its channel, which was gone by then. So nothing that any row knows in a server, or with another person or a
+    second agent, is private, whoever named it.
+    """
     found = await db.execute_fetchall(
-        "SELECT channel_id FROM turns WHERE asked_by = ?1 AND guild_id IS NULL AND channel_id BETWEEN 1 AND ?2"
+        "WITH chats (id) AS ("
+        " SELECT value FROM json_each(?3)"
+        " UNION SELECT channel_id FROM turns WHERE asked_by = ?1 AND guild_id IS NULL"
         " UNION SELECT unasked.channel_id FROM unasked JOIN turns USING (channel_id)"
-        " WHERE person_id = ?1 AND guild_id IS NULL AND unasked.channel_id BETWEEN 1 AND ?2"
-        " EXCEPT SELECT channel_id FROM turns WHERE guild_id IS NOT NULL OR asked_by <> ?1"
-        " UNION SELECT channel_id FROM message_log WHERE author_id = ?1 AND guild_id IS NULL",
-        (user_id, FIRST_ELSEWHERE - 1),
+        "  WHERE person_id = ?1 AND guild_id IS NULL"
+        " UNION SELECT channel_id FROM message_log WHERE author_id = ?1 AND guild_id IS NULL)"
+        " SELECT id FROM chats WHERE id BETWEEN 1 AND ?2"
+        " AND NOT EXISTS (SELECT * FROM turns"
+        "  WHERE channel_id = chats.id AND (guild_id IS NOT NULL OR asked_by <> ?1))"
+        " AND NOT EXISTS (SELECT * FROM message_log"
+        "  WHERE channel_id = chats.id AND (guild_id IS NOT NULL OR author_id <> ?1))"
+        " AND (SELECT count(*) FROM (SELECT agent FROM turns WHERE channel_id = chats.id"
+        "  UNION SELECT agent FROM posts WHERE channel_id = chats.id)) <= 1",
+        (user_id, FIRST_ELSEWHERE - 1, json.dumps([*named])),
     )
-    return {row[0] for row in found}
+    return {row[0] for row in found} | {chat for chat in named if not is_snowflake(chat)}
 
 
 async def _forget_chat(db: aiosqlite.Connection, channel_id: int, at: float) -> int:
@@ -341,6 +360,7 @@ async def _forget_chat(db: aiosqlite.Connection, channel_id: int, at: float) -> 
         (channel_id, at),
     )
     await _remove_words(db, [row[0] for row in there], FORGOTTEN)
+    await db.execute("DELETE FROM searches WHERE channel_id = ? AND at <= ?", (channel_id, at))
     return int(next(iter(by_people))[0])
 
 

@@ -153,7 +153,9 @@ class TurnRunner:
         progress.trace = TurnTrace(self._services.clock, earlier=progress.spending.total)
         progress.trace.waited(self._services.clock() - event.at if event.at else 0.0)
         if outlet is None:
-            result = given_up(agent, event, progress, cancellation.reason or "unknown_channel")
+            view = self._channels.view_of(event.channel_id)
+            guild_id = view.guild_id if view is not None else None
+            result = given_up(agent, event, progress, cancellation.reason or "unknown_channel", guild_id)
         else:
             result = await take_turn(agent, outlet, event, progress, cancellation, partial(self._admitted, event))
             await self._note_unasked(event, progress)

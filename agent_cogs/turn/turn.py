@@ -101,10 +101,11 @@ async def take_turn(
     return result_of(agent.key, event.id, done, usage)
 
 
-def given_up(agent: Agent, event: TurnEvent, progress: Progress, reason: str) -> Result:
-    """The result of a turn that is not continued: what it has posted and cost by now."""
+def given_up(agent: Agent, event: TurnEvent, progress: Progress, reason: str, guild_id: int | None) -> Result:
+    """The result of a turn that is not continued: what it has posted and cost by now. `guild_id` is its channel's, as
+    far as the channel is still known."""
     done, usage = replace(progress.done, reason=reason), progress.spending.total
-    progress.facts = Facts(model=usage.model, posted=done.message_ids)
+    progress.facts = Facts(model=usage.model, guild_id=guild_id, posted=done.message_ids)
     log_turn(agent.key, event, done, usage, 0.0)
     return result_of(agent.key, event.id, done, usage)
 

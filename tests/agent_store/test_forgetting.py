@@ -254,6 +254,35 @@ async def test_of_a_private_chat_the_words_of_the_agents_go_too_also_those_that_
     assert ("welcome back",) in scene.rows("SELECT text FROM message_log")
 
 
+async def test_what_others_share_is_not_private_though_old_records_lack_its_server(scene):
+    """Turns that were given up, and logs of earlier versions, lack the server; the request may name such a channel."""
+    in_server, with_bob, logged_bob, two_agents, group = 61, 62, 63, 64, FIRST_ELSEWHERE + 65
+    channels = (in_server, with_bob, logged_bob, two_agents, group)
+    for channel in channels:
+        name = f"asked in {channel}"
+        post = {"turn_id": name, "message_id": EARLIER + channel, "channel_id": channel, "at": AT}
+        answer = {"agent": "claude", "message_id": EARLIER + channel, "channel_id": channel, "guild_id": None}
+        await scene.put(
+            turn(name, channel_id=channel, asked_by=ALICE),
+            PostWords(agent="claude", text=f"answer {channel}", **post),
+            said(1, f"answer {channel}", **answer),
+        )
+    await scene.put(
+        said(2, "hello", channel_id=group, guild_id=None),
+        turn("of Bob", channel_id=with_bob, asked_by=BOB),
+        said(3, "I am Bob", channel_id=logged_bob, guild_id=None, author_id=BOB),
+        said(4, "hello", channel_id=logged_bob, guild_id=None),
+        turn("of Grok", channel_id=two_agents, agent="grok", asked_by=None),
+        turn("in the server", channel_id=in_server, asked_by=None, guild_id=9),
+    )
+    await scene.record()
+    await scene.forgets.order(ALICE, [in_server, with_bob, logged_bob, two_agents])
+    await scene.record()
+    answers = {f"answer {channel}" for channel in channels}
+    assert {text for (text,) in scene.rows("SELECT text FROM posts")} == answers
+    assert {text for (text,) in scene.rows("SELECT text FROM message_log")} == {*answers, "I am Bob"}
+
+
 async def test_words_of_a_channel_that_arrive_after_its_deletion_are_not_recorded(scene):
     await scene.put(DeletionNote(channel_id=5, message_ids=(), at=AT + 9, whole=True))
     await scene.record()
@@ -288,3 +317,18 @@ async def test_searches_go_with_the_words_of_their_turns_also_those_that_arrive_
     ]
     await scene.record(ages=Ages(None, 0.0001), clock=lambda: AT + 3600)
     assert scene.rows("SELECT query FROM searches") == []
+
+
+async def test_a_search_goes_though_its_turn_ended_before_a_model_was_asked(scene):
+    def search(turn_id: str, channel_id: int = 5):
+        about = {"agent": "claude", "turn_id": turn_id, "n": 0, "channel_id": channel_id, "at": AT, "seconds": 0.5}
+        return SearchWords(**about, query=f"tallest {turn_id}", pages=())
+
+    private, deleted = FIRST_ELSEWHERE + 5, 7
+    for name, person, channel in (("asked", ALICE, 5), ("other", BOB, 5), ("there", None, private), ("gone", BOB, 7)):
+        await scene.put(turn(name, asked_by=person, channel_id=channel), search(name, channel))
+    await scene.record()
+    await scene.forgets.order(ALICE, [private])
+    await scene.put(DeletionNote(channel_id=deleted, message_ids=(), at=AT + 9, whole=True))
+    await scene.record()
+    assert scene.rows("SELECT query FROM searches") == [("tallest other",)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ from tests.support.signal_server import ANNA, BEN, group_id
 
 LOGGED = "message_log: true\nrecall: true\n"
 DISCORD_ID = 222222222222222222
+OTHER_GROUP = "b3RoZXI="
 
 
 class Answers:
@@ -104,3 +108,61 @@ async def test_after_a_restart_the_answers_in_direct_messages_are_forgotten(tmp_
                 await until(lambda: not found_in_files(record, answers.given[0]))
                 assert is_recorded(record, answers.given[1:])()
                 assert await recalled(runtime) == answers.given[1:]
+
+
+async def test_a_server_channel_stays_whole_though_a_stop_ended_a_question_there(tmp_path: Path) -> None:
+    logged, answers = config(tmp_path, shared=LOGGED), Answers()
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url, **logged) as f:
+            begun, go_on = asyncio.Event(), asyncio.Event()
+            claude = f"<@{f.user_id('claude')}>"
+
+            async def held(_: object) -> str:
+                begun.set()
+                await go_on.wait()
+                return "too late"
+
+            async with f.running(agents=("claude",)) as runtime:
+                f.models.answer, record = answers, runtime.setup.settings.record_file
+                await f.discord.say("Alice", "casual", f"{claude} which tree do we mean?")
+                await f.discord.wait_for(lambda: len(f.said("casual", "claude")) == 1)
+                await until(is_recorded(record, answers.given))
+                f.models.answer = held
+                await f.discord.say("Alice", "casual", f"{claude} and which forest?")
+                await begun.wait()
+                await f.discord.say("Bob", "casual", f"{claude} mine is taller")
+                queue = runtime.host_of("claude").queue  # type: ignore[union-attr]
+                await until(lambda: queue.inbox.waiting(f.channel("casual")))
+                await f.discord.say("Alice", "casual", f"{claude} STOP")
+                stopped = "SELECT count(*) FROM turns WHERE reason = 'stopped'"
+                await until(lambda: recorded(record.parent, stopped) == [(2,)])
+                go_on.set()
+                await runtime.services.forgetting.forget(f.world.user("Bob").id)
+                assert is_recorded(record, answers.given)()
+                assert await recalled(runtime) == answers.given
+                assert recorded(record.parent, "SELECT DISTINCT guild_id IS NULL FROM turns") == [(0,)]
+
+
+async def test_a_member_of_a_group_who_is_forgotten_takes_nobody_else_along(tmp_path: Path) -> None:
+    """Also by the record of an earlier version, which did not know groups as servers, and after a restart."""
+    logged, answers = config(tmp_path, shared=LOGGED), Answers()
+    with RedisServer() as redis:
+        async with signal_flow(tmp_path, redis_url=redis.url, **logged) as f, f.running() as runtime:
+            f.models.answer, record = answers, runtime.setup.settings.record_file
+            for number, who in enumerate((ANNA, BEN), start=1):
+                await f.say(f"@Claude which tree does {who} mean?", who, group=GROUP)
+                await f.answered(number, group_id(GROUP))
+            await f.say("@Claude which tree is it here?", group=OTHER_GROUP)
+            await f.answered(1, group_id(OTHER_GROUP))
+            await f.say("which tree is it?", BEN)
+            await f.answered(1, BEN)
+            await until(is_recorded(record, answers.given))
+        with closing(sqlite3.connect(record)) as db:
+            db.execute("UPDATE message_log SET guild_id = NULL")
+            db.commit()
+        async with signal_flow(tmp_path, redis_url=redis.url, **logged) as f, f.running() as runtime:
+            await told(f, "/forget me yes")
+            texts = "SELECT text FROM message_log WHERE author = 'person'"
+            await until(lambda: len(recorded(record.parent, texts)) == 2)
+            assert is_recorded(record, answers.given)()
+            assert sorted(await recalled(runtime)) == sorted(answers.given)
