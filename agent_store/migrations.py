@@ -14,6 +14,7 @@ import importlib.util
 import os
 import re
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,8 +65,13 @@ class Migration:
         assert spec is not None, "a .py file has a loader"
         assert spec.loader is not None, "a .py file has a loader"
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        module.up(connection)
+        sys.modules[module.__name__] = module  # dataclasses and enums look up the module that they are in
+        try:
+            spec.loader.exec_module(module)
+            if module.up(connection) is not None:
+                raise MigrationError("up(connection) returned something: it must do its work and return nothing")
+        finally:
+            del sys.modules[module.__name__]
 
     def __str__(self) -> str:
         return f"{self.number:04d}_{self.name}"
@@ -79,7 +85,10 @@ def read_migrations(folder: Path = FOLDER) -> list[Migration]:
         match = _NAME.fullmatch(path.name)
         if match is None:
             raise MigrationError(f"{path.name}: a migration is named NNNN_name.sql or .py, such as 0002_titles.sql")
-        text = path.read_text(encoding="utf-8")
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise MigrationError(f"{path.name}: byte {error.start} is not UTF-8") from error
         if match[3] == "py":
             _check_python(path.name, text)
         found.append(Migration(int(match[1]), match[2], text, path if match[3] == "py" else None))
@@ -191,15 +200,19 @@ def _apply(connection: sqlite3.Connection, migration: Migration, ours: Sequence[
         connection.set_authorizer(_no_transaction)
         try:
             migration.run(connection)
-        except Exception as error:  # of the migration's own code: whatever it is, nothing of it stays
+            if not connection.in_transaction:  # INSERT OR ROLLBACK, or a trigger, ended it, and the error was ignored
+                raise MigrationError("it must not end its transaction (ROLLBACK)")
+            connection.set_authorizer(None)
+            row = (migration.number, migration.name, at, migration.digest)
+            connection.execute("INSERT INTO migrations (number, name, applied_at, digest) VALUES (?, ?, ?, ?)", row)
+        except (Exception, SystemExit) as error:  # the migration's own code may raise anything
             why = str(error) or type(error).__name__
             if "not authorized" in why:
                 why = "it must not end its transaction (COMMIT, commit, executescript)"
             raise MigrationError(f"migration {migration} failed, the file is as it was before it: {why}") from error
         finally:
             connection.set_authorizer(None)
-        row = (migration.number, migration.name, at, migration.digest)
-        connection.execute("INSERT INTO migrations (number, name, applied_at, digest) VALUES (?, ?, ?, ?)", row)
+            connection.row_factory = sqlite3.Row
     return True
 
 
@@ -209,7 +222,8 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # some errors of SQLite end the transaction themselves
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 

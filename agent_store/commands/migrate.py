@@ -28,6 +28,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     path: Path = options.path or settings.record_file
+    if options.path is not None and not path.is_file():  # a mistyped path must not become a new record
+        raise RecordError(f"{path}: there is no such file")
     try:
         print(_done(options, path))
     except sqlite3.Error as error:

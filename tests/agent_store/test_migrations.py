@@ -180,7 +180,7 @@ def a_folder(tmp_path, **files):
     folder.mkdir(exist_ok=True)
     (folder / "0001_first.sql").write_text(FIRST.text)
     for name, text in files.items():
-        (folder / f"{name}.py").write_text(text)
+        (folder / f"{name}.py").write_text(text, encoding="latin-1")
     return folder
 
 
@@ -196,6 +196,16 @@ def test_a_migration_in_python_runs_in_the_same_transaction_with_the_same_copy(t
         migrate(path, read_migrations(changed))
 
 
+def test_a_migration_in_python_may_define_classes_and_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "record.db"
+    lines = ("from __future__ import annotations", "from dataclasses import dataclass", "@dataclass", "class Row:")
+    text = "\n".join(
+        (*lines, "    text: str", "def up(conn):", "    conn.execute('INSERT INTO posts VALUES (?)', ('c',))")
+    )
+    migrate(path, read_migrations(a_folder(tmp_path, **{"0002_rows": f"\xef\xbb\xbf{text}"})))
+    assert rows(path) == [("a;b",), ("c",)]
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
@@ -204,12 +214,17 @@ def test_a_migration_in_python_runs_in_the_same_transaction_with_the_same_copy(t
         ("conn.commit()", "must not end its transaction"),
         ("conn.executescript('DELETE FROM posts;')", "must not end its transaction"),
         ("conn.execute('INSERT INTO missing VALUES (1)')", "no such table: missing"),
+        ("conn.execute('CREATE TABLE one (a UNIQUE)'); [conn.execute(INSERT) for _ in '12']", "UNIQUE constraint"),
+        ("conn.execute('DROP TABLE migrations')", "no such table: migrations"),
+        ("raise SystemExit(0)", "0"),
+        ("yield", "returned something"),
     ],
 )
 def test_a_migration_in_python_that_fails_leaves_the_file_as_it_was(tmp_path, body, why):
     path = tmp_path / "record.db"
     migrate(path, [FIRST])
-    text = "\n    ".join(("def up(conn):", "conn.execute('DELETE FROM posts')", body))
+    head = 'INSERT = "INSERT OR ROLLBACK INTO one VALUES (1)"\ndef up(conn):'
+    text = "\n    ".join((head, "conn.execute('DELETE FROM posts')", body))
     with pytest.raises(MigrationError, match=f"0002_bad failed.*{why}"):
         migrate(path, read_migrations(a_folder(tmp_path, **{"0002_bad": text})))
     assert rows(path) == [("a;b",)]
@@ -222,6 +237,7 @@ def test_a_migration_in_python_that_fails_leaves_the_file_as_it_was(tmp_path, bo
         ("def up(:", "line 1"),
         ("def down(conn): ...", r"up\(connection\)"),
         ("def up(): ...", r"up\(connection\)"),
+        ("# \xe9\ndef up(conn): ...", "byte 2 is not UTF-8"),
     ],
 )
 def test_a_python_file_without_a_migration_is_found_before_it_runs(tmp_path, text, problem):
@@ -247,3 +263,6 @@ def test_the_command_line_takes_a_path(tmp_path, monkeypatch, capsys):
     (tmp_path / "odd.db").write_bytes(b"no database" * 100)
     assert main(["migrate", str(tmp_path / "odd.db")]) == 1
     assert capsys.readouterr().err.startswith(f"{tmp_path / 'odd.db'}: ")
+    assert main(["migrate", str(tmp_path / "mistyped.db")]) == 1
+    assert capsys.readouterr().err == f"{tmp_path / 'mistyped.db'}: there is no such file\n"
+    assert not (tmp_path / "mistyped.db").exists()
