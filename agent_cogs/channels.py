@@ -70,11 +70,6 @@ class AgentChannels:
         del channel_id
         return self._bot.user.id if self._bot.user is not None else None
 
-    def own_role(self, guild_id: int) -> int | None:
-        """The role of a guild that is the bot's alone."""
-        guild = self._bot.get_guild(guild_id)
-        return guild.self_role.id if guild is not None and guild.self_role else None
-
     # -- channels -----------------------------------------------------------------------------------------------------
 
     def visible(self) -> list[GuildChannel]:

@@ -227,8 +227,7 @@ class AgentHost:
         me = self._channels.own_id(heard.channel_id)
         if me is None:
             return None
-        my_role = self._channels.own_role(heard.guild_id) if heard.guild_id and heard.mentioned_roles else None
-        call = called(heard, me=me, my_role=my_role, bots_role=self._services.settings.bots_role_id)
+        call = called(heard, me=me, bots_role=self._services.settings.bots_role_id)
         return Call.ALL if call is None and heard.author_id != me and self._answers_all(heard) else call
 
     def _answers_all(self, heard: IncomingMessage) -> bool:

@@ -86,13 +86,6 @@ class CallingTests(CogCase):
         posts = [len(client.channels[LOUNGE].sent) for client in scene.clients.values()]
         self.assertEqual(posts, [1, 1])
 
-    async def test_the_role_that_discord_made_for_a_bot_calls_that_bot(self) -> None:
-        scene = await self.scene("claude", "grok")
-        await scene.hear(f"<@&{scene.client.guild.self_role.id}> hi")  # type: ignore[union-attr]
-        await settle()
-        posts = [len(client.channels[LOUNGE].sent) for client in scene.clients.values()]
-        self.assertEqual(posts, [1, 0])
-
     async def test_bots_webhooks_and_system_messages_call_nobody(self) -> None:
         scene = await self.scene()
         await scene.ask(author=31, name="Other", bot=True)

@@ -44,7 +44,8 @@ class Ignored:
 def says_nothing(asked: Entry, heard: IncomingMessage, call: Call | None) -> bool:
     """Whether a message that needs no mention says nothing at all: spaces, characters that nobody sees, an empty quote.
     A mention alone does say something: that somebody wants an answer to what was said before."""
-    if asked.attachments or asked.extras or not (heard.is_private or (heard.group and call is Call.REPLY)):
+    needs_no_mention = heard.is_private or call is Call.ALL or (heard.group and call is Call.REPLY)
+    if asked.attachments or asked.extras or not needs_no_mention:
         return False
     return all(char == ">" or char.isspace() or not _is_seen(char) for char in asked.text)
 
@@ -53,16 +54,14 @@ def _is_seen(char: str) -> bool:
     return char not in _BLANKS and unicodedata.category(char) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Zs")
 
 
-def called(heard: IncomingMessage, *, me: int, my_role: int | None, bots_role: int | None) -> Call | None:
-    """How the message calls the bot with user id `me`, None when it does not. `my_role` is the bot's managed role."""
+def called(heard: IncomingMessage, *, me: int, bots_role: int | None) -> Call | None:
+    """How the message calls the bot with user id `me`, None when it does not."""
     if not heard.by_person or heard.author_id == me:
         return None
     if heard.is_private:
         return Call.MENTION
     if me in heard.mentioned_users:
         return Call.REPLY if heard.replied_to == me else Call.MENTION
-    if my_role is not None and my_role in heard.mentioned_roles:
-        return Call.MENTION
     if heard.replied_to == me:
         return Call.REPLY
     if bots_role is not None and bots_role in heard.mentioned_roles:

@@ -34,10 +34,6 @@ class SignalChannels:
         del channel_id
         return self._account.me.person
 
-    def own_role(self, guild_id: int) -> int | None:
-        del guild_id
-        return None
-
     def known(self) -> Sequence[ChannelInfo]:
         theme = self._services.settings.signal_theme
         return [ChannelInfo(chat.channel_id, chat.name, theme, group=chat.is_group) for chat in self._chats()]
@@ -108,9 +104,6 @@ class JoinedChannels:
 
     def own_id(self, channel_id: int) -> int | None:
         return self._of(channel_id).own_id(channel_id)
-
-    def own_role(self, guild_id: int) -> int | None:
-        return self._discord.own_role(guild_id)
 
     def known(self) -> Sequence[ChannelInfo]:
         return [*self._discord.known(), *self._signal.known()]

@@ -48,10 +48,6 @@ class PersonaChannels:
         del channel_id
         return None
 
-    def own_role(self, guild_id: int) -> int | None:
-        del guild_id
-        return None
-
     def known(self) -> Sequence[ChannelInfo]:
         return ()
 

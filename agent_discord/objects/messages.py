@@ -105,11 +105,15 @@ def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> st
 
 def mentioned_users(message: discord.Message) -> frozenset[int]:
     """The ids of mentioned users. Discord lists those that are pinged; a bot's text pings nobody, so it is searched. A
-    forwarded mention calls nobody."""
+    mention of the role that a bot has for itself alone, which people mix up with the bot, mentions the bot. A forwarded
+    mention calls nobody."""
     if is_forward(message):
         return frozenset()
     pinged = frozenset(user.id for user in message.mentions)
-    return pinged | mentioned_in(message.content) if message.author.bot else pinged
+    if message.author.bot:
+        return pinged | mentioned_in(message.content)
+    tags = (role.tags for role in message.role_mentions)
+    return pinged | {tag.bot_id for tag in tags if tag is not None and tag.bot_id is not None}
 
 
 def mentioned_roles(message: discord.Message) -> frozenset[int]:

@@ -17,6 +17,11 @@ def answers(request) -> str:
     return decision(f"Answer {next(NUMBERS)} by {request.provider}.")
 
 
+def role_of(f, bot: str) -> int:
+    """The role that Discord made for a bot, which people mention by mistake."""
+    return next(role.id for guild in f.world.guilds.values() for role in guild.roles.values() if role.name == bot)
+
+
 async def answered(f, bot: str, count: int, channel: str = "casual") -> None:
     await f.discord.wait_for(lambda: len(f.said(channel, bot)) == count)
 
@@ -31,12 +36,15 @@ async def test_every_message_of_a_person_is_answered_by_one_bot_and_calls_go_to_
             await answered(f, "claude", number)
         await f.discord.say("Alice", "casual", f"<@{f.user_id('grok')}> and you?")
         await answered(f, "grok", 1)
+        await f.discord.say("Alice", "casual", f"<@&{role_of(f, 'Grok')}> and again?")
+        await answered(f, "grok", 2)
         await f.discord.say_as_foreign_bot("Spam", "casual", "buy this")
-        await f.discord.say("Alice", "casual", ". an aside")
+        for unsaid in (". an aside", "\u200b", "> "):
+            await f.discord.say("Alice", "casual", unsaid)
         await f.discord.say("Bob", "casual", "the last one")
         await answered(f, "claude", 4)
-        assert len(f.said("casual", "grok")) == 1
-        assert len(f.models.requests) == 5
+        assert len(f.said("casual", "grok")) == 2
+        assert len(f.models.requests) == 6
         assert not any(m.get("reactions") for m in f.discord.messages("casual"))
 
 

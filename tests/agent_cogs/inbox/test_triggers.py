@@ -4,7 +4,7 @@ from agent_chat.incoming import IncomingMessage
 from agent_cogs.inbox.triggers import Call, Ignored, called
 from agent_cogs.services import Scope
 
-ME, OTHER, PERSON, MY_ROLE, BOTS_ROLE = 10, 11, 20, 30, 31
+ME, OTHER, PERSON, BOTS_ROLE = 10, 11, 20, 31
 
 
 def heard(**more):
@@ -20,7 +20,6 @@ def heard(**more):
         ({"mentioned_users": frozenset({OTHER})}, None),
         ({"mentioned_users": frozenset({ME, OTHER})}, Call.MENTION),
         ({"mentioned_roles": frozenset({BOTS_ROLE})}, Call.ROLE),
-        ({"mentioned_roles": frozenset({MY_ROLE})}, Call.MENTION),
         ({"mentioned_roles": frozenset({99})}, None),
         ({"replied_to": ME}, Call.REPLY),
         ({"replied_to": OTHER}, None),
@@ -30,11 +29,11 @@ def heard(**more):
     ],
 )
 def test_who_is_called_by_what(facts, call):
-    assert called(heard(**facts), me=ME, my_role=MY_ROLE, bots_role=BOTS_ROLE) is call
+    assert called(heard(**facts), me=ME, bots_role=BOTS_ROLE) is call
 
 
 def test_without_a_bots_role_no_role_calls():
-    assert called(heard(mentioned_roles=frozenset({BOTS_ROLE})), me=ME, my_role=None, bots_role=None) is None
+    assert called(heard(mentioned_roles=frozenset({BOTS_ROLE})), me=ME, bots_role=None) is None
 
 
 @pytest.mark.parametrize(
@@ -74,6 +73,6 @@ def test_who_is_ignored_or_has_an_ignored_role_calls_nobody(ignored, calls):
 
 def test_a_group_without_a_guild_calls_as_a_channel_does_and_not_as_a_direct_message():
     in_group = {"guild_id": None, "group": True}
-    assert called(heard(**in_group), me=ME, my_role=None, bots_role=None) is None
-    assert called(heard(**in_group, mentioned_users=frozenset({ME})), me=ME, my_role=None, bots_role=None)
-    assert called(heard(**in_group, replied_to=ME), me=ME, my_role=None, bots_role=None) is Call.REPLY
+    assert called(heard(**in_group), me=ME, bots_role=None) is None
+    assert called(heard(**in_group, mentioned_users=frozenset({ME})), me=ME, bots_role=None)
+    assert called(heard(**in_group, replied_to=ME), me=ME, bots_role=None) is Call.REPLY
