@@ -161,7 +161,7 @@ async def test_a_terminal_hides_the_token_and_has_its_echo_back_after_a_signal(
             os.kill(process, number)
             text += shown(ours, "Stopped. Nothing was written.")
             assert TOKENS["chatgpt"] not in text
-            assert echoes(its)
+            wait_for(lambda: echoes(its))
 
     async with setup_scene(tmp_path) as scene:
         await asyncio.to_thread(walk)

@@ -63,7 +63,7 @@ class SignalFlow:
             for number in self.settings.numbers.values():
                 await self.signal.connected(number)
             hosts = runtime.host_of
-            await until(lambda: all(hosts(agent) is not None for agent in runtime.setup.on_signal))
+            await until(lambda: all((host := hosts(agent)) and host.acts for agent in runtime.setup.on_signal))
             yield runtime
 
 

@@ -88,9 +88,9 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line_in_the_message(text)
 
 @pytest.mark.parametrize("body", ["[" * 3900, "- " * 1900, "{a: " * 900, "a: 1\n" * 700, "? " * 1900])
 def test_no_short_text_takes_long_to_read(body):
-    began = time.perf_counter()
+    began = time.process_time()  # of the processor: others may use it meanwhile
     parse_command(f".config\n---\n{body}")
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @given(st.text(), st.sampled_from(["", "---\n", "---\nfirst: ", "---\nlast: https://discord.com/channels/1/2/3\n"]))
