@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from agent_config import AGENTS, Settings, load_settings
@@ -21,6 +22,10 @@ from agent_runtime.services import Setup
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.models.model_server import ModelServer
 from tests.support.models.wire.values import ModelRequest
+from tests.support.warm_start import SDKS
+
+for sdk in SDKS:  # else the first answer waits for these imports: on a busy machine longer than a test does
+    import_module(sdk)
 
 SHOWN = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
 QUICK = {
