@@ -21,6 +21,7 @@ BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _SPACES = frozenset({"Zs", "Zl", "Zp"})
 _MARKS_IN_A_ROW = 2  # more of them write over the neighbouring lines
+_SENTENCE_ENDS = re.compile(r"[ \t]*+(?:[,.;:!?\n]|\Z)")
 
 
 def _is_form(char: str) -> bool:
@@ -54,5 +55,6 @@ def strip_mention(text: str, mentions: Iterable[str]) -> str:
     """
     mention = "|".join(re.escape(one) + ("" if one.endswith(">") else r"(?!\w)") for one in mentions)
     text = re.sub(rf"\A\s*(?:(?:{mention})[ \t]*)+[,:]?(?=\s|\Z)", "", text)
-    text = re.sub(rf"(?:[ \t]*(?:{mention}))+(?=[ \t]*(?:[,.;:!?\n]|\Z))", "", text)
+    run = re.compile(rf"(?:(?<![ \t])[ \t]++)?(?:{mention})(?:[ \t]*+(?:{mention}))*+")
+    text = run.sub(lambda found: "" if _SENTENCE_ENDS.match(found.string, found.end()) else found[0], text)
     return re.sub(rf"(?:{mention})[ \t]*", "", text).strip()

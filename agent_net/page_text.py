@@ -53,7 +53,7 @@ def page_text(data: bytes, content_type: str) -> str:
 
 
 def _claimed(content_type: str) -> str | None:
-    found = re.search(r"charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", content_type, re.IGNORECASE)
+    found = re.search(r"charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a-zA-Z0-9_:.-]{1,40})", content_type, re.IGNORECASE)
     return _known(found[1]) if found else None
 
 

@@ -36,7 +36,7 @@ def numbers(text: str, count: int, names: Sequence[str] = ()) -> list[int]:
     """ "1,3-5" → [1, 3, 4, 5], in the order typed and without repetition. `names`, of one word each, may stand for
     their numbers ("#debate"). Raises ChoiceError beyond 1 to `count`."""
     found: list[int] = []
-    for part in re.split(r"[,\s]+", re.sub(r"\s*(?:-|–)\s*", "-", text.strip())):
+    for part in re.split(r"[,\s]+", re.sub(r"(?<!\s)\s*+(?:-|–)\s*", "-", text.strip())):
         if not part:
             continue
         if not _is_number(part, count) and part.removeprefix("#") in names:

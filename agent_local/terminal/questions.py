@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 CANCEL = "/cancel"
-_BETWEEN = re.compile(r"[,;]\s*|\s+(?=\d)")
+_BETWEEN = re.compile(r"[,;]\s*|(?<!\s)\s++(?=\d)")
 
 
 @dataclass(frozen=True, slots=True)

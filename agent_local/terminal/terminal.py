@@ -229,7 +229,7 @@ class Terminal:
         if not self._console.record:
             raise RuntimeError("export_svg() needs a Console(record=True)")
         svg = self._console.export_svg(title=title, clear=False)
-        path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL), encoding="utf-8")
+        path.write_text(re.sub(r"@font-face \{[^{}]*\}\s*", "", svg), encoding="utf-8")
 
     def _standard_input(self) -> AsyncGenerator[str]:
         if self.has_toolbar:

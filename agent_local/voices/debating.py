@@ -34,7 +34,7 @@ SPARE = ("argue", "late", "last")  # where there is nothing left of what the tur
 MAX_SAID = 90  # characters of a person's words
 
 _FIELD = re.compile(r"\{(\w+)\}")
-_QUOTED = re.compile(r"“[^”]*”")
+_QUOTED = re.compile(r"“[^“”]*”")
 
 
 @dataclass(frozen=True, slots=True)

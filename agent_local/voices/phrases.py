@@ -8,10 +8,10 @@ from collections.abc import Iterable
 MAX_PHRASE = 80  # characters
 QUOTE_WORDS = range(3, 9)
 
-_MARKUP = re.compile(r"<[@#:][^>\n]*>|https?://\S+|[*_~|`]+")
+_MARKUP = re.compile(r"<[@#:][^<>\n]{0,100}>|https?://\S+|[*_~|`]+")
 _QUOTES = re.compile(r"[\"“”„«»]")
 _CLAUSES = re.compile(r"[.!?;:,\n…()]+")
-_FIRST = re.compile(r"^(?P<x>.+?)(?:[?!.]+(?:\s.*)?)?$")
+_FIRST = re.compile(r"^(?P<x>.+?)(?:(?<![?!.])[?!.]++(?:\s.*)?)?$")
 _SUBTEXT = re.compile(r"^-# .*$", re.MULTILINE)  # Discord's small print: the note under an answer
 
 

@@ -7,28 +7,36 @@ long.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, reduce
+from operator import or_
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from agent_chat.names import strip_mention
 from agent_chat.splitting import split_text
 from agent_cogs.answer.cleaning import clean_prose, clean_text
 from agent_cogs.answer.decision import UnreadableDecision, parse_decision, spoken
 from agent_cogs.prompt.streaming import certain
+from agent_context.entries import Entry, Speaker
+from agent_context.layout.prefill import PrefillLayout, escaped, read_completion
+from agent_context.layout.render import render_entry
 from agent_context.steering.commands import parse_command, parse_m
 from agent_context.steering.stop_words import order_in
+from agent_context.untrusted import one_line, words
 from agent_coordinator.texts.phrases import questions
 from agent_process.redaction import Redactor
 from agent_tools.builtin.html_text import readable_page
+from agent_tools.builtin.query_privacy import without_private
 
 sre: Any = importlib.import_module("re._constants")
 sre_parser: Any = importlib.import_module("re._parser")
@@ -39,8 +47,11 @@ ALLOWED = 0.003  # seconds for a text of LONG characters; what is faster is not 
 GROWTH = 9  # times as long for a text that is 4 times as long; quadratic expressions take 16 times as long
 REPEATS = 2
 
-MEETS_NO_OUTSIDE_TEXT = ("agent_local.", "agent_setup.")  # who types there is the owner of the machine
+METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "finditer", "findall")
+MEETS_NO_OUTSIDE_TEXT = ("agent_setup.",)  # who types there is the owner of the machine
 BOUNDED = {
+    "agent_local.voices.asking._OR": "longer messages are answered before it (LONG)",
+    "agent_local.voices.asking._ABOUT": "longer messages are answered before it (LONG)",
     "agent_signal.posting.markdown._INLINE": "each alternative reads at most 2,000 characters",
     "agent_store.export.discord_html._INLINE": "reads one message at a time, of at most 4,000 characters",
 }
@@ -100,6 +111,20 @@ def patterns() -> dict[str, re.Pattern[Any]]:
     for name, pattern in found.values():
         named.setdefault(name, pattern)
     return named
+
+
+def literal_patterns() -> Iterator[tuple[str, str, re.Pattern[Any]]]:
+    """Yield every expression that is written in a call such as `re.sub(r"…", …)`: its place, the method, and itself."""
+    for module in modules():
+        for node in ast.walk(ast.parse(source(module.__name__))):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re"), attr=how),
+                    args=[ast.Constant(str() | bytes() as written), *_],
+                ) if how in METHODS:
+                    flags = [word for word in ast.walk(node) if isinstance(word, ast.Attribute) and word.attr.isupper()]
+                    both = reduce(or_, (getattr(re, flag.attr) for flag in flags), re.NOFLAG)
+                    yield f"{module.__name__}:{node.lineno}", how, re.compile(written, both)
 
 
 def modules() -> Iterator[ModuleType]:
@@ -269,8 +294,7 @@ def methods(name: str) -> frozenset[str]:
     return frozenset(found or {"finditer"})
 
 
-def use_of(name: str, pattern: re.Pattern[Any]) -> Callable[[str], object]:
-    how = MATCHED_ONLY.get(name) or methods(name)
+def use_of(pattern: re.Pattern[Any], how: Collection[str]) -> Callable[[str], object]:
 
     def use(text: str) -> None:
         subject: Any = text if isinstance(pattern.pattern, str) else text.encode("utf-8")
@@ -282,9 +306,9 @@ def use_of(name: str, pattern: re.Pattern[Any]) -> Callable[[str], object]:
     return use
 
 
-def slow_on(name: str, pattern: re.Pattern[Any]) -> str | None:
-    """Return a text on which the expression takes more than linear time."""
-    use = use_of(name, pattern)
+def slow_on(pattern: re.Pattern[Any], how: Collection[str]) -> str | None:
+    """Return a text on which the expression takes more than linear time. `how`: the methods that are used."""
+    use = use_of(pattern, how)
     for before, unit in sorted({("", unit) for unit in GENERIC} | attacks(pattern)):
         if unit and slow_text(use, before, unit, "\x00"):
             return f"{before!r} + {unit!r} * n"
@@ -295,13 +319,21 @@ def test_no_expression_takes_more_than_linear_time() -> None:
     found = {
         name: text
         for name, pattern in patterns().items()
-        if not name.startswith(MEETS_NO_OUTSIDE_TEXT) and name not in BOUNDED and (text := slow_on(name, pattern))
+        if not name.startswith(MEETS_NO_OUTSIDE_TEXT)
+        and name not in BOUNDED
+        and (text := slow_on(pattern, MATCHED_ONLY.get(name) or methods(name)))
+    }
+    found |= {
+        place: text
+        for place, method, pattern in literal_patterns()
+        if not place.startswith(MEETS_NO_OUTSIDE_TEXT)
+        and (text := slow_on(pattern, {method if method in ("match", "fullmatch") else "finditer"}))
     }
     assert found == {}
 
 
 def test_a_quadratic_expression_is_found() -> None:
-    assert slow_on(f"{__name__}.GENERIC", re.compile(r"^[\s>]*text", re.MULTILINE)) is not None
+    assert slow_on(re.compile(r"^[\s>]*text", re.MULTILINE), {"finditer"}) is not None
 
 
 def decided(text: str) -> object:
@@ -311,6 +343,7 @@ def decided(text: str) -> object:
         return None
 
 
+GROK = Speaker(1, "Grok", "agent", "grok")
 FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "parse_decision": decided,
     "spoken": spoken,
@@ -323,6 +356,15 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "order_in": order_in,
     "questions": questions,
     "redact": Redactor(),
+    "strip_mention": lambda text: strip_mention(text, ["@Claude", "<@1>"]),
+    "without_private": lambda text: without_private(f"10 Downing Street {text}", asked=f"10 Downing Street {text}"),
+    "read_completion": lambda text: read_completion(text, PrefillLayout("", (), "", (), "Claude", ("Alice", "Bob"))),
+    "escaped": escaped,
+    "a message of an agent": lambda text: render_entry(
+        Entry(1, Speaker(1, "Grok", "agent", "grok"), text, 0), 0, "claude"
+    ),
+    "words": lambda text: words(text, own_notes=True),
+    "one_line": lambda text: one_line(text, len(text)),
     "readable_page": lambda text: readable_page(f"<p>{text}</p>", "https://example.org/"),
 }
 PIECES = (
