@@ -163,8 +163,8 @@ _CITATIONS = (
 
 # A picture by address, which tells its server who reads the text, and whatever is in the address.
 _IMAGE = (
-    r"!\[(?P<described>[^\[\]]*+(?:\[[^\[\]]*+\][^\[\]]*+)*+)\]"
-    r"(?:\(\s*+<?(?P<address>[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)[^()]*+\)|\[[^\[\]]*+\])"
+    r"!\[(?P<described>(?:[^\[\]\\]|\\[\s\S])*+(?:\[[^\[\]]*+\](?:[^\[\]\\]|\\[\s\S])*+)*+)\]"
+    r"(?:\(\s*+<?(?P<address>[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)[^()]*+(?:\([^()]*+\)[^()]*+)*+\)|\[[^\[\]]*+\])"
 )
 
 # --- the scanner ----------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ NOTHING_KNOWN = KnownSources()
 def _host(address: str) -> str:
     """Return the host of a web address, without "www."; "" for anything else."""
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(address.replace("\\", "/"))  # as browsers read it
         return (parts.hostname or "").removeprefix("www.") if parts.scheme.lower() in ("http", "https") else ""
     except ValueError:
         return ""
