@@ -202,13 +202,13 @@ IN_DISCORD = (
         "agent_chat/test_transcript_names.py properties/test_gateway_prompts.py",
         ("[,:]?(?=\\s|\\Z)", "(?=\\s|\\Z)", "a comma goes with the mention that begins a message"),
         (
-            'rf"(?:[ \\t]*(?:{mention}))+(?=',
-            'rf"[ \\t]*(?:{mention})(?=',
+            "(?:{mention})(?:[ \\t]*+(?:{mention}))*+",
+            "(?:{mention})",
             "several mentions at a line's end leave no gap",
         ),
         (
-            'rf"(?:[ \\t]*(?:{mention}))+(?=',
-            'rf"(?:\\s*(?:{mention}))+(?=',
+            "(?:(?<![ \\t])[ \\t]++)?(?:{mention})(?:",
+            "\\s*(?:{mention})(?:",
             "line breaks before a mention stay",
         ),
         ("elif category not in _INVISIBLE and marks", "elif marks", "what cannot be seen is not in a name"),
