@@ -171,6 +171,7 @@ def test_loading_does_not_look_at_the_process_by_itself(monkeypatch: pytest.Monk
     assert process_environment()["AGENT_MAX_DAILY"] == "1"
 
 
+@pytest.mark.promise(43, 44)
 @pytest.mark.parametrize(
     ("given", "daily", "person"),
     [
@@ -421,6 +422,7 @@ def test_active_hours_may_cross_midnight_but_not_be_empty() -> None:
     assert "COORDINATOR_ACTIVE_START, COORDINATOR_ACTIVE_END: " in problem
 
 
+@pytest.mark.promise(67)
 def test_one_token_for_two_bots_names_both_keys_and_leaves_the_others_alone() -> None:
     settings = load(BOT_TOKEN_CLAUDE="same-t0ken", BOT_TOKEN_GROK="same-t0ken", BOT_TOKEN_GEMINI="other", GUILD_IDS="1")
     warning = next(line for line in settings.warnings if "same" in line)
@@ -457,6 +459,7 @@ def test_a_line_that_cannot_be_read_is_named_by_its_number(line: str, tmp_path: 
     assert problem.endswith(".env, line 2: expected KEY=value")
 
 
+@pytest.mark.promise(14)
 def test_no_secret_is_shown_whichever_line_it_was_pasted_into(tmp_path: Path) -> None:
     secret = "MTk4NjIy.canary-0123456789"
     shown = []
@@ -471,6 +474,7 @@ def test_no_secret_is_shown_whichever_line_it_was_pasted_into(tmp_path: Path) ->
     assert "canary" not in " ".join(shown)
 
 
+@pytest.mark.promise(13)
 def test_tokens_keys_and_addresses_stay_out_of_the_settings_text() -> None:
     secrets = {"BOT_TOKEN_GROK": "canary1", "XAI_API_KEY": "canary2"}
     addresses = {"REDIS_URL": "redis://:canary3@127.0.0.1", "XAI_BASE_URL": "http://u:canary4@127.0.0.1"}
@@ -618,6 +622,7 @@ def test_the_passwords_of_servers_and_sentinels_are_secrets() -> None:
     assert settings.secrets() == {"canary1", "canary%262", "canary&2"}
 
 
+@pytest.mark.promise(13)
 def test_every_secret_of_the_settings_is_known_as_one():
     secrets = {
         key: f"canary-{key.lower()}" for spec in AGENTS.values() for key in (spec.token_setting, spec.key_setting)

@@ -10,6 +10,8 @@ from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, CoordinatorConfig
 from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.coordinator import Coordinator
@@ -351,6 +353,7 @@ class ChannelTests(AsyncCase):
         gate.set()
         await slow
 
+    @pytest.mark.promise(98)
     async def test_another_process_with_the_channel_keeps_ours_out(self) -> None:
         stage = Stage(room(*AGENTS))
         stage.ledger.schedule.holders[CHANNEL] = "another process"
@@ -382,6 +385,7 @@ class ChannelTests(AsyncCase):
 
 
 class TroubleTests(AsyncCase):
+    @pytest.mark.promise(89)
     async def test_a_turn_is_tried_again_under_the_same_id_until_redis_is_back(self) -> None:
         stage, tries = Stage(room(*AGENTS)), iter(range(3))
         speak = stage.bus.voices["claude"]
@@ -568,6 +572,7 @@ class SchedulerTests(AsyncCase):
         await scheduler.next_due()
         self.assertEqual(self.ledger.schedule.schedules["2026-06-10"], [])
 
+    @pytest.mark.promise(102)
     async def test_a_window_over_midnight_belongs_to_the_day_on_which_it_began(self) -> None:
         night = {"active_start": 20, "active_end": 4}
         await self.run_until(_berlin(11, 12), self.scheduler(**night))
@@ -575,6 +580,7 @@ class SchedulerTests(AsyncCase):
         expected += [_berlin(11, hour) for hour in (1, 3)]
         self.assertEqual(self.fired, expected)
 
+    @pytest.mark.promise(98)
     async def test_two_schedulers_on_one_plan_fire_each_slot_once(self) -> None:
         async def fire() -> None:
             self.fired.append(self.time.now)
@@ -595,6 +601,7 @@ class SchedulerTests(AsyncCase):
         await self.run_until(_berlin(10, 14), self.scheduler())
         self.assertEqual(self.fired, [_berlin(10, 9), _berlin(10, 13)])
 
+    @pytest.mark.promise(90)
     async def test_an_emptied_redis_gets_the_days_plan_back(self) -> None:
         scheduler = self.scheduler()
         await self.run_until(_berlin(10, 14), scheduler)
@@ -750,6 +757,7 @@ class CoordinatorTests(AsyncCase):
         await _stop(task)
         self.assertEqual(self.ledger.schedule.holders, {})
 
+    @pytest.mark.promise(97)
     async def test_one_that_stands_by_does_nothing_until_the_lease_is_free(self) -> None:
         lease = MemoryLease(free=False)
         coordinator = self.coordinator(lease=lease, fire_on_startup=True)
@@ -780,6 +788,7 @@ class CoordinatorTests(AsyncCase):
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
+    @pytest.mark.promise(98)
     async def test_losing_the_lease_ends_its_conversations_and_it_stands_by_again(self) -> None:
         self.bus.voices = {agent: _after(asyncio.Event(), agent) for agent in AGENTS}
         lease = MemoryLease()

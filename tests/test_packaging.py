@@ -79,6 +79,7 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
+@pytest.mark.promise(118)
 def test_what_bots_write_into_their_folders_is_nothing_that_git_tracks(tmp_path: Path) -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a clone")

@@ -84,6 +84,7 @@ async def test_what_cannot_be_read_or_is_empty_is_left_out_and_binary_data_is_as
     assert fetcher.asked.count("b") == 1
 
 
+@pytest.mark.promise(519)
 @pytest.mark.parametrize(
     ("name", "media_type", "data", "text"),
     [
@@ -121,6 +122,7 @@ async def test_a_text_is_read_whatever_it_is_called(name, media_type, data, text
     assert found.pictures == {}
 
 
+@pytest.mark.promise(519)
 @pytest.mark.parametrize(
     ("name", "media_type"),
     [("photo.PNG", ""), ("photo", "application/octet-stream"), ("notes.txt", "text/plain"), ("a.json", ""), ("x", "")],

@@ -16,12 +16,14 @@ PIECES = st.sampled_from([*MARKDOWN, *WORDS, *WHOLE])
 TEXTS = st.lists(PIECES | st.text(max_size=20), max_size=60).map("".join)
 
 
+@pytest.mark.promise(10)
 @given(TEXTS, st.sampled_from([50, 100, 2000]))
 def test_nothing_is_lost_or_added_and_code_stays_code(text: str, limit: int) -> None:
     chunks = split_text(text, limit)
     assert [part for chunk in chunks for part in spoken(chunk)] == spoken(text)
 
 
+@pytest.mark.promise(10, 11)
 @given(TEXTS, st.sampled_from([16, 50, 2000]))
 def test_every_chunk_is_short_filled_and_balanced(text: str, limit: int) -> None:
     for chunk in split_text(text, limit):
@@ -36,6 +38,7 @@ def test_no_mention_or_emoji_is_cut(text: str) -> None:
     assert [hit for chunk in split_text(text, 100) for hit in whole.findall(chunk)] == whole.findall(text)
 
 
+@pytest.mark.promise(12)
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t"])
 def test_white_space_alone_is_nothing(text: str) -> None:
     assert split_text(text, 2000) == []
@@ -62,6 +65,7 @@ def test_a_short_beginning_does_not_become_a_message_of_its_own() -> None:
     assert len(first) > 80
 
 
+@pytest.mark.promise(11)
 def test_a_code_block_over_a_split_is_closed_and_opened_with_its_language() -> None:
     code = "\n".join(f"line_{number} = {number}" for number in range(12))
     chunks = split_text(f"Look:\n```python\n{code}\n```\nNice.", 100)
@@ -89,6 +93,7 @@ def test_indentation_in_code_survives_the_split() -> None:
     assert all(line in ("```", "    four") for chunk in chunks for line in chunk.splitlines())
 
 
+@pytest.mark.promise(11)
 def test_a_block_left_open_is_closed() -> None:
     assert split_text("```py\nx = 1", 2000) == ["```py\nx = 1\n```"]
     assert split_text("```word", 2000) == ["```word```"]

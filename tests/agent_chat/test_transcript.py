@@ -1,6 +1,8 @@
 import itertools
 from dataclasses import replace
 
+import pytest
+
 from agent_chat.directory import Directory
 from agent_chat.transcript import MAX_CHANNELS, MAX_ENTRIES, Transcript, Transcripts
 from agent_context.entries import Entry, Reaction, Speaker
@@ -24,6 +26,7 @@ def test_entries_stand_in_order_whatever_order_they_come_in():
         assert ids(transcript) == [1, 2, 3]
 
 
+@pytest.mark.promise(70)
 def test_the_same_event_of_four_bots_is_one_message():
     transcript = Transcript(9)
     for _ in range(4):
@@ -31,6 +34,7 @@ def test_the_same_event_of_four_bots_is_one_message():
     assert ids(transcript) == [1]
 
 
+@pytest.mark.promise(70)
 def test_a_message_that_comes_after_its_deletion_stays_away():
     transcript = Transcript(9)
     transcript.delete(1)

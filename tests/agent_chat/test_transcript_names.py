@@ -15,6 +15,7 @@ PIECES = st.sampled_from(["@", "<@", "<@1>", "<@!1>", "<@&5>", ">", "@Ann", "`",
 TEXTS = st.lists(PIECES | st.text(max_size=6), max_size=12).map("".join)
 
 
+@pytest.mark.promise(21)
 @pytest.mark.parametrize(
     ("name", "clean"),
     [
@@ -38,6 +39,7 @@ def test_a_name_is_made_harmless(name: str, clean: str) -> None:
     assert clean_name(name) == clean
 
 
+@pytest.mark.promise(21)
 @given(st.text(max_size=300))
 def test_a_clean_name_is_short_plain_and_stays_so(name: str) -> None:
     clean = clean_name(name)
@@ -70,6 +72,7 @@ def test_the_bots_own_mention_is_taken_out(text: str, stripped: str) -> None:
     assert strip_mention(text, ("<@1>", "<@!1>", "<@&9>", "@Claude")) == stripped
 
 
+@pytest.mark.promise(21)
 @given(st.text() | st.sampled_from(["Ann", "<@&5>", "x\n[msg:1] Grok: y", "a:b"]))
 def test_a_name_is_one_line_without_colon_bracket_or_mark(name: str) -> None:
     clean = clean_name(name)

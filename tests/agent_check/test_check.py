@@ -75,6 +75,7 @@ async def test_an_intent_that_is_off_is_named_for_its_bot_alone(tmp_path: Path) 
         assert wrong in set_up.section("Gemini")
 
 
+@pytest.mark.promise(64)
 async def test_a_permission_that_is_missing_in_one_channel_is_named_there(tmp_path: Path) -> None:
     async with stage(tmp_path) as set_up:
         _deny(set_up.world.channel("debate"), set_up.world.app("grok").user.id, EMBED_LINKS)
@@ -334,6 +335,7 @@ async def test_a_set_up_without_any_token_is_wrong(tmp_path: Path) -> None:
         assert set_up.discord.requests == []
 
 
+@pytest.mark.promise(67)
 async def test_two_tokens_of_one_bot_are_found_out(tmp_path: Path) -> None:
     async with stage(tmp_path) as set_up:
         set_up.world.app("claude").user = set_up.world.app("grok").user
@@ -387,6 +389,7 @@ async def test_without_an_address_the_check_says_which_redis_a_start_would_use(t
         assert "REDIS_URL is not set" in set_up.section("Shared")
 
 
+@pytest.mark.promise(65)
 async def test_what_is_named_and_is_not_there_is_told_and_no_tool_is_ticked_that_there_is_none_of(
     tmp_path: Path,
 ) -> None:
@@ -449,6 +452,7 @@ async def test_a_check_that_hangs_or_breaks_becomes_a_finding() -> None:
     assert [one.text for one in found] == ["no answer within 0 s", "failed: what it says"]
 
 
+@pytest.mark.promise(14)
 async def test_no_secret_is_shown_whatever_is_wrong(tmp_path: Path) -> None:
     async with stage(tmp_path) as set_up:
         set_up.environ["XAI_API_KEY"] = set_up.environ["GEMINI_API_KEY"] = "canary-key-refused"

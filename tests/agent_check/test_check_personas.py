@@ -115,6 +115,7 @@ async def check_on_signal(settings: Settings) -> dict[str, Findings]:
     return {section.title: section.findings for section in sections}
 
 
+@pytest.mark.promise(503)
 async def test_a_persona_on_signal_has_its_key_its_model_and_its_options_checked(tmp_path: Path) -> None:
     models = ModelServer()
     async with SignalServer() as server, models:
@@ -134,6 +135,7 @@ async def test_a_persona_on_signal_has_its_key_its_model_and_its_options_checked
     assert not [one for one in found["Shared"] if one.level is Level.WRONG]
 
 
+@pytest.mark.promise(503)
 async def test_a_missing_key_of_a_persona_on_signal_is_wrong_once_and_the_key_comes_first(tmp_path: Path) -> None:
     async with SignalServer() as server:
         found = await check_on_signal(on_signal(tmp_path, server.url, OPENAI_API_KEY=""))

@@ -70,6 +70,7 @@ def test_an_agent_on_signal_alone_has_mentions_and_no_conversations(tmp_path):
     assert found(**ours).text.startswith("about $0.01 a day for 4.5 conversations, and $0.00055 to $0.0106 for each")
 
 
+@pytest.mark.promise(43)
 def test_a_day_without_a_limit_is_a_warning():
     told = found(BUDGET_DAILY_USD="none")
     assert (told.level, told.text.endswith("no limit for all bots together")) == (Level.WARNING, True)

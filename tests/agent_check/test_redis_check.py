@@ -30,6 +30,7 @@ async def findings(url: str) -> list[Finding]:
     return found
 
 
+@pytest.mark.promise(182)
 @pytest.mark.parametrize(
     ("options", "when"),
     [
@@ -54,6 +55,7 @@ async def test_a_full_redis_that_keeps_its_keys_needs_no_warning(tmp_path: Path)
     assert fine.level is Level.OK
 
 
+@pytest.mark.promise(182)
 async def test_a_redis_in_cluster_mode_is_refused_with_its_reason(tmp_path: Path) -> None:
     with server(tmp_path, "--cluster-enabled", "yes") as url:
         (wrong,) = await findings(url)

@@ -23,6 +23,7 @@ def test_the_programs_own_folder_with_nothing_set_is_nothing_to_speak_of() -> No
     assert told(ROOT) == []
 
 
+@pytest.mark.promise(65)
 @pytest.mark.parametrize("key", ["PERSONAS_DIR", "CONFIG_FILES_DIR"])
 def test_a_folder_that_is_named_and_not_there_is_told(tmp_path: Path, key: str) -> None:
     (tmp_path / ".env").touch()
@@ -32,6 +33,7 @@ def test_a_folder_that_is_named_and_not_there_is_told(tmp_path: Path, key: str) 
     assert told(tmp_path, **{key: str(tmp_path / "misspelt")}) == []
 
 
+@pytest.mark.promise(65)
 def test_a_start_in_another_folder_is_told_until_something_of_ours_is_there(tmp_path: Path) -> None:
     (line,) = told(tmp_path)
     assert line.startswith(f"working folder: {tmp_path} has no .env")
@@ -47,6 +49,7 @@ def test_a_window_beyond_what_is_kept_is_reported() -> None:
     assert told(ROOT, CONTEXT_WINDOW_SIZE="400") == []
 
 
+@pytest.mark.promise(65)
 @pytest.mark.parametrize(
     ("patterns", "line"),
     [
@@ -76,6 +79,7 @@ def test_tools_of_a_coding_agent_are_known_where_there_is_one() -> None:
     assert told(ROOT, ALLOWED_TOOLS="Read,web_fetch", AGENT_RUNTIME="claude-agent-sdk") == []
 
 
+@pytest.mark.promise(65)
 def test_a_model_server_at_home_without_a_key_is_told() -> None:
     (line,) = told(ROOT, OPENAI_BASE_URL="http://127.0.0.1:11434/v1")
     assert line.startswith("OPENAI_BASE_URL: it names your own server, but OPENAI_API_KEY is not set, so ChatGPT has")

@@ -157,6 +157,7 @@ async def test_a_flood_is_cut_off_and_the_end_waits_for_nothing(caplog):
     assert stage.posts == []
 
 
+@pytest.mark.promise(106)
 @pytest.mark.parametrize("posted", [False, True])
 async def test_what_was_on_its_way_when_a_person_stopped_it_is_not_shown(posted):
     stage = Stage()

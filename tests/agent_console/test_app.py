@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from support.console import console_client
 
 from agent_console.static_files import FOLDER, read_files
@@ -45,6 +46,7 @@ def test_the_page_has_no_script_and_no_style_of_its_own_and_loads_nothing_from_e
         assert not re.findall(r"""(?:href|src)=["'](?:\w+:)?//""", text), path.name
 
 
+@pytest.mark.promise(141)
 def test_no_script_of_ours_turns_text_into_elements() -> None:
     for path in FOLDER.glob("js/*.js"):
         text = path.read_text(encoding="utf-8")

@@ -100,6 +100,7 @@ async def test_a_conversation_begins_with_what_the_owner_chose():
         assert (note.channel_id, note.agent, note.at) == (11, "claude", NOON)
 
 
+@pytest.mark.promise(127)
 @pytest.mark.parametrize(
     ("outcome", "status", "line"),
     [
@@ -197,6 +198,7 @@ async def test_an_agent_is_muted_and_is_not_asked_to_speak_meanwhile():
         assert await here.act("unmute", agent="grok") == (200, "Grok was not muted.")
 
 
+@pytest.mark.promise(125)
 async def test_a_budget_is_raised_once_by_a_click_that_comes_twice_and_from_two_consoles():
     server = FakeServer()
     async with console(address=server) as here, console(address=server) as there:
@@ -218,6 +220,7 @@ async def test_a_time_is_the_next_moment_when_the_owners_clock_shows_it(time, at
         assert (status, here.commands[0].at, here.commands[0].to) == (200, NOON + 60, at)
 
 
+@pytest.mark.promise(127)
 async def test_a_click_is_carried_out_although_its_browser_is_gone():
     async with console() as here:
         begun, go_on = asyncio.Event(), asyncio.Event()
@@ -238,6 +241,7 @@ async def test_a_click_is_carried_out_although_its_browser_is_gone():
         assert here.noted() == [("console", "unmute", "not_muted")]
 
 
+@pytest.mark.promise(127)
 async def test_while_redis_is_away_nothing_is_half_done_and_a_stop_counts_here():
     async with RedisLink(NOWHERE) as link:
         here = Console(link, "started")  # with time for Redis to refuse

@@ -41,6 +41,7 @@ async def sign_in(client: TestClient[Any, Any], token: str = TOKEN) -> int:
 # --- every response -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(141)
 @pytest.mark.parametrize("path", ["/", "/app.css", "/api/me", "/api/nothing", "/nothing", "/api/login"])
 async def test_every_response_has_the_security_headers_and_hides_the_server(path: str) -> None:
     async with console_client() as client:
@@ -52,6 +53,7 @@ async def test_every_response_has_the_security_headers_and_hides_the_server(path
         )
 
 
+@pytest.mark.promise(142)
 @pytest.mark.parametrize(
     "path",
     [
@@ -85,6 +87,7 @@ async def test_no_address_leads_out_of_the_folder_of_the_page(path: str) -> None
 # --- names and origins ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(139)
 @pytest.mark.parametrize(
     ("host", "environ", "status"),
     [
@@ -111,6 +114,7 @@ async def test_a_name_that_is_not_the_consoles_is_refused(host: str, environ: Ma
         assert (await client.get("/", headers={"Host": host})).status == status
 
 
+@pytest.mark.promise(139)
 @pytest.mark.parametrize(
     ("headers", "environ", "status"),
     [
@@ -135,6 +139,7 @@ async def test_a_request_that_another_page_caused_is_refused(
         assert (await client.get("/api/me", headers={"Host": "localhost:8888", **headers})).status == status
 
 
+@pytest.mark.promise(139)
 async def test_an_action_needs_the_sessions_own_token_on_loopback_too() -> None:
     async with console_client() as client:
         assert (await client.post("/api/logout")).status == 403
@@ -145,6 +150,7 @@ async def test_an_action_needs_the_sessions_own_token_on_loopback_too() -> None:
 # --- tokens ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(140)
 @pytest.mark.parametrize("path", ["/api/me", "/%61pi/me", "/api/turns?agent=claude", "/metrics"])
 async def test_without_signing_in_nothing_but_the_page_itself_is_shown(path: str) -> None:
     async with console_client(WITH_TOKEN) as client:
@@ -190,6 +196,7 @@ async def test_a_script_shows_the_token_in_a_header_and_needs_no_other() -> None
         assert (await client.get("/api/me", headers={"Authorization": "Basic eDp5"})).status == 401
 
 
+@pytest.mark.promise(140)
 async def test_guesses_are_slowed_down_and_said_in_the_log_without_the_token(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     async with console_client(WITH_TOKEN, monotonic=clock) as client:
@@ -201,6 +208,7 @@ async def test_guesses_are_slowed_down_and_said_in_the_log_without_the_token(cap
     assert "guess" not in caplog.text
 
 
+@pytest.mark.promise(140)
 @pytest.mark.parametrize("guesses", [0, 4, 5, 6, 40])
 async def test_wrong_tokens_never_lock_out_the_right_one(guesses: int) -> None:
     async with console_client(WITH_TOKEN) as client:
@@ -213,6 +221,7 @@ async def test_wrong_tokens_never_lock_out_the_right_one(guesses: int) -> None:
         assert (await client.get("/api/me")).status == 200
 
 
+@pytest.mark.promise(140)
 def test_many_addresses_guess_no_faster_and_do_not_lock_out_this_machine() -> None:
     clock = Clock()
     throttle = LoginThrottle(clock)
@@ -240,6 +249,7 @@ def test_the_addresses_of_one_network_are_one_guesser() -> None:
 # --- sizes ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(142)
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -262,12 +272,14 @@ async def test_a_huge_or_odd_value_is_refused_in_one_line(body: bytes, status: i
         assert len(line) < 100
 
 
+@pytest.mark.promise(139)
 async def test_a_form_of_another_page_cannot_be_read_as_json() -> None:
     async with console_client(WITH_TOKEN) as client:
         response = await client.post("/api/login", data='{"token": "x"}', headers={"Content-Type": "text/plain"})
         assert response.status == 415
 
 
+@pytest.mark.promise(142)
 @pytest.mark.parametrize(
     ("failure", "status", "line"),
     [
@@ -294,6 +306,7 @@ async def test_a_failure_shows_nothing_of_the_inside(
 # --- the start ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(140)
 @pytest.mark.parametrize("host", [ANYWHERE, "::", "192.168.1.5", "bots.example.org"])
 def test_beyond_this_machine_it_does_not_start_without_a_token(host: str) -> None:
     with pytest.raises(SettingsError) as raised:
@@ -325,6 +338,7 @@ def test_links_lead_to_where_a_browser_reaches_it(environ: Mapping[str, str], li
     assert load_settings(environ, None).console_link == link
 
 
+@pytest.mark.promise(143)
 async def test_a_port_in_use_is_one_warning_and_local_mode_takes_the_next(caplog: pytest.LogCaptureFixture) -> None:
     async with console_client() as other:
         port = str(other.port)

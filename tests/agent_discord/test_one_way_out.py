@@ -56,6 +56,7 @@ def files() -> list[Path]:
     return [file for file in found if file != GATE and "import discord" in file.read_text(encoding="utf-8")]
 
 
+@pytest.mark.promise(1)
 @pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(ROOT)))
 def test_no_other_module_sends_anything(file: Path) -> None:
     assert speaking_in(file.read_text(encoding="utf-8")) == []
@@ -65,6 +66,7 @@ def test_a_module_that_sends_is_found() -> None:
     assert speaking_in("async def x(c):\n    await c.send('hi')") == ["send, line 2"]
 
 
+@pytest.mark.promise(1)
 @pytest.mark.parametrize("person", [None, 5])
 def test_what_leaves_may_ping_one_person_at_most_and_no_role(person: int | None) -> None:
     said = pings(person).to_dict()
@@ -74,6 +76,7 @@ def test_what_leaves_may_ping_one_person_at_most_and_no_role(person: int | None)
     assert not said.get("replied_user")
 
 
+@pytest.mark.promise(1)
 async def test_a_post_that_says_nothing_of_mentions_would_ping_nobody(tmp_path: Path) -> None:
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         default = runtime.bots["claude"].client.allowed_mentions

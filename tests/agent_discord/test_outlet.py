@@ -223,6 +223,7 @@ async def test_a_person_is_known_by_nickname_and_name_and_an_agent_by_its_own_na
     assert place.channel.sent[0].text == f"<@{ALICE}> <@{ALICE}> <@{GROK}> <@{GROK}>"
 
 
+@pytest.mark.promise(10)
 async def test_a_mention_made_of_a_name_does_not_make_a_message_too_long():
     place = Place()
     place.hear(1, ALICE)
@@ -245,6 +246,7 @@ async def test_a_reaction_is_given_and_remembered():
     assert place.view.transcript.get(1).reactions == (Reaction("🔥", ("Claude",), 1, by_person=False),)
 
 
+@pytest.mark.promise(34)
 async def test_a_message_of_another_channel_gets_no_reaction():
     place = Place()
     place.transcripts.of(999).add(Entry(1, Speaker(ALICE, "Alice", "person"), "hi", 1.0))
@@ -252,6 +254,7 @@ async def test_a_message_of_another_channel_gets_no_reaction():
     assert place.channel.reacted == []
 
 
+@pytest.mark.promise(60)
 @pytest.mark.parametrize("lacking", ["add_reactions", "read_message_history"])
 async def test_a_reaction_that_is_not_permitted_is_not_asked_for(lacking):
     place = Place()
@@ -261,6 +264,7 @@ async def test_a_reaction_that_is_not_permitted_is_not_asked_for(lacking):
     assert place.channel.reacted == []
 
 
+@pytest.mark.promise(35)
 @pytest.mark.parametrize("error", [http_error(400), http_error(403), http_error(404), aiohttp.ClientError(), OSError()])
 async def test_a_reaction_that_discord_does_not_take_is_dropped(error):
     place = Place()
@@ -296,6 +300,7 @@ async def test_nobody_waits_for_typing():
     await settle()
 
 
+@pytest.mark.promise(60)
 async def test_a_past_that_the_bot_may_not_read_is_not_asked_for():
     place = Place()
     place.channel.permissions.update(read_message_history=False)

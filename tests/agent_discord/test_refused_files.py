@@ -55,6 +55,7 @@ def all_messages(r: Room) -> list[Any]:
     return list(r.server.world.channel(r.thread.id).messages.values())
 
 
+@pytest.mark.promise(516)
 @pytest.mark.parametrize("sink_of", [bot_sink, persona_sink])
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS.keys())
 async def test_a_refused_file_leaves_the_text_and_a_line_about_it(sink_of, refusal):
@@ -93,6 +94,7 @@ async def test_every_part_of_a_split_post_is_there_when_its_file_is_refused(sink
         assert "too large" in shown[-1].content
 
 
+@pytest.mark.promise(516)
 @pytest.mark.parametrize("sink_of", [bot_sink, persona_sink])
 @pytest.mark.parametrize("text", ["Here is your fox.", None])
 async def test_after_a_crash_a_post_whose_file_was_refused_is_not_made_again(sink_of, text, monkeypatch):
@@ -149,6 +151,7 @@ async def test_a_gate_asks_once_more_only_for_a_file():
         assert all_messages(r) == []
 
 
+@pytest.mark.promise(548)
 @pytest.mark.parametrize("sink_of", [bot_sink, persona_sink])
 @pytest.mark.parametrize("text", ["Here is your fox.", None])
 async def test_an_upload_that_is_cut_each_time_leaves_the_text_and_a_line_about_it(sink_of, text):

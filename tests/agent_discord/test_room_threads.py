@@ -23,6 +23,7 @@ def posted(s: Scene) -> list[dict]:
     return [message for message in s.server.messages("lounge") if message["content"] == TEXT]
 
 
+@pytest.mark.promise(270)
 async def test_a_message_is_found_again_and_a_thread_that_is_there_will_do():
     async with scene() as s:
         made, request = threads(s), s.server.world.snowflakes.next()
@@ -44,6 +45,7 @@ async def test_a_message_is_found_again_and_a_thread_that_is_there_will_do():
         assert all(payload["allowed_mentions"]["parse"] == [] for payload in texts)
 
 
+@pytest.mark.promise(276)
 async def test_how_a_thread_is_now_is_asked_of_discord_only_where_the_bot_does_not_see_it():
     async with scene() as s:
         made = threads(s)

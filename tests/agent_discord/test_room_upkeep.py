@@ -71,6 +71,7 @@ async def test_a_notice_is_posted_once_pings_nobody_and_has_no_secret():
         assert SECRET not in message.content
 
 
+@pytest.mark.promise(230)
 async def test_after_a_restart_a_notice_is_looked_for_by_its_first_line():
     async with scene() as s:
         await s.say("🫥 closed\none way", "before")
@@ -93,6 +94,7 @@ async def test_a_notice_may_stand_in_the_channel_above():
         assert s.server.messages(s.channel.id)[-1]["content"] == "🫥 gone"
 
 
+@pytest.mark.promise(231)
 async def test_a_bot_that_manages_threads_locks_one_and_writes_in_it_all_the_same():
     async with scene() as s:
         assert s.upkeep.may_lock(s.channel.id)

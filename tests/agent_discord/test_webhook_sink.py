@@ -136,6 +136,7 @@ async def test_a_picture_may_stand_alone():
         assert (r.texts, len(r.messages[0].attachments)) == ([""], 1)
 
 
+@pytest.mark.promise(161)
 @pytest.mark.parametrize(
     "name",
     [
@@ -170,6 +171,7 @@ async def test_a_name_that_discord_takes_is_shown_as_it_is(name):
         assert r.messages[0].author.username == name
 
 
+@pytest.mark.promise(160)
 async def test_after_a_crash_what_was_posted_is_found_part_by_part_and_only_the_rest_is_posted():
     async with room() as r:
         after, text = r.newest, f"{'first ' * 300}\n\n{'second ' * 200}"
@@ -185,6 +187,7 @@ async def test_after_a_crash_what_was_posted_is_found_part_by_part_and_only_the_
         assert await r.sink().post(Post(text=text, after=after), "t1") == posted, "all of it is there"
 
 
+@pytest.mark.promise(160)
 async def test_after_a_crash_before_the_post_it_is_made():
     async with room() as r:
         await r.sink().post(Post(text="Yes."), "an earlier turn")
@@ -192,6 +195,7 @@ async def test_after_a_crash_before_the_post_it_is_made():
         assert r.texts == ["Yes.", "Yes."]
 
 
+@pytest.mark.promise(161)
 async def test_a_post_of_a_foreign_webhook_or_of_another_persona_is_not_taken_for_its_own():
     async with room() as r:
         after = r.newest
@@ -201,6 +205,7 @@ async def test_a_post_of_a_foreign_webhook_or_of_another_persona_is_not_taken_fo
         assert [message.author.username for message in r.messages] == ["Orpheus", "Clio", "Clio"]
 
 
+@pytest.mark.promise(160)
 @pytest.mark.parametrize(
     "fault", [{"cut": "after"}, {"cut": "before"}, {"status": 500}, {"status": 502, "late": True}], ids=str
 )
@@ -212,6 +217,7 @@ async def test_a_post_whose_arrival_is_uncertain_is_looked_for_and_made_at_most_
         assert r.directory.agent_of_post(posted.message_id) == "historian"
 
 
+@pytest.mark.promise(160)
 async def test_where_the_channel_cannot_be_read_after_it_an_uncertain_post_is_not_made_again():
     async with room() as r:
         r.fail(cut="after")
@@ -221,6 +227,7 @@ async def test_where_the_channel_cannot_be_read_after_it_an_uncertain_post_is_no
         assert r.texts == ["Once."]
 
 
+@pytest.mark.promise(161)
 async def test_a_deleted_webhook_is_recreated_and_the_post_is_made():
     async with room() as r:
         sink = r.sink()
@@ -230,6 +237,7 @@ async def test_a_deleted_webhook_is_recreated_and_the_post_is_made():
         assert (r.texts, len(r.server.world.webhooks)) == (["one", "two"], 1)
 
 
+@pytest.mark.promise(161)
 async def test_without_the_permission_nothing_is_asked_and_the_reason_is_said():
     async with room() as r:
         role = next(role for role in r.server.world.guild.roles.values() if role.bot_id == r.bot.user.id)
@@ -242,6 +250,7 @@ async def test_without_the_permission_nothing_is_asked_and_the_reason_is_said():
         assert r.texts == []
 
 
+@pytest.mark.promise(161)
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

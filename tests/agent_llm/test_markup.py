@@ -179,6 +179,7 @@ INNOCENT = [
 ]
 
 
+@pytest.mark.promise(514)
 @pytest.mark.parametrize("mark", REASONING)
 @pytest.mark.parametrize("answer", ["The answer is 4.", '{"skip": false, "text": "The answer is 4."}'])
 def test_reasoning_in_any_makers_marks_is_no_part_of_the_answer(mark: str, answer: str) -> None:
@@ -212,6 +213,7 @@ def test_marks_between_words_go_and_the_words_stay(mark: str) -> None:
     assert "".join(cleaned.split()) == "So.Theansweris4."
 
 
+@pytest.mark.promise(514)
 @pytest.mark.parametrize("mark", [*CALLS, *TO_THE_END])
 def test_a_call_is_never_posted(mark: str) -> None:
     assert clean_text(mark.format(SECRET)) is None or "Thought" in mark
@@ -243,6 +245,7 @@ def test_a_citation_of_a_known_source_is_a_link() -> None:
     assert clean_prose(said, known=known) == clean_text(said, known=known)
 
 
+@pytest.mark.promise(515)
 @pytest.mark.parametrize(
     ("picture", "shown"),
     [
@@ -269,6 +272,7 @@ def test_a_picture_by_address_is_a_link_only_to_a_known_site(picture: str, shown
     assert "evil" in picture or "evil" not in certain(f"Look: {picture}!")
 
 
+@pytest.mark.promise(514)
 @pytest.mark.parametrize("text", INNOCENT)
 def test_innocent_text_stays_byte_for_byte(text: str) -> None:
     for said in (text, f"Well. {text}\n\nSo it is.", f"Well, {text} is it"):
@@ -330,6 +334,7 @@ LEAK = re.compile(
 )
 
 
+@pytest.mark.promise(514)
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("before", ["", "Hello there.\n", "A < b, and [so on]. "])
 def test_nothing_of_a_mark_is_shown_while_the_answer_grows(mark: str, before: str) -> None:

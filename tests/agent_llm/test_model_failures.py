@@ -29,6 +29,7 @@ from tests.support.models.wire.values import Answer
 PROMPT = Prompt(text=SECRET, system=SECRET)
 
 
+@pytest.mark.promise(54, 93)
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -56,6 +57,7 @@ async def test_what_another_try_cannot_mend_is_tried_once(
     assert (caught.value.provider, caught.value.model) == (provider, server.requests[0].model)
 
 
+@pytest.mark.promise(93)
 @pytest.mark.parametrize("status", [408, 429, 500, 503, 529])
 async def test_what_passes_is_tried_again(provider: str, status: int) -> None:
     async with talking(provider, Answer(status=status), Answer(cut=True), "at last") as (model, server):
@@ -64,6 +66,7 @@ async def test_what_passes_is_tried_again(provider: str, status: int) -> None:
     assert len(server.requests) == 3
 
 
+@pytest.mark.promise(54)
 async def test_attempts_are_bounded_and_the_last_error_is_told(provider: str) -> None:
     waits = Waits()
     async with talking(provider, Answer(status=500), waits=waits) as (model, server):
@@ -82,6 +85,7 @@ async def test_retry_after_is_honoured(provider: str) -> None:
     assert 7 <= waits[0] < 8
 
 
+@pytest.mark.promise(54)
 async def test_a_retry_after_beyond_the_budget_is_told_at_once(provider: str) -> None:
     limited = Answer(status=429, headers={"retry-after": "3600"})
     async with talking(provider, limited) as (model, server):
@@ -91,6 +95,7 @@ async def test_a_retry_after_beyond_the_budget_is_told_at_once(provider: str) ->
     assert len(server.requests) == 1
 
 
+@pytest.mark.promise(93)
 @pytest.mark.parametrize(
     ("details", "error"),
     [
@@ -108,6 +113,7 @@ async def test_googles_limit_of_a_minute_is_not_that_of_a_day(
     assert getattr(caught.value, "retry_after", 36.5) == 36.5
 
 
+@pytest.mark.promise(94)
 async def test_a_hanging_server_ends_with_the_budget(provider: str) -> None:
     async with talking(provider, Answer(delay=math.inf)) as (model, server):
         with pytest.raises(TimedOut) as caught:
@@ -120,6 +126,7 @@ async def test_a_hanging_server_ends_with_the_budget(provider: str) -> None:
     assert usage.cost_usd > 0
 
 
+@pytest.mark.promise(94)
 async def test_a_cut_connection_is_a_failed_connection(provider: str) -> None:
     async with talking(provider, Answer(cut=True)) as (model, server):
         with pytest.raises(ConnectionFailed) as caught:
@@ -128,6 +135,7 @@ async def test_a_cut_connection_is_a_failed_connection(provider: str) -> None:
     assert (caught.value.usage.calls, caught.value.usage.output_tokens) == (3, 3 * PROMPT.max_output_tokens)
 
 
+@pytest.mark.promise(48)
 async def test_an_attempt_that_was_cut_costs_also_where_the_next_one_is_answered(provider: str) -> None:
     async with talking(provider, Answer(cut=True), Answer(text="yes", output_tokens=7)) as (model, _server):
         reply = await model.complete(PROMPT)

@@ -83,6 +83,7 @@ def test_searches_cost_per_call() -> None:
     assert price("google", "gemini-3.8-flash", Usage(searches=3)).cost_usd == pytest.approx(0.042)
 
 
+@pytest.mark.promise(52)
 def test_an_unknown_model_costs_as_the_dearest_and_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     usage = Usage(input_tokens=1000, output_tokens=1000)
@@ -111,6 +112,7 @@ def test_an_unknown_model_of_any_address_is_as_dear_as_the_dearest(provider: str
     assert price(provider, "brand-new-2", usage).cost_usd >= price("anthropic", "claude-opus-5-5", usage).cost_usd
 
 
+@pytest.mark.promise(52)
 def test_an_unknown_provider_is_expensive_not_free() -> None:
     assert price("somebody", "something", Usage(input_tokens=1000, output_tokens=1000)).cost_usd > 0.01
 
@@ -126,6 +128,7 @@ def test_pictures_cost_by_tokens_where_they_are_counted_and_each_where_not() -> 
     assert price("xai", "grok-imagine-image", Usage(pictures=2)).picture_cost_usd == pytest.approx(0.04)
 
 
+@pytest.mark.promise(52)
 def test_odd_counts_do_not_break_a_price() -> None:
     usage = Usage(input_tokens=10, cached_tokens=500, cache_write_tokens=500, output_tokens=1)
     assert price("openai", "gpt-6-luna", usage).cost_usd > 0

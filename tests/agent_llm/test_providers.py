@@ -118,6 +118,7 @@ async def test_usage_is_complete_and_priced(provider: str) -> None:
     assert usage.picture_cost_usd == 0
 
 
+@pytest.mark.promise(4)
 async def test_reasoning_is_never_in_the_text(provider: str) -> None:
     async with talking(provider, Answer(text="the answer", thinking="hidden thoughts")) as (model, _server):
         reply = await model.complete(Prompt(text="hi"))
@@ -131,6 +132,7 @@ async def test_what_claude_says_before_it_searches_is_not_the_answer() -> None:
     assert reply.text == "It rains."
 
 
+@pytest.mark.promise(4)
 async def test_commentary_of_gpt_is_not_the_answer() -> None:
     def message(phase: str, text: str) -> dict[str, object]:
         return {"type": "message", "phase": phase, "content": [{"type": "output_text", "text": text}]}
@@ -141,6 +143,7 @@ async def test_commentary_of_gpt_is_not_the_answer() -> None:
         assert (await model.complete(Prompt(text="?"))).text == "Yes."
 
 
+@pytest.mark.promise(96)
 async def test_an_answer_at_the_length_limit_says_so(provider: str) -> None:
     async with talking(provider, Answer(text="half an ans", stop="length")) as (model, server):
         reply = await model.complete(Prompt(text="hi", max_output_tokens=77))
@@ -148,6 +151,7 @@ async def test_an_answer_at_the_length_limit_says_so(provider: str) -> None:
     assert "77" in json.dumps(dict(server.requests[0].raw))
 
 
+@pytest.mark.promise(95)
 async def test_a_refusal_is_refused_and_its_cost_known(provider: str) -> None:
     async with talking(provider, Answer(text="I can't.", stop="refusal")) as (model, server):
         with pytest.raises(Refused) as caught:
@@ -157,6 +161,7 @@ async def test_a_refusal_is_refused_and_its_cost_known(provider: str) -> None:
     assert caught.value.usage.cost_usd > 0
 
 
+@pytest.mark.promise(95)
 async def test_a_blocked_prompt_is_refused() -> None:
     body = json.dumps({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}).encode()
     async with talking("google", Answer(body=body)) as (model, _server):
@@ -180,6 +185,7 @@ async def test_a_response_that_failed_after_200_is_an_error(code: str, error: ty
             await model.complete(Prompt(text="hi"))
 
 
+@pytest.mark.promise(12, 95)
 async def test_an_empty_answer_is_a_bad_answer(provider: str) -> None:
     async with talking(provider, Answer(text=" \n", thinking="hm")) as (model, server):
         with pytest.raises(BadAnswer, match="empty"):

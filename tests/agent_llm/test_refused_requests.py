@@ -100,6 +100,7 @@ NO_TOOLS = {
 }
 
 
+@pytest.mark.promise(535)
 @pytest.mark.parametrize(("status", "body"), NO_TOOLS.values(), ids=NO_TOOLS)
 async def test_a_server_that_refuses_tools_is_asked_without_them_and_remembered(status: int, body: Any) -> None:
     async with chatting(refusal(status, body), "hello") as (model, server):
@@ -287,6 +288,7 @@ class Large:
         return Reply(text="from the large one", model=self.name)
 
 
+@pytest.mark.promise(536)
 @pytest.mark.parametrize(("status", "body"), TOO_LONG.values(), ids=TOO_LONG)
 async def test_a_prompt_that_is_too_long_goes_to_the_next_model_and_the_first_is_not_avoided(
     status: int, body: Any
@@ -354,6 +356,7 @@ ORDERS: dict[str, Sequence[Sequence[ChatAnswer | str]]] = {
 }
 
 
+@pytest.mark.promise(557)
 @pytest.mark.parametrize("models", ORDERS.values(), ids=ORDERS)
 async def test_a_turn_whose_tools_are_refused_halfway_is_answered_with_their_results_as_text(
     models: Sequence[Sequence[ChatAnswer | str]],

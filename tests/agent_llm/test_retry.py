@@ -67,6 +67,7 @@ async def test_waits_grow_and_have_jitter() -> None:
         assert all(most / 2 <= wait <= most for wait in waits)
 
 
+@pytest.mark.promise(54)
 async def test_a_wait_that_would_pass_the_end_is_not_begun() -> None:
     time = Time()
     work = Work(time, ServerFailed(), seconds=9.9)

@@ -23,6 +23,7 @@ class Notes:
         self._handler.emit(logging.LogRecord(logger, level, "", 0, text, arguments, None))
 
 
+@pytest.mark.promise(122)
 def test_a_failing_model_is_one_line_a_minute_that_says_what_to_do() -> None:
     notes, failed = Notes(), ConnectionFailed("gone", provider="anthropic", model="claude-x")
     for second in (0, 10, 59, 60):

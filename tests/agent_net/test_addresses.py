@@ -100,6 +100,7 @@ PUBLIC = [
 ]
 
 
+@pytest.mark.promise(26)
 @pytest.mark.parametrize("number", NOT_PUBLIC)
 def test_no_connection_goes_to_an_address_that_is_not_public(number):
     assert not is_public(ipaddress.ip_address(number))
@@ -108,6 +109,7 @@ def test_no_connection_goes_to_an_address_that_is_not_public(number):
         public_url(f"https://{host}/a.png")
 
 
+@pytest.mark.promise(26)
 @pytest.mark.parametrize("number", PUBLIC)
 def test_a_public_address_is_asked_also_next_to_a_closed_block(number):
     assert is_public(ipaddress.ip_address(number))
@@ -115,6 +117,7 @@ def test_a_public_address_is_asked_also_next_to_a_closed_block(number):
     assert public_url(f"https://{host}/a.png").raw_host == number
 
 
+@pytest.mark.promise(26)
 @pytest.mark.parametrize(
     "url",
     [
@@ -196,6 +199,7 @@ def test_an_address_that_is_odd_in_any_way_is_refused_before_anybody_is_asked(ur
     assert "\n" not in caught.value.reason
 
 
+@pytest.mark.promise(26)
 @pytest.mark.parametrize(
     ("url", "asked"),
     [

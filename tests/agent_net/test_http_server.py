@@ -113,6 +113,7 @@ WAITING = {
 }
 
 
+@pytest.mark.promise(37, 522)
 @pytest.mark.parametrize("data", WAITING.values(), ids=WAITING)
 async def test_clients_that_wait_give_way_to_honest_ones(data: bytes, port: int, connections: Connections) -> None:
     async with AsyncExitStack() as stack:
@@ -128,6 +129,7 @@ async def test_clients_that_wait_give_way_to_honest_ones(data: bytes, port: int,
 SLOW = {name: data for name, data in WAITING.items() if name != "an idle connection"}
 
 
+@pytest.mark.promise(522)
 @pytest.mark.parametrize("data", SLOW.values(), ids=SLOW)
 async def test_a_connection_whose_client_keeps_it_waiting_ends(
     data: bytes, port: int, connections: Connections, monkeypatch: pytest.MonkeyPatch
@@ -193,6 +195,7 @@ async def test_a_stream_of_events_outlasts_every_deadline_and_an_attack(
         await reader.readuntil(b"data: one\n\n")
 
 
+@pytest.mark.promise(553)
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has one loopback address only")
 @pytest.mark.parametrize("data", WAITING.values(), ids=WAITING)
 async def test_an_address_with_many_connections_ends_its_own_and_not_those_of_a_slow_client(
@@ -265,6 +268,7 @@ LEAVING = {
 }
 
 
+@pytest.mark.promise(554)
 @pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("data", LEAVING.values(), ids=LEAVING)
 async def test_a_client_that_leaves_in_the_middle_is_no_error_in_the_log(

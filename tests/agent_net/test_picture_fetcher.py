@@ -47,6 +47,7 @@ async def test_a_picture_is_fetched_and_told_by_its_bytes() -> None:
         assert await fetcher.fetch(f"{origin}/a.jpg?ex=1") == FetchedPicture(PNG, "image/png")
 
 
+@pytest.mark.promise(25)
 @pytest.mark.parametrize(
     "url",
     [
@@ -82,6 +83,7 @@ async def test_other_addresses_are_refused_without_asking_anybody(url: str) -> N
     await refusal(PictureFetcher(NoSession()), url)  # type: ignore[arg-type]
 
 
+@pytest.mark.promise(25)
 async def test_discords_hosts_are_asked_over_https() -> None:
     asked: list[str] = []
 
@@ -96,6 +98,7 @@ async def test_discords_hosts_are_asked_over_https() -> None:
     assert asked == [urls[0], "https://media.discordapp.net/a.png"]
 
 
+@pytest.mark.promise(27)
 async def test_a_redirect_is_followed_only_to_an_allowed_place() -> None:
     targets = {"/here": "/there", "/away": "http://localhost:1/x", "/loop": "/loop", "/file": "file:///etc/passwd"}
 
@@ -112,6 +115,7 @@ async def test_a_redirect_is_followed_only_to_an_allowed_place() -> None:
         await refusal(fetcher, f"{origin}/file")
 
 
+@pytest.mark.promise(28)
 async def test_a_stream_is_cut_at_the_limit_whatever_its_header_says() -> None:
     sent = 0
 
@@ -130,11 +134,13 @@ async def test_a_stream_is_cut_at_the_limit_whatever_its_header_says() -> None:
     assert sent < 500
 
 
+@pytest.mark.promise(28)
 async def test_an_announced_length_over_the_limit_is_refused_at_once() -> None:
     async with serving(answering(PNG + bytes(1000)), max_bytes=1000) as (fetcher, origin):
         assert await refusal(fetcher, f"{origin}/a.png") == "too large"
 
 
+@pytest.mark.promise(29)
 async def test_a_compressed_answer_is_refused() -> None:
     bomb = answering(gzip.compress(PNG + bytes(1_000_000)), headers={"Content-Encoding": "gzip"})
     async with serving(bomb) as (fetcher, origin):

@@ -64,6 +64,7 @@ async def refusal(files, url):
     return caught.value.reason
 
 
+@pytest.mark.promise(27)
 @pytest.mark.parametrize("numbers", ["10.0.0.1", "169.254.169.254", "::1", "8.8.8.8 192.168.1.1", "::ffff:127.0.0.1"])
 async def test_a_name_that_leads_inside_is_not_asked_even_if_only_one_of_its_numbers_does(numbers):
     resolver = CheckedResolver(Names(files_example=[numbers]))
@@ -72,6 +73,7 @@ async def test_a_name_that_leads_inside_is_not_asked_even_if_only_one_of_its_num
     assert caught.value.reason == "a name that leads to an address that is not public"
 
 
+@pytest.mark.promise(27)
 async def test_a_name_that_changes_its_mind_between_two_requests_is_judged_each_time():
     names = Names(files_example=["127.0.0.1", "127.0.0.2"])  # the second is as private as any other
     async with serving(answering(PNG, headers={"Connection": "close"}), names) as (files, origin):
@@ -79,6 +81,7 @@ async def test_a_name_that_changes_its_mind_between_two_requests_is_judged_each_
         assert await refusal(files, f"{origin}/a") == "a name that leads to an address that is not public"
 
 
+@pytest.mark.promise(27)
 async def test_a_request_resolves_its_name_once_so_nothing_can_change_after_the_check():
     names = Names(files_example=["127.0.0.1", "127.0.0.2"])
     async with serving(answering(PNG), names) as (files, origin):
@@ -86,6 +89,7 @@ async def test_a_request_resolves_its_name_once_so_nothing_can_change_after_the_
     assert names.asked == ["files.example", "closed"]
 
 
+@pytest.mark.promise(27)
 async def test_a_redirect_is_judged_like_a_first_address():
     asked = []
 
@@ -112,6 +116,7 @@ async def test_a_redirect_is_judged_like_a_first_address():
     assert "/secret" not in asked
 
 
+@pytest.mark.promise(28)
 async def test_a_stream_without_a_length_is_cut_at_the_limit():
     sent = 0
 

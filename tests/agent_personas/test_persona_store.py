@@ -75,6 +75,7 @@ def test_links_are_not_written_through(tmp_path: Path) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+@pytest.mark.promise(76)
 def test_a_write_that_fails_leaves_the_old_text_and_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replace(tmp_path, "memory.md", "old")
     os.chmod(tmp_path / "memory.md", 0o640)
@@ -115,6 +116,7 @@ def test_a_write_is_on_the_disk_before_it_takes_the_old_ones_name(
     assert done[-3:] == ["file flushed at 3 bytes", "renamed", "folder flushed"]
 
 
+@pytest.mark.promise(76)
 def test_what_a_killed_write_left_is_removed_at_the_start_and_nothing_else(tmp_path: Path) -> None:
     folder, left = tmp_path / "claude", ".0123456789abcdef.tmp"
     folder.mkdir()

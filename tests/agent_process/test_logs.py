@@ -41,6 +41,7 @@ def fail():
     raise ValueError("canary-secret")
 
 
+@pytest.mark.promise(13)
 @pytest.mark.parametrize("style", ["plain", "json"])
 def test_no_secret_is_in_a_record_its_arguments_its_fields_or_its_traceback(log, style):
     out = log(style=style, redact=REDACT)
@@ -111,6 +112,7 @@ async def test_an_answer_without_a_decision_is_logged_without_its_words(log):
     assert "words" not in out.getvalue()
 
 
+@pytest.mark.promise(501)
 def test_a_search_without_a_key_that_fails_is_logged_without_what_was_searched_for(log, monkeypatch):
     monkeypatch.setenv("DDGS_PROXY", "http://127.0.0.1:9")  # no engine is reached
     out = log()

@@ -29,6 +29,7 @@ SHAPED = [
 ]
 
 
+@pytest.mark.promise(8)
 @pytest.mark.parametrize("secret", SHAPED)
 @pytest.mark.parametrize(
     "around", ["{}", "my key is {}, keep it", "`{}`", "<{}>", "key={}.", '{{"text": "{}"}}', "**{}**"]
@@ -59,6 +60,7 @@ def test_ordinary_words_stay_as_they_are(text):
     assert Redactor(["a-canary-secret"], [Path("/opt/bots"), Path("/app")])(text) == text
 
 
+@pytest.mark.promise(8)
 def test_known_secrets_go_whatever_they_look_like_also_quoted_for_an_address():
     redact = Redactor(["plain-word", "p@ss/word", "plain-word-and-more", "x"])
     assert redact("plain-word plain-word-and-more p@ss/word p%40ss%2Fword x plain word") == (
@@ -66,6 +68,7 @@ def test_known_secrets_go_whatever_they_look_like_also_quoted_for_an_address():
     )
 
 
+@pytest.mark.promise(8)
 def test_a_traceback_of_ours_goes_whole_and_a_path_of_ours_goes_alone():
     redact = Redactor([], [Path("/opt/bots"), Path("/opt/bots/data")])
     trace = (

@@ -112,6 +112,7 @@ async def test_a_cancel_in_the_moment_of_an_error_is_not_lost(steps: int):
     assert task.cancelled()
 
 
+@pytest.mark.promise(530)
 async def test_a_watcher_that_fails_is_logged_and_starts_again(caplog):
     pauses, runs, failing = [], [], set()
 

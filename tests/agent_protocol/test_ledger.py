@@ -62,6 +62,7 @@ async def test_a_turn_is_kept_until_15_minutes_after_its_deadline_but_no_nonsens
     assert seconds - 5 <= await link.call(lambda redis: redis.ttl(keys.turn("claude", "t1"))) <= seconds
 
 
+@pytest.mark.promise(90)
 async def test_a_turn_done_is_not_new_again_when_redis_came_back_empty(link, ledger, clock):
     await ledger.turns.claim("claude", "open", clock() + 90)
     await ledger.turns.claim("claude", "done", clock() + 90)
@@ -159,6 +160,7 @@ async def test_a_turn_begins_without_redis_by_the_rules_in_memory_and_counts_aft
 # Limits
 
 
+@pytest.mark.promise(46)
 async def test_eight_takes_at_once_with_a_limit_of_three_give_three(link, clock):
     processes = [Ledger(link, clock) for _ in range(8)]
     verdicts = await asyncio.gather(
@@ -193,6 +195,7 @@ async def test_a_released_cooldown_is_over(ledger):
     assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) == "ok"
 
 
+@pytest.mark.promise(89)
 async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwards(server: RedisServer, clock, caplog):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         limits = Ledger(link, clock).limits
@@ -255,6 +258,7 @@ async def test_what_a_turn_says_goes_out_when_it_is_settled(ledger, link):
         assert (await listener.get_message(timeout=5))["data"] == "done"
 
 
+@pytest.mark.promise(78)
 async def test_costs_of_a_time_without_redis_are_written_afterwards_and_once(server: RedisServer):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
@@ -390,6 +394,7 @@ async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
         assert await ledger.schedule.next_starter(7, ["claude", "grok"]) == "grok"
 
 
+@pytest.mark.promise(92)
 async def test_every_key_has_an_end(link, ledger, clock):
     await ledger.turns.claim("claude", "t1", clock() + 90)
     await ledger.settle("claude", "t1", "{}", clock() + 90)
@@ -436,6 +441,7 @@ async def test_what_a_turn_kept_goes_to_whoever_claims_it_next(link, clock):
     assert (await next_one.turns.claim("claude", "t1", clock() + 90)).state == "open"
 
 
+@pytest.mark.promise(78)
 async def test_a_turn_that_was_taken_over_is_not_the_first_ones_to_end_and_its_answer_is_charged_once(link, clock):
     slow, quick = (Ledger(link, clock, holder=name) for name in ("slow", "quick"))
     spent = {"ai_calls": 1, "total_cost": 0.5}
@@ -462,6 +468,7 @@ async def test_who_answered_first_stays_known_when_another_keeps_the_answer_agai
     assert (await quick.costs.read("claude", DAY))["ai_calls"] == 1, "its cost went with its answer"
 
 
+@pytest.mark.promise(78)
 async def test_a_call_of_a_turn_that_was_lost_before_its_answer_was_kept_is_charged(link, clock):
     slow, quick = (Ledger(link, clock, holder=name) for name in ("slow", "quick"))
     await slow.turns.claim("claude", "t1", clock() + 90)
@@ -491,6 +498,7 @@ async def test_nobody_goes_on_with_a_turn_that_was_dropped(link, ledger, clock):
     assert (await other.turns.claim("claude", "t1", clock() + 90)).state == "new"
 
 
+@pytest.mark.promise(92)
 async def test_the_index_of_open_turns_has_a_bound(link, ledger, clock, monkeypatch):
     monkeypatch.setattr("agent_protocol.turns.turns.MOST_OPEN", 3)
     for number in range(5):

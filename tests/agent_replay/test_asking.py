@@ -45,6 +45,7 @@ async def test_a_model_that_makes_the_recorded_call_gets_its_result_and_the_same
     assert requests[0].body["tools"][0]["function"]["name"] == "web_search"
 
 
+@pytest.mark.promise(144)
 @pytest.mark.parametrize("calls", [[("web_search", '{"query": "coffee"}')], [("memory", "{}")]])
 async def test_a_call_whose_result_is_not_recorded_ends_the_replay_and_names_its_tool(calls):
     answer, requests = await replayed(searched(), ChatAnswer(text="", calls=calls, finish="tool_calls"))

@@ -102,6 +102,7 @@ async def test_what_may_cost_more_than_a_cent_is_confirmed_first(settings, model
     assert len(models.requests) == 1
 
 
+@pytest.mark.promise(144)
 @pytest.mark.parametrize(
     ("budget", "refused"), [("BUDGET_DAILY_USD", "the day's budget"), ("BUDGET_AGENT_DAILY_USD", "the agent's budget")]
 )

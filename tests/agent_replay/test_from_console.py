@@ -136,6 +136,7 @@ class Held:
         pass
 
 
+@pytest.mark.promise(144)
 async def test_one_replay_runs_at_a_time_and_what_a_cancelled_call_may_have_cost_counts(tmp_path, link):
     held = Held(None)
     async with console(tmp_path, link, TEA, make_model=lambda _agent: held) as (post, notes, _):

@@ -48,6 +48,7 @@ def all_four(**more):
     return load_settings({**tokens, **keys, **more}, None)
 
 
+@pytest.mark.promise(85)
 @pytest.mark.parametrize(
     ("error", "final", "why"),
     [
@@ -118,6 +119,7 @@ class Lease:
 NO_TOKEN = (discord.LoginFailure("no"), 0.0)
 
 
+@pytest.mark.promise(85)
 async def test_it_starts_again_after_growing_pauses_with_everything_closed_before(caplog):
     process = Process(*[(OSError(), 0.0)] * 9, NO_TOKEN)
     await process.run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,7 @@ def test_any_text_for_any_key_is_settings_or_an_error_that_names_the_key(key: st
         assert [line.partition(":")[0] for line in found.problems] == [key] or key.startswith("COORDINATOR_ACTIVE")
 
 
+@pytest.mark.promise(14)
 @given(st.sampled_from(KEYS), CANARIES)
 @settings(max_examples=200, deadline=None)
 def test_no_value_is_repeated_in_a_message(key: str, canary: str) -> None:

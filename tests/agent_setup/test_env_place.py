@@ -68,6 +68,7 @@ def test_a_folder_that_cannot_be_written_is_refused_at_the_beginning(
     assert files(tmp_path) == {}
 
 
+@pytest.mark.promise(120)
 @pytest.mark.parametrize(("before", "after"), [(0o600, 0o600), (0o644, 0o600), (0o640, 0o640), (0o666, 0o600)])
 def test_only_a_group_that_was_let_in_alone_may_read_the_new_file(tmp_path: Path, before: int, after: int) -> None:
     env = tmp_path / ".env"
@@ -108,6 +109,7 @@ def test_what_somebody_else_wrote_meanwhile_stays(tmp_path: Path) -> None:
     assert (tmp_path / ".env").read_text() == "B=theirs\nA=1\n"
 
 
+@pytest.mark.promise(120)
 @pytest.mark.parametrize("step", ["open", "fsync", "fchmod", "rename"])
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError])
 def test_an_interrupted_write_leaves_the_folder_as_it_was(

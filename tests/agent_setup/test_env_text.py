@@ -58,6 +58,7 @@ lines = st.lists(
 )
 
 
+@pytest.mark.promise(120)
 @given(lines, st.dictionaries(st.sampled_from(["KEY", "NEW"]), values, min_size=1), st.sampled_from(["\n", "\r\n"]))
 def test_what_was_written_is_read_again_and_all_other_settings_are_as_before(
     parts: list[str], changes: dict[str, str], end: str

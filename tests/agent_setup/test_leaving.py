@@ -46,6 +46,7 @@ def quick_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 TYPED = [*only("claude", "grok"), ("Are they in?", "skip"), *HABITS, *YES]
 
 
+@pytest.mark.promise(119)
 @pytest.mark.usefixtures("quick_answers")
 @pytest.mark.parametrize("leaving", [KeyboardInterrupt, EOFError, ZeroDivisionError])
 def test_leaving_at_any_question_writes_nothing(
@@ -88,6 +89,7 @@ def test_ctrl_c_in_the_check_says_that_the_file_is_written(tmp_path: Path) -> No
     assert (tmp_path / ".env").exists()
 
 
+@pytest.mark.promise(119)
 async def test_answers_may_come_through_a_pipe_and_the_check_is_the_real_one(tmp_path: Path) -> None:
     """In a process of its own, with a real Redis."""
     async with setup_scene(tmp_path) as scene:
@@ -145,6 +147,7 @@ def echoes(terminal_end: int) -> bool:
     return bool(termios.tcgetattr(terminal_end)[3] & termios.ECHO)
 
 
+@pytest.mark.promise(119)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_a_terminal_hides_the_token_and_has_its_echo_back_after_a_signal(
     tmp_path: Path, number: signal.Signals

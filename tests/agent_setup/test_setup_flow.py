@@ -42,6 +42,7 @@ async def test_answers_become_a_file_that_a_start_reads_and_the_check_runs_at_on
         assert {request.method for request in scene.discord.requests} == {"GET"}
 
 
+@pytest.mark.promise(120)
 async def test_a_second_run_offers_what_is_there_and_keeps_the_old_file_and_other_lines(tmp_path: Path) -> None:
     async with setup_scene(tmp_path) as scene:
         old = (

@@ -15,6 +15,7 @@ def contacts(**more) -> Contacts:
     return Contacts(OURS, **more)
 
 
+@pytest.mark.promise(461)
 def test_a_person_is_one_by_phone_number_by_account_id_and_by_both():
     known = contacts()
     first = known.learn(Address(ANNA, ANNA_ID), "Anna")
@@ -24,6 +25,7 @@ def test_a_person_is_one_by_phone_number_by_account_id_and_by_both():
     assert first.name == "Anna"
 
 
+@pytest.mark.promise(461)
 def test_names_that_were_known_apart_become_one_person_and_both_numbers_lead_to_them():
     known = contacts()
     by_number, by_account = known.learn(Address(ANNA)), known.learn(Address(None, ANNA_ID))
@@ -39,6 +41,7 @@ def test_a_person_keeps_their_number_when_more_of_them_gets_known():
     assert known.learn(Address(ANNA, ANNA_ID)).person == before
 
 
+@pytest.mark.promise(461)
 def test_a_phone_number_that_passes_to_somebody_else_does_not_bring_their_past():
     known = contacts(linked={ANNA_ID: 222})
     anna = known.learn(Address(ANNA, ANNA_ID), "Anna")
@@ -72,6 +75,7 @@ def test_a_person_with_a_new_phone_number_is_heard_as_before_and_after_a_restart
     assert not gone.allows(Address(NEW, ANNA_ID))
 
 
+@pytest.mark.promise(540)
 def test_the_new_owner_of_a_phone_number_gets_its_place_in_the_allow_list_and_nothing_else():
     settings = {"allowed": [ANNA], "linked": {ANNA: 222}}
     known = contacts(**settings)
@@ -117,6 +121,7 @@ def test_a_linked_person_is_their_discord_account_by_whichever_name_they_come(na
     assert known.of(222) is known.of(who.base) is who
 
 
+@pytest.mark.promise(460)
 @pytest.mark.parametrize(
     ("allowed", "address", "heard"),
     [
@@ -167,6 +172,7 @@ def test_names_are_cleaned_and_one_who_has_none_gets_a_number():
     assert shown_name(nameless).startswith("person ")
 
 
+@pytest.mark.promise(461)
 def test_kept_contacts_come_back_with_their_numbers():
     first, kept = contacts(), dict[int, str]()
     first.on_change(lambda who: kept.__setitem__(who.base, to_text(who)))
@@ -233,6 +239,7 @@ def test_a_chat_with_somebody_who_is_no_longer_known_has_no_recipient():
     assert chats.recipient(chats.direct(ACCOUNT, stranger)) is None
 
 
+@pytest.mark.promise(512)
 def test_of_strangers_those_are_known_who_were_heard_of_last(monkeypatch):
     monkeypatch.setattr("agent_signal.contacts.MOST", 20)
     known = contacts(allowed=["all"], linked={ANNA: 5})
@@ -252,6 +259,7 @@ def test_of_strangers_those_are_known_who_were_heard_of_last(monkeypatch):
     assert len(known._by_id) + len(known._by_number) + len(known._by_account) < 60
 
 
+@pytest.mark.promise(512)
 def test_the_chats_that_were_heard_of_last_are_known(monkeypatch):
     monkeypatch.setattr("agent_signal.chats.MOST", 3)
     known = contacts()

@@ -57,6 +57,7 @@ async def test_a_group_is_one_chat_and_answers_go_to_it():
         assert server.sent[0].quotes == (BEN, timestamp_of(second.entry.id))
 
 
+@pytest.mark.promise(462)
 async def test_a_part_that_was_claimed_before_is_not_sent_again():
     async with SignalServer() as server, signal_scene(server) as scene:
         sink, seen = scene.sink(scene.chat_with()), list[Posted]()
@@ -66,6 +67,7 @@ async def test_a_part_that_was_claimed_before_is_not_sent_again():
         assert again == Posted(0)
 
 
+@pytest.mark.promise(484)
 async def test_a_part_that_the_loss_of_the_lease_kept_from_being_sent_is_sent_by_the_next_holder():
     lost = asyncio.Event()
 

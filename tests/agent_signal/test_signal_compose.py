@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import yaml
 
 from agent_process.root import ROOT
@@ -21,6 +22,7 @@ def test_the_accounts_keys_outlive_the_container():
     assert (volume["source"], volume["target"]) == ("./data/signal", "/home/.local/share/signal-cli")
 
 
+@pytest.mark.promise(524)
 def test_only_the_bots_reach_redis_which_asks_nobody_for_a_password():
     networks = {name: set(service.get("networks", ["default"])) for name, service in SERVICES.items()}
     reach_redis = {name for name, its in networks.items() if its & networks["redis"]}

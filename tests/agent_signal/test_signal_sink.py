@@ -99,6 +99,7 @@ async def test_secrets_are_removed_before_a_text_is_split():
         assert "".join(sent.text for sent in server.sent).endswith("x[redacted]")
 
 
+@pytest.mark.promise(464)
 async def test_nobody_is_mentioned_by_what_a_model_writes():
     async with SignalServer() as server, signal_scene(server) as scene:
         heard = await scene.hear("hi", group=GROUP)
@@ -119,6 +120,7 @@ async def test_what_was_posted_counts_when_a_later_part_fails():
         assert len(posted.message_ids) == len(server.sent) == len(scene.entries(chat)) == 1
 
 
+@pytest.mark.promise(460)
 async def test_a_person_who_is_no_longer_allowed_gets_nothing():
     async with SignalServer() as server, signal_scene(server, allowed=[BEN]) as scene:
         sink = scene.sink(scene.chat_with(ANNA))

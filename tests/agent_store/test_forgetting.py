@@ -4,6 +4,8 @@ import base64
 import os
 from contextlib import closing
 
+import pytest
+
 from agent_ids import FIRST_ELSEWHERE, id_at
 from agent_protocol.record.entries import (
     ActionNote,
@@ -49,6 +51,7 @@ async def ask(scene, user_id) -> int:
     return await scene.forgets.order(user_id)
 
 
+@pytest.mark.promise(134)
 async def test_a_person_is_forgotten_and_what_is_asked_later_is_recorded(scene):
     await scene.put(
         turn("asked", asked_by=ALICE, asked_message_id=EARLIER),
@@ -92,6 +95,7 @@ async def test_a_person_is_forgotten_and_what_is_asked_later_is_recorded(scene):
     ]
 
 
+@pytest.mark.promise(134)
 async def test_a_recorder_that_was_down_forgets_too_and_drops_what_still_waited_in_the_streams(scene, tmp_path):
     await scene.put(turn("m1", asked_by=ALICE), words("m1", asked_by=ALICE))
     await scene.record()
@@ -104,6 +108,7 @@ async def test_a_recorder_that_was_down_forgets_too_and_drops_what_still_waited_
         assert scene.rows("SELECT id, asked_by FROM turns ORDER BY id", path) == [("m1", None), ("m2", None)]
 
 
+@pytest.mark.promise(134)
 async def test_a_deletion_in_discord_removes_every_prompt_that_quotes_the_message_and_a_post_s_own_words(scene):
     post = PostWords(
         agent="claude",
@@ -182,6 +187,7 @@ async def test_a_deletion_and_the_words_that_it_concerns_may_come_in_one_batch(s
     assert kept(scene) == {"m1": "deleted"}
 
 
+@pytest.mark.promise(134)
 async def test_removed_words_are_gone_from_the_bytes_of_the_files(scene):
     """Of long and short prompts among others, whose pages are split and merged on the way."""
     texts = {f"t{number}": noise(60 if number % 3 else 9000) for number in range(60)}
@@ -213,6 +219,7 @@ async def test_removed_words_are_gone_from_the_bytes_of_the_files(scene):
         assert found(scene, of_bob) > 0.9 * len(of_bob)  # t0 led to the post
 
 
+@pytest.mark.promise(542)
 async def test_of_a_private_chat_the_words_of_the_agents_go_too_also_those_that_arrive_later(scene):
     """Known by the request, by a turn in no server, the log, or an unprompted message; not a server's channel."""
     by_request, by_turn, by_log, by_message, shared = FIRST_ELSEWHERE + 5, 52, 53, 54, 55
@@ -254,6 +261,7 @@ async def test_of_a_private_chat_the_words_of_the_agents_go_too_also_those_that_
     assert ("welcome back",) in scene.rows("SELECT text FROM message_log")
 
 
+@pytest.mark.promise(567)
 async def test_what_others_share_is_not_private_though_old_records_lack_its_server(scene):
     """Turns that were given up, and logs of earlier versions, lack the server; the request may name such a channel."""
     in_server, with_bob, logged_bob, two_agents, group = 61, 62, 63, 64, FIRST_ELSEWHERE + 65
@@ -283,6 +291,7 @@ async def test_what_others_share_is_not_private_though_old_records_lack_its_serv
     assert {text for (text,) in scene.rows("SELECT text FROM message_log")} == {*answers, "I am Bob"}
 
 
+@pytest.mark.promise(542)
 async def test_words_of_a_channel_that_arrive_after_its_deletion_are_not_recorded(scene):
     await scene.put(DeletionNote(channel_id=5, message_ids=(), at=AT + 9, whole=True))
     await scene.record()

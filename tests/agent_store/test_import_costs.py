@@ -43,6 +43,7 @@ def command(monkeypatch, tmp_path):
         yield lambda kept: asyncio.run(write(server.url, kept)) or main(["import-costs"])
 
 
+@pytest.mark.promise(129)
 def test_the_costs_of_redis_are_imported_once_however_often_it_is_done(command, tmp_path, capsys):
     assert command(KEPT) == 0
     assert (
@@ -56,6 +57,7 @@ def test_the_costs_of_redis_are_imported_once_however_often_it_is_done(command, 
     assert imported(tmp_path / "record.db") == first
 
 
+@pytest.mark.promise(129)
 def test_days_that_the_record_has_itself_are_left_out(command, tmp_path, capsys):
     fill(tmp_path / "record.db", 200, days=2)
     kept = {f"agent:claude:cost:{day}": {"total_cost": "7"} for day in ("2026-11-20", "2026-11-22")}

@@ -76,6 +76,7 @@ async def test_a_chain_never_leaves_its_channel(scene, memory):
     assert (await memory.chain(answer.message_id, 20)).messages == ()
 
 
+@pytest.mark.promise(422)
 async def test_what_was_said_is_recalled_where_the_reader_could_have_read_it(scene, memory):
     await scene.put(
         said(1, "My greenhouse has eleven tomatoes now"),
@@ -113,6 +114,7 @@ async def test_a_person_has_a_profile_a_consent_and_counts_of_what_is_kept(scene
     assert (await memory.profile(1), await memory.consent(1), await memory.unasked(1)) == (None, None, None)
 
 
+@pytest.mark.promise(423)
 async def test_a_record_that_is_not_there_has_nothing_until_it_is(scene, memory):
     assert await memory.chain(1, 20) == Chain()
     assert await memory.recall("tomatoes", anywhere, 5) == ()
@@ -122,6 +124,7 @@ async def test_a_record_that_is_not_there_has_nothing_until_it_is(scene, memory)
     assert await memory.consent(77) is False
 
 
+@pytest.mark.promise(423)
 async def test_a_file_that_cannot_be_read_has_nothing_and_is_reported_once(tmp_path, caplog):
     path = tmp_path / "record.db"
     path.write_text("no database at all" * 99)

@@ -45,6 +45,7 @@ def test_a_file_that_was_restored_by_hand_is_its_owners_alone_unless_a_group_was
         assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {then}
 
 
+@pytest.mark.promise(556)
 def test_a_second_connection_of_the_process_keeps_the_locks_of_the_first(tmp_path):
     path = tmp_path / "record.db"
     migrate(path, [FIRST])
@@ -68,6 +69,7 @@ def test_what_is_applied_is_recorded_and_not_applied_again(tmp_path):
     assert recorded == [(1, "first", 5.0), (2, "second", 6.0)]
 
 
+@pytest.mark.promise(132)
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
     path = tmp_path / "record.db"
     migrate(path, [FIRST])
@@ -78,6 +80,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
     assert migrate(path, [FIRST, SECOND]) == [SECOND]
 
 
+@pytest.mark.promise(132)
 def test_a_copy_is_made_before_each_migration_and_the_newest_three_are_kept(tmp_path):
     path = tmp_path / "record.db"
     steps = [FIRST, *(Migration(n, "more", "INSERT INTO posts VALUES (hex(3));") for n in range(2, 7))]
@@ -89,6 +92,7 @@ def test_a_copy_is_made_before_each_migration_and_the_newest_three_are_kept(tmp_
     assert copies(path)[0].stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.promise(131)
 def test_a_file_of_a_newer_program_of_changed_migrations_or_of_another_program_is_refused(tmp_path):
     path = tmp_path / "record.db"
     migrate(path, [FIRST, SECOND])
@@ -206,6 +210,7 @@ def test_a_migration_in_python_may_define_classes_and_begin_with_a_byte_order_ma
     assert rows(path) == [("a;b",), ("c",)]
 
 
+@pytest.mark.promise(543)
 @pytest.mark.parametrize(
     ("body", "why"),
     [

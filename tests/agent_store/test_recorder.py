@@ -87,6 +87,7 @@ async def test_a_persona_that_becomes_known_meanwhile_is_recorded_from_its_first
     assert scene.rows("SELECT agent, id FROM turns ORDER BY id") == [("claude", "m1"), ("historian", "m2")]
 
 
+@pytest.mark.promise(133)
 async def test_what_is_delivered_twice_is_there_once_and_a_restored_backup_catches_up(scene, tmp_path):
     await scene.put(turn("m1"), BEGAN)
     await scene.record()
@@ -116,6 +117,7 @@ async def test_a_file_that_its_owner_deletes_or_replaces_is_begun_again_and_catc
     assert "was moved, deleted or replaced" in caplog.text
 
 
+@pytest.mark.promise(133)
 async def test_a_redis_that_was_emptied_is_read_on_from_its_new_beginning(scene, shared):
     await scene.put(turn("m1"), turn("m2"))
     async with at_work(scene.recorder()):
@@ -130,6 +132,7 @@ async def test_a_redis_that_was_emptied_is_read_on_from_its_new_beginning(scene,
     assert scene.rows("SELECT sum(dropped) FROM positions") == [(0,)]
 
 
+@pytest.mark.promise(133)
 async def test_what_a_bound_removed_before_it_was_read_is_counted_and_logged(scene, caplog):
     await scene.put(turn("m1"))
     await scene.record()
@@ -153,6 +156,7 @@ async def test_an_entry_that_cannot_be_read_or_written_is_left_out_and_the_other
     assert "left out (TurnRecord)" in caplog.text
 
 
+@pytest.mark.promise(130)
 async def test_two_recorders_one_acts_and_the_other_takes_over(scene, tmp_path):
     other = tmp_path / "other machine" / "record.db"
     first, second = scene.recorder(holder="a"), scene.recorder(holder="b", path=other)
@@ -169,6 +173,7 @@ async def test_two_recorders_one_acts_and_the_other_takes_over(scene, tmp_path):
     assert scene.rows("SELECT id FROM turns", other) == [("m1",), ("m2",)]
 
 
+@pytest.mark.promise(130)
 async def test_a_recorder_that_was_paused_does_not_write_over_what_its_successor_wrote(scene, caplog):
     def write_as_successor():
         with closing(connect_blocking(scene.path, writable=True)) as connection:
@@ -182,6 +187,7 @@ async def test_a_recorder_that_was_paused_does_not_write_over_what_its_successor
     assert scene.rows("SELECT dropped FROM positions WHERE stream LIKE '%turns'") == [(7,)]
 
 
+@pytest.mark.promise(131)
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
@@ -209,6 +215,7 @@ async def test_a_file_that_cannot_be_used_is_one_line_and_is_tried_again(scene, 
     assert "recording again" in caplog.text
 
 
+@pytest.mark.promise(131)
 async def test_a_disk_that_is_full_loses_nothing(scene, monkeypatch, caplog):
     write, tries = module.write, itertools.count()
 

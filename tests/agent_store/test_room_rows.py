@@ -122,6 +122,7 @@ async def test_a_contest_is_recorded_once_with_its_contenders(scene):
     ]
 
 
+@pytest.mark.promise(233)
 async def test_a_forgotten_person_is_gone_from_rooms_and_contests_and_does_not_come_back(scene):
     await scene.put(room(), heard(said(1), said(2, person=BOB)), contest(), contest(id="r", kind="room"))
     await scene.record()
@@ -145,6 +146,7 @@ async def test_a_person_who_writes_after_that_is_recorded_again(scene):
     assert scene.rows("SELECT text FROM room_messages") == [("back",)]
 
 
+@pytest.mark.promise(233)
 async def test_messages_deleted_in_discord_go_and_do_not_come_back(scene):
     await scene.put(heard(said(1), said(2)), contest(id=str(SENT)))
     await scene.record()
@@ -156,6 +158,7 @@ async def test_messages_deleted_in_discord_go_and_do_not_come_back(scene):
     assert scene.rows("SELECT question FROM contests") == [("",)]
 
 
+@pytest.mark.promise(233)
 async def test_a_thread_that_is_deleted_takes_its_messages_along(scene):
     await scene.put(room(), heard(said(1), said(2)))
     await scene.record()

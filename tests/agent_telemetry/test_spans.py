@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agent_config import load_settings
@@ -161,6 +162,7 @@ async def test_a_turn_its_calls_and_its_tools_are_spans_of_one_trace_with_their_
     assert not [name for span in (turn, *spans.values()) for name in attributes(span) if "message" in name]
 
 
+@pytest.mark.promise(146)
 async def test_words_go_along_where_the_owner_wants_it_without_secrets():
     spans, _ = await sent(words=True)
     chat = attributes(spans["chat one"])
@@ -174,6 +176,7 @@ async def test_words_go_along_where_the_owner_wants_it_without_secrets():
     assert "gen_ai.input.messages" not in attributes(spans["chat two"])
 
 
+@pytest.mark.promise(147)
 async def test_an_address_that_does_not_answer_holds_neither_turns_nor_the_end(unused_tcp_port, caplog):
     exporter = http_exporter(f"http://127.0.0.1:{unused_tcp_port}", "")
     spans = Spans(exporter, str, version="1.2")
@@ -183,6 +186,7 @@ async def test_an_address_that_does_not_answer_holds_neither_turns_nor_the_end(u
     await until(lambda: not [thread for thread in threading.enumerate() if thread.name == "spans' end"])
 
 
+@pytest.mark.promise(147)
 def test_missing_packages_are_one_clear_line(monkeypatch, caplog):
     real = builtins.__import__
 

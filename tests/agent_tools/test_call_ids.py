@@ -46,6 +46,7 @@ async def test_two_rounds_of_ollama_get_their_own_results() -> None:
     ]
 
 
+@pytest.mark.promise(537)
 @pytest.mark.parametrize("call_id", ["", None, "call_0", "functions.web_search:0"])
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_ids_that_a_compatible_server_leaves_out_or_repeats_are_made_unique(

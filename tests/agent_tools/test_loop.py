@@ -204,6 +204,7 @@ async def test_a_hundred_rounds_are_run_by_default():
     assert (outcome.reply.text, outcome.reply.tool_calls) == ("end", ())
 
 
+@pytest.mark.promise(513)
 @pytest.mark.parametrize(("name", "argument"), [("loook", "at"), ("look", "place")], ids=["no tool", "no fit"])
 async def test_a_model_that_makes_up_one_call_after_the_other_is_asked_for_its_answer(name, argument):
     model = FakeModel(*([call(name, **{argument: f"tree {number}"})] for number in range(50)))

@@ -49,6 +49,7 @@ def links(page: Page) -> list[str]:
     return [link for link in found if link.startswith("#/")]
 
 
+@pytest.mark.promise(141)
 def test_markup_stays_text_on_every_page_and_loads_nothing(hostile: Program, open_page: OpenPage) -> None:
     page = open_page(hostile.url, allowed=UNREACHED)
     settled(page)

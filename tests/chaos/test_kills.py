@@ -9,6 +9,7 @@ from tests.support.flow import decision
 from tests.support.models.wire.values import Answer
 
 
+@pytest.mark.promise(74)
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_turn_that_was_killed_is_gone_on_with_and_posted_once(point, tmp_path):
     kind = "mention" if point in ("answered", "reacting") else "instruction"
@@ -33,6 +34,7 @@ class Calling(Trial):
         self.f.models.answer = answer
 
 
+@pytest.mark.promise(75)
 async def test_a_call_that_was_made_before_the_kill_is_not_made_again(tmp_path):
     await run_trial(tmp_path, "calling", "mention", seed=1, trial=Calling)
     (file,) = (tmp_path / "data" / "tools" / AGENT).glob("*/*.jsonl")

@@ -8,6 +8,7 @@ import pytest
 from tests.chaos.room_kills import TURNS, run_trial
 
 
+@pytest.mark.promise(180)
 @pytest.mark.parametrize("point", ["answered", "posted"])
 async def test_a_room_whose_process_was_killed_goes_on_with_its_next_number(point, tmp_path):
     tally = await run_trial(tmp_path, point, seed=1)

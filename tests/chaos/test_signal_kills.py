@@ -7,6 +7,7 @@ import pytest
 from tests.chaos.signal_kills import POINTS, run_trial
 
 
+@pytest.mark.promise(487)
 @pytest.mark.parametrize("point", POINTS)
 async def test_one_that_stands_by_answers_once_and_what_came_meanwhile(point: str, tmp_path: Path) -> None:
     tally = await run_trial(tmp_path, point, seed=5)

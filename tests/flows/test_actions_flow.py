@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 
+import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from agent_console.app import console_app
@@ -89,6 +90,7 @@ async def test_a_conversation_begins_with_the_chosen_bot_and_topic_and_the_owner
         assert noted[:2] == [("console", "start", "started"), ("console", "next", "requested")]
 
 
+@pytest.mark.promise(124)
 async def test_a_bot_that_was_asked_for_speaks_next_also_under_another_leader(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url, COORDINATOR_MAX_ROUNDS="1") as f:
@@ -120,6 +122,7 @@ async def test_where_nobody_converses_the_bot_has_one_turn_and_hears_what_was_sa
         assert "Tea is too dear." in "\n".join(request.texts)
 
 
+@pytest.mark.promise(123)
 async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and_conversations(tmp_path, caplog):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url, COORDINATOR_MAX_ROUNDS="5") as f:

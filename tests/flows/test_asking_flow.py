@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from agent_cogs.persona.file_rights import MANAGERS_ONLY
 from agent_cogs.slash.handlers import NO_RIGHT_TO_RESET
 from agent_local.discord.interactions import EPHEMERAL
@@ -133,6 +135,7 @@ async def test_direct_messages_are_answered_where_the_owner_wants_it(tmp_path):
             assert "only you" not in seen_by(f, "google")
 
 
+@pytest.mark.promise(41)
 async def test_anybody_may_reset_their_own_direct_messages(tmp_path):
     async with flow(tmp_path, ALLOW_DMS="true") as f, f.running():
         await ready(f)

@@ -50,6 +50,7 @@ async def ran_before(url, seconds):
             assert await LastRuns(link).run("claude", field, time.time() - seconds)
 
 
+@pytest.mark.promise(110)
 async def test_heartbeat_job_and_startup_hook_run_in_their_channels_and_a_restart_repeats_none(tmp_path, personas):
     with RedisServer() as redis:
         await ran_before(redis.url, 2 * 86_400)
@@ -67,6 +68,7 @@ async def test_heartbeat_job_and_startup_hook_run_in_their_channels_and_a_restar
             assert len(f.models.requests) == asked + 1, "of the second run only the goodbye"
 
 
+@pytest.mark.promise(115)
 async def test_a_server_that_comes_late_loses_no_startup_hook_no_job_and_no_news(tmp_path, personas):
     late = {}
 
@@ -93,6 +95,7 @@ async def test_a_server_that_comes_late_loses_no_startup_hook_no_job_and_no_news
             assert sorted(f.said("casual", "claude")) == ["did: BUILD", "did: main is red"]
 
 
+@pytest.mark.promise(113)
 async def test_what_waits_at_a_shutdown_is_taken_up_by_the_next_run(tmp_path):
     go_on = asyncio.Event()
 

@@ -28,6 +28,7 @@ async def answers(f, bot, text="hello"):
     await f.discord.wait_for(lambda: len(f.said("debate", bot)) > known, timeout=30)
 
 
+@pytest.mark.promise(86)
 async def test_a_wrong_type_under_a_bots_lease_is_named_and_the_bot_is_back_when_it_is_gone(tmp_path, caplog):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f, f.running(**TWO) as runtime:
@@ -51,6 +52,7 @@ async def test_a_wrong_type_under_a_bots_lease_is_named_and_the_bot_is_back_when
             await answers(f, "claude")
 
 
+@pytest.mark.promise(86)
 async def test_a_side_task_that_dies_brings_the_bot_back_with_what_came_meanwhile_answered(tmp_path, caplog):
     async with flow(tmp_path) as f, f.running(**TWO) as runtime:
         claude = runtime.bots["claude"]
@@ -74,6 +76,7 @@ async def test_a_side_task_that_dies_brings_the_bot_back_with_what_came_meanwhil
         assert not runtime.stop.is_set()
 
 
+@pytest.mark.promise(85)
 async def test_after_a_restart_nothing_of_the_ended_run_is_left(tmp_path):
     async with flow(tmp_path) as f, f.running(**TWO) as runtime:
         claude = runtime.bots["claude"]
@@ -104,6 +107,7 @@ async def test_a_login_that_is_refused_for_no_fault_of_the_token_is_tried_again_
             await answers(f, "claude")
 
 
+@pytest.mark.promise(86)
 async def test_readyz_names_the_bots_that_failed(tmp_path, unused_tcp_port):
     async with flow(tmp_path) as f:
         f.world.app("grok").message_content = False

@@ -53,6 +53,7 @@ class Held:
         return decision(self.texts[min(number, len(self.texts)) - 1])
 
 
+@pytest.mark.promise(470)
 async def test_a_question_is_answered_and_the_model_reads_who_asked(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = lambda _: decision("Blue light scatters.")
@@ -104,6 +105,7 @@ async def test_a_reaction_of_the_model_is_given_to_the_question(tmp_path: Path, 
         await s.signed("🔥")
 
 
+@pytest.mark.promise(470)
 async def test_a_question_that_is_edited_meanwhile_is_answered_as_it_reads_now(tmp_path: Path, service: str) -> None:
     async with on(service, tmp_path) as s, s.running() as runtime:
         s.models.answer = held = Held("Blue.", "Red.")
@@ -117,6 +119,7 @@ async def test_a_question_that_is_edited_meanwhile_is_answered_as_it_reads_now(t
         assert "what colour is Mars?" in s.models.requests[-1].tail
 
 
+@pytest.mark.promise(470)
 async def test_a_question_that_is_deleted_meanwhile_gets_no_answer(tmp_path: Path, service: str) -> None:
     async with on(service, tmp_path) as s, s.running() as runtime:
         s.models.answer = held = Held("Never mind.", "Hello Ben.")
@@ -131,6 +134,7 @@ async def test_a_question_that_is_deleted_meanwhile_gets_no_answer(tmp_path: Pat
         assert await s.answered() == ["Hello Ben."]
 
 
+@pytest.mark.promise(492)
 @pytest.mark.parametrize("how", ["edited", "deleted"])
 async def test_a_follow_up_to_a_message_that_is_changed_meanwhile_is_not_posted(
     tmp_path: Path, service: str, how: str
@@ -161,6 +165,7 @@ async def test_a_follow_up_to_a_message_that_is_changed_meanwhile_is_not_posted(
         assert (result.reason, s.posts()) == ("edited" if how == "edited" else "withdrawn", [])
 
 
+@pytest.mark.promise(470)
 async def test_stop_ends_the_answer_and_resume_lets_the_agent_speak_again(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = held = Held("Too late.", "Here again.")
@@ -190,6 +195,7 @@ async def test_a_stop_sign_at_an_answer_silences_the_agent(tmp_path: Path, servi
         assert len(s.models.requests) == 1
 
 
+@pytest.mark.promise(470)
 async def test_who_asks_too_often_gets_a_sign_that_is_explained(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path, MENTIONS_PER_MINUTE="1") as s:
         s.models.answer = lambda _: decision("Hello.")
@@ -203,6 +209,7 @@ async def test_who_asks_too_often_gets_a_sign_that_is_explained(tmp_path: Path, 
         assert (await s.answered(3))[2] == "Hello."
 
 
+@pytest.mark.promise(470)
 async def test_beyond_the_budget_no_model_is_asked(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path, BUDGET_DAILY_USD="0.003", BUDGET_USER_DAILY_USD="1") as s:
         s.models.answer = lambda _: Answer(text=decision("hello"), output_tokens=4000)
@@ -244,6 +251,7 @@ async def test_a_stranger_is_not_answered(tmp_path: Path, service: str) -> None:
         assert len(s.models.requests) == 1
 
 
+@pytest.mark.promise(470)
 async def test_why_explains_a_post_and_is_no_context(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = lambda _: decision("Hello.")
@@ -280,6 +288,7 @@ async def test_a_table_becomes_bullets(tmp_path: Path, service: str) -> None:
         assert "1990" in text
 
 
+@pytest.mark.promise(471)
 async def test_a_turn_that_a_restart_cut_off_is_posted_once(tmp_path: Path, service: str) -> None:
     with RedisServer() as redis:
         async with on(service, tmp_path, redis_url=redis.url) as s:
@@ -295,6 +304,7 @@ async def test_a_turn_that_a_restart_cut_off_is_posted_once(tmp_path: Path, serv
             assert [post.text for post in s.posts()] == ["Late, but here."] * 2
 
 
+@pytest.mark.promise(485)
 async def test_a_reply_to_an_answer_carries_the_chain_that_the_window_lacks(tmp_path: Path, service: str) -> None:
     files = config(tmp_path, shared="message_log: true\nmax_messages: 3\nrolling_threshold: 0")
     async with at_work(service, tmp_path / "data", **files) as s:

@@ -51,6 +51,7 @@ async def gone(f, place):
     await f.discord.delete_channel(place)
 
 
+@pytest.mark.promise(72)
 @pytest.mark.parametrize(("happens", "reason"), [(gone, "unknown_channel"), (forbidden, "not_permitted")])
 async def test_a_channel_that_goes_or_is_closed_while_a_bot_thinks_is_a_result_and_the_bot_goes_on(
     tmp_path, happens, reason
@@ -68,6 +69,7 @@ async def test_a_channel_that_goes_or_is_closed_while_a_bot_thinks_is_a_result_a
         await still_answers(f)
 
 
+@pytest.mark.promise(73)
 async def test_a_thread_that_is_locked_while_a_bot_thinks_gets_nothing_and_the_bot_goes_on(tmp_path, caplog):
     caplog.set_level("INFO")  # bots may manage threads here: Discord itself would take the post
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
@@ -89,6 +91,7 @@ async def test_a_thread_that_is_locked_while_a_bot_thinks_gets_nothing_and_the_b
         )
 
 
+@pytest.mark.promise(73)
 async def test_a_thread_that_is_archived_while_a_bot_thinks_gets_its_answer(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)):
         thread = int((await f.discord.create_thread("Alice", "debate", "side talk"))["id"])
@@ -98,6 +101,7 @@ async def test_a_thread_that_is_archived_while_a_bot_thinks_gets_its_answer(tmp_
         await still_answers(f)
 
 
+@pytest.mark.promise(72)
 async def test_a_thread_that_is_deleted_while_a_bot_thinks_costs_one_failed_post(tmp_path, caplog):
     async with flow(tmp_path) as f, f.running(agents=("claude",)):
         thread = int((await f.discord.create_thread("Alice", "debate", "side talk"))["id"])
@@ -108,6 +112,7 @@ async def test_a_thread_that_is_deleted_while_a_bot_thinks_costs_one_failed_post
         assert caplog.text.count(f"post to channel {thread} failed") == 1
 
 
+@pytest.mark.promise(71)
 async def test_a_question_that_is_deleted_while_a_bot_thinks_gets_no_answer(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         claude, debate = f.user_id("claude"), f.channel("debate")
@@ -119,6 +124,7 @@ async def test_a_question_that_is_deleted_while_a_bot_thinks_gets_no_answer(tmp_
         assert "my answer" not in f.said("debate")
 
 
+@pytest.mark.promise(72)
 async def test_a_conversation_ends_in_order_in_a_channel_that_is_deleted_under_it(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="3") as f, f.running() as runtime:
         talking = None

@@ -21,6 +21,7 @@ GATEWAY = (  # a new session has its own test in test_return_flow.py: py-cord wa
 GROUPS = {"redis": REDIS, "gateway": GATEWAY, "models": tuple(model_days.SCENES.values())}
 
 
+@pytest.mark.promise(68, 89, 94)
 @pytest.mark.parametrize("group", GROUPS)
 async def test_a_bad_day_costs_no_word_and_no_money_twice(group, tmp_path):
     async with inside(tmp_path, 1, quick=True) as scene:
@@ -33,6 +34,7 @@ async def test_a_bad_day_costs_no_word_and_no_money_twice(group, tmp_path):
             assert tally.conversations == 1
 
 
+@pytest.mark.promise(91)
 async def test_a_slow_redis_costs_no_word_and_no_money_twice(tmp_path):
     async with inside(tmp_path, 3, quick=True, slow=True) as scene:
         await redis_days.slow(scene)
@@ -40,6 +42,7 @@ async def test_a_slow_redis_costs_no_word_and_no_money_twice(tmp_path):
         assert (tally.faults(), tally.conversations) == ([], 1)
 
 
+@pytest.mark.promise(532)
 async def test_a_tool_server_that_is_killed_and_restarted_costs_no_turn_and_no_call_twice(tmp_path):
     async with tool_days.with_tools(tmp_path, 2, quick=True) as (scene, server):
         await tool_days.killed(scene, server)
@@ -47,6 +50,7 @@ async def test_a_tool_server_that_is_killed_and_restarted_costs_no_turn_and_no_c
         assert (tally.faults(), tally.conversations) == ([], 1)
 
 
+@pytest.mark.promise(80)
 async def test_redis_whose_replies_are_lost_costs_no_word_and_no_money_twice(tmp_path):
     async with inside(tmp_path, 1, quick=True, slow=True) as scene:
         await redis_days.cut(scene)

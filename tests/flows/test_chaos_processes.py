@@ -3,6 +3,7 @@
 import asyncio
 
 import discord.http
+import pytest
 
 from tests.chaos import process_days
 from tests.chaos.process_days import outside
@@ -17,6 +18,7 @@ async def played(play, folder, seed):
         return await scene.tally()
 
 
+@pytest.mark.promise(97)
 async def test_killed_or_told_to_end_in_mid_turn_nothing_is_doubled_or_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(discord.http.Route, "API_BASE_URL", "put back at the end")  # they run side by side
     tallies = await asyncio.gather(*(played(play, tmp_path / play.__name__, 2) for play in PLAYS))
@@ -25,6 +27,7 @@ async def test_killed_or_told_to_end_in_mid_turn_nothing_is_doubled_or_lost(tmp_
         assert tally.conversations == 1
 
 
+@pytest.mark.promise(79)
 async def test_what_ended_while_redis_was_away_is_not_done_again_by_the_next_process(tmp_path):
     tally = await played(process_days.after_an_outage, tmp_path / "outage", 1)
     assert (tally.faults(), tally.conversations) == ([], 1)

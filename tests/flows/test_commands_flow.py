@@ -270,6 +270,7 @@ async def test_with_redis_away_the_person_is_told_so_in_time(tmp_path):
             assert runtime.services.stops.holds(f.channel("debate"))
 
 
+@pytest.mark.promise(1)
 async def test_what_takes_longer_is_announced_and_holds_no_secret_and_pings_nobody(tmp_path):
     async with flow(tmp_path) as f, f.running(coordinator=False) as runtime:
         await ready(f)

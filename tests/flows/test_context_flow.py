@@ -34,6 +34,7 @@ def shown(request):
 # -- agents that call each other --------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(53)
 async def test_agents_call_each_other_until_the_chain_ends_which_one_sign_says(tmp_path):
     async with flow(tmp_path) as f, f.running():
         claude, grok = f.user_id("claude"), f.user_id("grok")
@@ -48,6 +49,7 @@ async def test_agents_call_each_other_until_the_chain_ends_which_one_sign_says(t
         assert len(f.models.requests) == 6
 
 
+@pytest.mark.promise(53)
 async def test_a_conversation_in_which_all_name_each_other_has_no_turns_besides(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="2") as f, f.running() as runtime:
         others = " ".join(f"<@{f.user_id(bot)}>" for bot in ("claude", "grok", "gemini", "chatgpt"))
@@ -351,6 +353,7 @@ async def test_hidden_messages_call_nobody(tmp_path):
         assert "aside" not in shown(request)
 
 
+@pytest.mark.promise(23)
 async def test_only_peoples_reactions_hide_now_and_after_a_restart(tmp_path):
     async with flow(tmp_path) as f:
         marks = {"bots": ["Grok"], "both": ["Grok", "Alice"], "people": ["Alice"]}

@@ -129,6 +129,7 @@ async def test_the_bots_found_elsewhere_converse_with_those_here(tmp_path):
                 assert len(f.said("debate", "gemini")) == 1
 
 
+@pytest.mark.promise(97)
 async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("agent_runtime.process.DEAD_HOLDER_SECONDS", 0.1)  # its holder lives
     with RedisServer() as redis:
@@ -150,6 +151,7 @@ async def test_an_absent_bot_is_passed_over_without_waiting(tmp_path):
         assert (report.messages, report.timeouts) == (2, 0)
 
 
+@pytest.mark.promise(59)
 async def test_a_bot_whose_token_is_revoked_is_passed_over_from_then_on(tmp_path, caplog):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running(agents=("claude", "grok")) as runtime:
         await f.discord.drop_gateway("grok", 4004)
@@ -162,6 +164,7 @@ async def test_a_bot_whose_token_is_revoked_is_passed_over_from_then_on(tmp_path
         assert (report.messages, report.timeouts, report.per_agent["grok"].absences) == (1, 0, 1)
 
 
+@pytest.mark.promise(89)
 async def test_a_conversation_outlives_redis_being_killed_and_brought_back(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
@@ -187,6 +190,7 @@ async def test_a_conversation_outlives_redis_being_killed_and_brought_back(tmp_p
             assert len(f.models.requests) == 4, "no turn was thought twice"
 
 
+@pytest.mark.promise(99)
 async def test_the_same_instruction_twice_gives_one_post_and_the_same_result(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
         bus, results = runtime.services.bus, []
@@ -201,6 +205,7 @@ async def test_the_same_instruction_twice_gives_one_post_and_the_same_result(tmp
         assert len(f.said("debate", "claude")) == 1
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -60,6 +60,7 @@ async def recalled(runtime: Runtime) -> list[str]:
     return [memory.text for memory in found]
 
 
+@pytest.mark.promise(541)
 @pytest.mark.parametrize("linked", [False, True], ids=["by a text", "by the Discord account they are linked to"])
 async def test_after_a_restart_the_answers_in_a_private_chat_of_signal_are_forgotten(
     tmp_path: Path, linked: bool
@@ -90,6 +91,7 @@ async def test_after_a_restart_the_answers_in_a_private_chat_of_signal_are_forgo
             assert sorted(await recalled(runtime)) == sorted(others)
 
 
+@pytest.mark.promise(541)
 async def test_after_a_restart_the_answers_in_direct_messages_are_forgotten(tmp_path: Path) -> None:
     logged, answers = {"ALLOW_DMS": "true", **config(tmp_path, shared=LOGGED)}, Answers()
     with RedisServer() as redis:
@@ -110,6 +112,7 @@ async def test_after_a_restart_the_answers_in_direct_messages_are_forgotten(tmp_
                 assert await recalled(runtime) == answers.given[1:]
 
 
+@pytest.mark.promise(567)
 async def test_a_server_channel_stays_whole_though_a_stop_ended_a_question_there(tmp_path: Path) -> None:
     logged, answers = config(tmp_path, shared=LOGGED), Answers()
     with RedisServer() as redis:
@@ -143,6 +146,7 @@ async def test_a_server_channel_stays_whole_though_a_stop_ended_a_question_there
                 assert recorded(record.parent, "SELECT DISTINCT guild_id IS NULL FROM turns") == [(0,)]
 
 
+@pytest.mark.promise(567)
 async def test_a_member_of_a_group_who_is_forgotten_takes_nobody_else_along(tmp_path: Path) -> None:
     """Also by the record of an earlier version, which did not know groups as servers, and after a restart."""
     logged, answers = config(tmp_path, shared=LOGGED), Answers()

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("warm")
 FEW_FILES = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))"
 
 
+@pytest.mark.promise(522)
 async def test_half_sent_requests_end_nothing_and_lock_nobody_out(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:
@@ -37,6 +38,7 @@ async def test_half_sent_requests_end_nothing_and_lock_nobody_out(tmp_path):
                 assert not process.says("Traceback"), process.stderr
 
 
+@pytest.mark.promise(530)
 async def test_a_watcher_that_fails_ends_no_bot_and_starts_again(tmp_path, monkeypatch, caplog):
     refresh = OptionFiles.refresh
 

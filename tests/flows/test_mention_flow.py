@@ -33,6 +33,7 @@ async def test_a_mention_a_reply_a_thread_and_the_bots_role_call_who_is_meant(tm
             assert len(f.said("debate", "gemini")) == 2
 
 
+@pytest.mark.promise(95)
 async def test_a_picture_is_shown_to_the_model_and_an_answer_that_cannot_be_read_is_asked_for_once_more(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)):
         typed = asyncio.Event()
@@ -52,6 +53,7 @@ async def test_a_picture_is_shown_to_the_model_and_an_answer_that_cannot_be_read
         assert len(f.discord.typing_events) == 1
 
 
+@pytest.mark.promise(53)
 async def test_foreign_bots_call_nobody_and_other_channels_are_silent(tmp_path):
     async with flow(tmp_path) as f:
         quiet = f.channel("casual")
@@ -69,6 +71,7 @@ async def test_foreign_bots_call_nobody_and_other_channels_are_silent(tmp_path):
             assert f.said("casual", "claude") == []
 
 
+@pytest.mark.promise(2)
 async def test_no_post_can_ping_anybody_but_the_person_who_is_answered(tmp_path):
     async with flow(tmp_path) as f, f.running():
         f.models.answer = lambda r: decision("@everyone @here <@&1> hello @Alice and @Bob")
@@ -95,6 +98,7 @@ async def test_what_was_said_before_the_start_is_known(tmp_path):
             assert "old message 80" not in shown
 
 
+@pytest.mark.promise(83)
 @pytest.mark.parametrize("answer", [{"components": 7}, {"author": None, "embeds": None}])
 async def test_a_post_whose_answer_cannot_be_read_is_made_once_and_nothing_is_said_to_have_gone_wrong(tmp_path, answer):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from itertools import product
 
+import pytest
+
 from agent_cogs.turn.failure_replies import LINES, error_line
 from agent_coordinator.config import from_settings
 from agent_discord.status import TEXT
@@ -29,6 +31,7 @@ async def pair(f, settings):
         yield runtime
 
 
+@pytest.mark.promise(47)
 async def test_a_mention_beyond_the_budget_sleeps_also_after_a_restart(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url, BUDGET_DAILY_USD="0.003") as f:
@@ -46,6 +49,7 @@ async def test_a_mention_beyond_the_budget_sleeps_also_after_a_restart(tmp_path)
             assert (f.said("casual", "claude"), len(f.models.requests)) == (["hello"], 1)
 
 
+@pytest.mark.promise(42)
 async def test_a_conversation_closes_for_lack_of_money_and_the_owner_is_told_once(tmp_path):
     async with flow(tmp_path, BUDGET_DAILY_USD="0.1") as f:
         f.models.answer = lambda r: Answer(
@@ -60,6 +64,7 @@ async def test_a_conversation_closes_for_lack_of_money_and_the_owner_is_told_onc
         assert f.said("debate") == ["⚠️ 80% of the day's budget (0.10 USD) is spent."]
 
 
+@pytest.mark.promise(93)
 async def test_a_bot_whose_key_is_refused_rests_and_conversations_go_on_without_it(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f:
         claude = f.user_id("claude")

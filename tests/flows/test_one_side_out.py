@@ -47,6 +47,7 @@ async def ask_on_signal(signal: SignalServer) -> None:
     await signal.until(lambda: [sent.text for sent in signal.sent[known:]] == ["On Signal."])
 
 
+@pytest.mark.promise(486)
 @pytest.mark.parametrize(
     ("status", "told"),
     [
@@ -77,6 +78,7 @@ async def test_where_discord_takes_no_login_the_agent_answers_on_signal(
             await ask_on_signal(signal)
 
 
+@pytest.mark.promise(486)
 async def test_where_the_server_of_signal_is_away_the_agent_answers_on_discord(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -76,6 +76,7 @@ async def ask(f: Flow, text: str = "what was that?", **more: object) -> ModelReq
     return f.models.requests[asked]
 
 
+@pytest.mark.promise(518)
 async def test_the_model_sees_each_of_them_live_and_from_the_history(tmp_path):
     async with flow(tmp_path) as f:
         for draft, _ in CASES.values():
@@ -91,6 +92,7 @@ async def test_the_model_sees_each_of_them_live_and_from_the_history(tmp_path):
     assert not any(line.lstrip().startswith(("[msg:1]", "[note: obey")) for line in live.splitlines())
 
 
+@pytest.mark.promise(518)
 async def test_a_forward_shows_words_pictures_and_files_calls_nobody_and_is_no_reply(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False):
         files = [("cat.png", SMALL_PNG, "image/png"), ("notes.txt", b"the notes say seven", "text/plain")]
@@ -126,6 +128,7 @@ async def test_an_answer_may_link_to_what_was_forwarded(tmp_path):
         assert "https://soup.example/pea.png" in f.said("debate", "claude")[0]
 
 
+@pytest.mark.promise(550)
 async def test_what_was_not_meant_for_bots_stays_hidden_when_it_is_forwarded(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False):
         note = ("plan.txt", b"THE PLAN", "text/plain")
@@ -202,6 +205,7 @@ async def test_the_bytes_of_a_file_decide_whether_it_is_shown_as_a_picture_or_as
         assert not any("clip.mp4" in path for path in fetched)
 
 
+@pytest.mark.promise(551)
 async def test_the_model_is_told_which_files_it_cannot_open(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False):
         files = [("report.pdf", b"%PDF-1.7", "application/pdf"), ("photo.heic", b"\0\0\0\x18ftypheic", "image/heic")]

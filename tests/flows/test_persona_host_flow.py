@@ -94,6 +94,7 @@ async def test_what_a_persona_posts_and_what_it_costs_is_in_the_record(tmp_path)
         ]
 
 
+@pytest.mark.promise(162)
 async def test_folders_are_followed_while_the_program_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("agent_cogs.persona.roster.LOOK_EVERY", 0.05)
     async with debate(tmp_path) as (f, runtime, thread):
@@ -163,6 +164,7 @@ class Held:
         return None if self._arrives else web.Response(status=500)
 
 
+@pytest.mark.promise(160)
 @pytest.mark.parametrize("arrives", [True, False])
 async def test_a_turn_whose_process_ends_at_the_post_is_finished_by_the_next_one_and_posted_once(
     tmp_path, arrives, monkeypatch

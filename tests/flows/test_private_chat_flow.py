@@ -36,6 +36,7 @@ async def test_in_a_private_chat_no_question_waits_for_a_cooldown_or_the_next_da
         assert f.signal.reactions == []
 
 
+@pytest.mark.promise(539)
 async def test_what_is_written_during_an_answer_is_answered_with_what_follows_it(tmp_path: Path) -> None:
     async with signal_flow(tmp_path, **LIMITS) as f, f.running() as runtime:
         begun, go_on = asyncio.Event(), asyncio.Event()
@@ -57,6 +58,7 @@ async def test_what_is_written_during_an_answer_is_answered_with_what_follows_it
         assert f.signal.reactions == []
 
 
+@pytest.mark.promise(560)
 async def test_a_burst_into_a_full_queue_is_answered_as_a_whole(tmp_path: Path) -> None:
     more = {"MENTIONS_PER_MINUTE": "none", "MAX_QUEUE_DEPTH": "1"}
     async with signal_flow(tmp_path, **{**LIMITS, **more}) as f, f.running() as runtime:
@@ -189,6 +191,7 @@ async def test_a_person_stops_the_bot_in_direct_messages_of_discord_and_lifts_it
         assert len(f.models.requests) == 1
 
 
+@pytest.mark.promise(562)
 async def test_what_waits_in_direct_messages_of_discord_is_answered_by_the_next_run(tmp_path: Path) -> None:
     async with flow(tmp_path, ALLOW_DMS="true") as f:
         begun, go_on = asyncio.Event(), asyncio.Event()

@@ -42,6 +42,7 @@ def noting(request):
     return decision("noted", topic="trees")
 
 
+@pytest.mark.promise(523)
 async def test_what_the_program_writes_is_its_owners_alone_to_read(tmp_path):
     tmp_path.chmod(0o755)
     persona = tmp_path / "personas" / "claude"
@@ -78,6 +79,7 @@ async def test_an_agent_without_a_bot_hides_what_it_noted_in_earlier_starts(tmp_
         assert memory.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.promise(523)
 def test_local_mode_and_an_export_are_their_owners_alone_to_read(tmp_path):
     tmp_path.chmod(0o755)
     with Program(

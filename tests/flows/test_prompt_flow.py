@@ -1,11 +1,14 @@
 """A bot that is asked for its system prompt, and tells all of it: no secret is in it."""
 
+import pytest
+
 from agent_config import AGENTS
 from tests.support.flow import decision, flow
 
 CANARY = "c4nary-"
 
 
+@pytest.mark.promise(16)
 async def test_a_bot_that_tells_its_whole_prompt_tells_no_secret(tmp_path):
     secrets = {spec.key_setting: f"{CANARY}key-{name}" for name, spec in AGENTS.items()}
     async with flow(tmp_path, token=f"{CANARY}token-", **secrets) as f, f.running() as runtime:

@@ -3,6 +3,7 @@
 import re
 from contextlib import asynccontextmanager
 
+import pytest
 import redis.asyncio
 
 from agent_config import AGENTS
@@ -65,6 +66,7 @@ async def a_bit_of_everything(f, runtime, kept):
     await kept.publish(keys.COORDINATOR_COMMANDS, '{"command": "start", "channel_id": 5}')
 
 
+@pytest.mark.promise(92)
 async def test_every_key_after_a_whole_run_is_ours_and_ends(tmp_path):
     told = {"BUDGET_CHANNEL_DAILY_USD": "1", "MENTIONS_PER_MINUTE": "6"}
     async with kept_redis() as (url, kept), flow(tmp_path, redis_url=url, **told) as f, f.running() as runtime:
@@ -79,6 +81,7 @@ async def test_every_key_after_a_whole_run_is_ours_and_ends(tmp_path):
         assert max(turns.values()) <= 600 + 15 * 60
 
 
+@pytest.mark.promise(92)
 async def test_at_the_end_of_a_run_no_turn_is_open_and_no_channel_held(tmp_path):
     async with kept_redis() as (url, kept):
         async with flow(tmp_path, redis_url=url) as f, f.running() as runtime:

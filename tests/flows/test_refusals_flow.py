@@ -1,5 +1,7 @@
 """What Discord refuses is counted over all bots of the process, and where it refuses much the program is still."""
 
+import pytest
+
 from agent_discord.rest.rate_limit import CLOSE_AT, NARROW_AT
 from agent_local.discord.faults import RestFault
 from agent_protocol.wire import keys
@@ -7,6 +9,7 @@ from tests.support.flow import flow
 from tests.support.redis_server import until
 
 
+@pytest.mark.promise(62)
 async def test_refusals_of_all_bots_are_one_count(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude", "grok")) as runtime:
         refused = runtime.services.outbound.refused
@@ -20,6 +23,7 @@ async def test_refusals_of_all_bots_are_one_count(tmp_path):
         await until(lambda: refused.recent() == before + 2)
 
 
+@pytest.mark.promise(62)
 async def test_with_many_refusals_people_are_still_answered_and_with_more_nothing_is_sent(tmp_path, caplog):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         refused, hello = runtime.services.outbound.refused, f"<@{f.user_id('claude')}> hello"
@@ -37,6 +41,7 @@ async def test_with_many_refusals_people_are_still_answered_and_with_more_nothin
         assert f.discord.counts["POST /channels/{channel_id}/messages"] == posts > 0
 
 
+@pytest.mark.promise(59)
 async def test_a_bot_whose_request_is_answered_401_is_ended_and_named_and_the_others_run_on(tmp_path, caplog):
     async with flow(tmp_path) as f, f.running(agents=("claude", "grok")) as runtime:
         f.discord.faults.add(RestFault("*", "", status=401, times=None, bot="grok", body={"message": "no", "code": 0}))
@@ -53,6 +58,7 @@ async def test_a_bot_whose_request_is_answered_401_is_ended_and_named_and_the_ot
         assert not runtime.stop.is_set()
 
 
+@pytest.mark.promise(58)
 async def test_a_post_that_discord_failed_on_is_made_again_as_often_as_the_owner_wants(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("agent_discord.rest.retries.pauses", lambda rng: iter([0.0] * 20))
     async with flow(tmp_path, DISCORD_RETRIES="6") as f, f.running(agents=("claude",)):

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from agent_coordinator.events import ConversationEnded
 from agent_process.root import ROOT
 from agent_runtime import health
@@ -40,6 +42,7 @@ def reports_of(runtime):
     return found
 
 
+@pytest.mark.promise(77)
 async def test_a_coordinator_that_is_started_anew_goes_on_with_the_turn_that_was_under_way(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="2") as f, f.running() as runtime:
         f.models.answer = held = Held(f)

@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections import Counter
 
+import pytest
+
 from agent_local.discord.faults import RestFault
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
@@ -11,6 +13,7 @@ from tests.support.redis_server import RedisServer, until
 TAKEN_OVER_WITHIN = 15.0
 
 
+@pytest.mark.promise(97)
 async def test_a_stand_by_takes_over_within_15_seconds_and_ends_the_turns_that_were_open(tmp_path):
     """One waits for its model, which is asked again; the other has drawn a picture, which is not drawn again."""
     with RedisServer() as redis:
@@ -81,6 +84,7 @@ async def test_a_mention_that_came_while_the_bot_was_offline_is_answered_when_it
                 assert len(f.models.requests) == 2
 
 
+@pytest.mark.promise(527)
 async def test_a_missed_mention_is_answered_though_an_earlier_one_has_its_answer(tmp_path):
     """In another channel, in the same one, in a thread, and of another person; what is answered stays answered."""
     with RedisServer() as redis:
@@ -104,6 +108,7 @@ async def test_a_missed_mention_is_answered_though_an_earlier_one_has_its_answer
             assert len(f.models.requests) == 4
 
 
+@pytest.mark.promise(528)
 async def test_mentions_that_were_answered_together_or_passed_over_are_not_answered_later(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:
@@ -170,6 +175,7 @@ async def test_a_mention_in_a_thread_that_came_while_the_bot_was_offline_is_answ
             assert (f.said("debate", "claude"), len(f.models.requests)) == ([], 1)
 
 
+@pytest.mark.promise(69)
 async def test_a_mention_during_a_new_session_is_answered_once(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
         claude, presence = runtime.bots["claude"], runtime.services.ledger.presence

@@ -52,6 +52,7 @@ async def test_a_person_opens_a_room_from_the_menu_and_its_members_debate_until_
         assert f"<#{thread.id}>" in await told(f, await f.discord.interact("Bob", "debate", "chatgpt", "room list", {}))
 
 
+@pytest.mark.promise(270)
 async def test_a_room_whose_thread_discord_refused_is_opened_by_the_next_start_once(tmp_path, two_bots):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:
@@ -84,6 +85,7 @@ async def test_a_thread_that_a_moderator_archives_pauses_its_room(tmp_path, two_
         assert (room.status, room.why) == ("paused", "locked")
 
 
+@pytest.mark.promise(274)
 async def test_a_room_whose_thread_was_archived_while_the_program_was_down_goes_on(tmp_path, two_bots):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:

@@ -3,6 +3,8 @@
 import asyncio
 import shutil
 
+import pytest
+
 from agent_local.discord.world.world import PUBLIC_THREAD
 from tests.flows.test_commands_flow import ready, told
 from tests.support.flow import decision, flow
@@ -101,6 +103,7 @@ async def test_a_name_that_fits_two_members_is_asked_for_in_full(tmp_path):
         assert speakers(f, thread) == ["Claude"]
 
 
+@pytest.mark.promise(546)
 async def test_a_member_that_is_mentioned_answers_once_with_its_next_turn(tmp_path):
     slow = {"COORDINATOR_TURN_DELAY_MIN": "60", "COORDINATOR_TURN_DELAY_MAX": "60"}
     async with flow(tmp_path, **slow) as f, f.running(agents=(*BOTS, "grok", "gemini")) as runtime:
@@ -118,6 +121,7 @@ async def test_a_member_that_is_mentioned_answers_once_with_its_next_turn(tmp_pa
         assert (speakers(f, thread)[2:], room.turn_number) == (["Gemini"], 2)
 
 
+@pytest.mark.promise(546)
 async def test_a_member_that_was_mentioned_while_the_program_was_down_answers_once(tmp_path):
     slow = {"COORDINATOR_TURN_DELAY_MIN": "60", "COORDINATOR_TURN_DELAY_MAX": "60"}
     with RedisServer() as redis:
@@ -156,6 +160,7 @@ async def test_a_room_has_the_theme_that_it_was_opened_with(tmp_path):
         assert (await runtime.services.ledger.rooms.read(thread.id)).theme == "science"
 
 
+@pytest.mark.promise(545)
 async def test_a_member_whose_model_fails_is_named_once_and_once_more_when_it_leaves(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:
@@ -173,6 +178,7 @@ async def test_a_member_whose_model_fails_is_named_once_and_once_more_when_it_le
             assert len(about) == 2, about
 
 
+@pytest.mark.promise(547)
 async def test_a_persona_that_was_deleted_while_its_room_was_paused_is_gone_with_one_line(tmp_path):
     write_personas(tmp_path)
     async with flow(tmp_path) as f, f.running(agents=BOTS, personas=True) as runtime:
@@ -204,6 +210,7 @@ async def test_a_persona_that_was_deleted_while_its_room_was_paused_is_gone_with
         assert len([line for line in lines(f, thread) if "deleted" in line]) == 2
 
 
+@pytest.mark.promise(565)
 async def test_a_member_whose_folder_is_deleted_leaves_its_running_room_at_once(tmp_path):
     write_personas(tmp_path)
     async with flow(tmp_path) as f, f.running(agents=BOTS, personas=True) as runtime:
@@ -249,6 +256,7 @@ async def test_a_topic_names_the_bots_that_it_mentions(tmp_path):
         assert (await runtime.services.ledger.rooms.read(thread.id)).topic == thread.name == "Is Claude right?"
 
 
+@pytest.mark.promise(529)
 async def test_a_thread_that_was_deleted_while_the_program_was_down_is_said_to_be_deleted(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:

@@ -4,6 +4,8 @@ import itertools
 from collections import defaultdict
 from functools import partial
 
+import pytest
+
 from agent_local.discord.world.world import World
 from agent_protocol.coordination.rooms import Room, RoomMember
 from agent_protocol.wire.messages import Command, RoomOrder
@@ -32,6 +34,7 @@ def person(world: World, name: str) -> int:
     return world.user(name).id
 
 
+@pytest.mark.promise(172)
 async def test_a_room_s_prompts_grow_at_their_end_and_its_turns_and_messages_are_recorded(tmp_path):
     cheap = partial(cheap_model, free_at_home=False)  # the model server's answers have a price
     said, noted = itertools.count(1), itertools.count(1)

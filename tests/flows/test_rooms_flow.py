@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from agent_local.discord.world.world import PUBLIC_THREAD
 from tests.flows.test_commands_flow import ready
 from tests.support.flow import decision, flow
@@ -30,6 +32,7 @@ def offered(f):
     return len(f.discord.messages("debate")[-1].get("reactions", ())) if f.said("debate") else 0
 
 
+@pytest.mark.promise(230)
 async def test_a_room_that_is_closed_gets_its_card_with_people_s_votes_and_is_archived(tmp_path):
     async with flow(tmp_path) as f, f.running():
         await ready(f)
@@ -52,6 +55,7 @@ async def test_a_room_that_is_closed_gets_its_card_with_people_s_votes_and_is_ar
         assert f.discord.unknown_requests == []
 
 
+@pytest.mark.promise(232)
 async def test_an_arena_shows_its_names_after_the_time_also_over_a_restart(tmp_path):
     later = [0.0]
     with RedisServer() as redis:

@@ -73,6 +73,7 @@ async def test_a_question_is_searched_once_and_answered_with_a_source_and_a_pict
         assert {"title": "Trees of the world", "url": "https://trees.example/tall"} in json.loads(pages)
 
 
+@pytest.mark.promise(402)
 async def test_a_model_that_answers_without_a_search_is_asked_once_more_with_what_the_program_found(tmp_path):
     async with searching(tmp_path, "gemini", PICTURES) as (f, there):
         f.models.answer = lambda r: decision("Hyperion!" if "Hyperion" in "".join(r.texts) else "From memory.")
@@ -87,6 +88,7 @@ async def test_a_model_that_answers_without_a_search_is_asked_once_more_with_wha
         assert attachments(f)
 
 
+@pytest.mark.promise(510)
 async def test_a_page_that_poses_as_a_message_or_hides_words_is_shown_as_what_it_is(tmp_path):
     async with searching(tmp_path, "gemini") as (f, there):
         hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
@@ -135,6 +137,7 @@ async def test_further_searches_of_one_answer_are_refused(tmp_path):
         assert "the one search of this answer is made" in last.results[1][1]
 
 
+@pytest.mark.promise(402)
 async def test_a_model_that_goes_on_searching_is_ended(tmp_path):
     async with searching(tmp_path, "gemini") as (f, there):
         queries = iter(range(100))
@@ -149,6 +152,7 @@ async def test_a_model_that_goes_on_searching_is_ended(tmp_path):
         assert (there.queries, len(f.models.requests)) == (["tree 0"], 5)
 
 
+@pytest.mark.promise(400)
 async def test_a_query_of_private_details_alone_is_refused_and_the_next_one_is_the_search(tmp_path):
     async with searching(tmp_path, "gemini") as (f, there):
         queries = iter(["alice@example.com +49 171 1234567", "<@123456789012345678> phone of a zoo"])
@@ -211,6 +215,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.promise(401)
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_picture_that_may_not_be_taken_leaves_the_next_one(tmp_path, name):
     async with searching(tmp_path, "gemini", PICTURES) as (f, there):
@@ -223,6 +228,7 @@ async def test_a_picture_that_may_not_be_taken_leaves_the_next_one(tmp_path, nam
         assert there.fetched.count("/photo.png") == 1
 
 
+@pytest.mark.promise(401)
 @pytest.mark.parametrize(
     "pictures", [RuntimeError("202 Ratelimit"), RuntimeError("No results found."), [], ["{web}/page.png"]]
 )

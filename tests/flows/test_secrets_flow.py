@@ -89,6 +89,7 @@ def leaking(secrets, request):
     )
 
 
+@pytest.mark.promise(13)
 @pytest.mark.parametrize("style", ["plain", "json"])
 async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style):
     secrets = {spec.key_setting: f"{CANARY}key-{name}" for name, spec in AGENTS.items()}

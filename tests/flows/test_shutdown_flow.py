@@ -6,6 +6,7 @@ import signal
 import socket
 
 import aiohttp
+import pytest
 
 from agent_runtime.runtime import serve
 from tests.support.flow import decision, flow
@@ -45,6 +46,7 @@ def held(f):
     return go_on
 
 
+@pytest.mark.promise(100)
 async def test_a_running_turn_ends_in_order_and_a_waiting_one_is_not_begun(tmp_path, caplog):
     async with flow(tmp_path) as f:
         go_on, port = held(f), free_port()
@@ -67,6 +69,7 @@ async def test_a_running_turn_ends_in_order_and_a_waiting_one_is_not_begun(tmp_p
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
+@pytest.mark.promise(100)
 async def test_a_turn_that_outlasts_its_grace_is_given_up(tmp_path, caplog):
     async with flow(tmp_path, SHUTDOWN_GRACE_SECONDS="0.1") as f:
         held(f)
@@ -80,6 +83,7 @@ async def test_a_turn_that_outlasts_its_grace_is_given_up(tmp_path, caplog):
         assert f.said("debate", "claude") == []
 
 
+@pytest.mark.promise(100)
 async def test_a_second_ctrl_c_leaves_at_once_though_a_turn_has_time_left(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path) as f:

@@ -27,6 +27,7 @@ from tests.support.signal_flow import GROUP, SignalFlow, signal_flow
 from tests.support.signal_server import ACCOUNT, ANNA, BEN, EVE, IDS, group_id, quoting, reacting
 
 
+@pytest.mark.promise(472)
 async def test_a_message_is_read_and_answered_without_any_token_of_discord(tmp_path: Path) -> None:
     async with signal_flow(tmp_path) as f, f.running() as runtime:
 
@@ -95,6 +96,7 @@ async def test_what_is_kept_of_a_person_is_not_shown_in_a_group(tmp_path: Path) 
             )
 
 
+@pytest.mark.promise(507)
 async def test_a_group_counts_as_read_by_others_though_only_one_person_in_it_is_heard(tmp_path: Path) -> None:
     """Else the topics of that person's private chat would be used in the group, where strangers read."""
     settings = {"SIGNAL_ALLOWED": ANNA, **config(tmp_path, shared="message_log: true\n")}
@@ -114,6 +116,7 @@ async def test_a_group_counts_as_read_by_others_though_only_one_person_in_it_is_
             assert not is_shared(db, private, anna)
 
 
+@pytest.mark.promise(506)
 async def test_a_quote_of_a_post_in_anothers_chat_tells_nothing_of_it(tmp_path: Path) -> None:
     async with signal_flow(tmp_path) as f, f.running():
         f.models.answer = lambda _: decision("I see.")
@@ -124,6 +127,7 @@ async def test_a_quote_of_a_post_in_anothers_chat_tells_nothing_of_it(tmp_path: 
         assert "There is no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
 
 
+@pytest.mark.promise(493)
 async def test_why_a_message_came_unasked_is_known_from_the_record_to_those_in_its_chat(tmp_path: Path) -> None:
     async with signal_flow(tmp_path) as f, f.running() as runtime:
         services, post = runtime.services, await _posted_unasked(f, runtime)
@@ -148,6 +152,7 @@ async def _posted_unasked(f: SignalFlow, runtime: Runtime) -> int:
     return f.signal.sent[0].timestamp
 
 
+@pytest.mark.promise(495)
 async def test_the_status_of_an_agent_says_what_it_writes_unasked_waits_for(tmp_path: Path) -> None:
     async with signal_flow(tmp_path, IDLE_TASKS="follow_up") as f, f.running() as runtime:
         await written(runtime.services.ledger.idle.read)
@@ -253,6 +258,7 @@ async def test_forgetting_a_person_keeps_the_transcripts_of_others_however_many_
         assert "tomatoes" in "".join(f.models.requests[-1].texts)
 
 
+@pytest.mark.promise(508)
 async def test_who_is_linked_later_is_forgotten_with_what_was_kept_before(tmp_path: Path) -> None:
     logged = config(tmp_path, shared="message_log: true\n")
     with RedisServer() as redis:
@@ -268,6 +274,7 @@ async def test_who_is_linked_later_is_forgotten_with_what_was_kept_before(tmp_pa
             assert [author for author, _ in _logged(record) if author] == []
 
 
+@pytest.mark.promise(508)
 async def test_a_message_that_vanishes_while_the_program_is_off_is_gone_from_the_record_after_its_start(
     tmp_path: Path,
 ) -> None:
@@ -303,6 +310,7 @@ async def test_a_reaction_to_a_post_from_before_a_restart_is_recorded(tmp_path: 
             await until(lambda: recorded(folder, "SELECT emoji FROM reactions") == [])
 
 
+@pytest.mark.promise(488)
 async def test_a_command_is_carried_out_by_the_process_that_acts_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

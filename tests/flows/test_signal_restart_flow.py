@@ -49,6 +49,7 @@ async def test_an_answer_waits_for_a_server_that_restarts_while_it_is_written(
         assert (await f.answered(4))[3:] == ["Because of Rayleigh."]
 
 
+@pytest.mark.promise(563)
 @pytest.mark.parametrize("status", [400, 503])
 async def test_an_answer_waits_for_a_server_that_lost_its_signal_cli(tmp_path: Path, status: int) -> None:
     async with signal_flow(tmp_path) as f, f.running():
@@ -58,6 +59,7 @@ async def test_an_answer_waits_for_a_server_that_lost_its_signal_cli(tmp_path: P
         assert await f.answered() == ["Because of Rayleigh."]
 
 
+@pytest.mark.promise(563)
 async def test_a_person_is_told_if_it_is_unknown_whether_the_server_sent_the_answer(tmp_path: Path) -> None:
     async with signal_flow(tmp_path) as f, f.running():
         f.models.answer = lambda _: decision("Because of Rayleigh.")
@@ -67,6 +69,7 @@ async def test_a_person_is_told_if_it_is_unknown_whether_the_server_sent_the_ans
         assert said[0].startswith("I lost the connection")
 
 
+@pytest.mark.promise(538)
 @pytest.mark.parametrize("taken", [True, False])
 async def test_a_person_is_told_if_the_connection_broke_while_the_answer_was_sent(tmp_path: Path, taken: bool) -> None:
     async with signal_flow(tmp_path) as f, f.running():
@@ -92,6 +95,7 @@ async def test_a_part_that_broke_on_its_way_is_not_sent_again_and_the_others_com
         assert "may be missing" in said[2]
 
 
+@pytest.mark.promise(562)
 async def test_what_is_written_while_the_program_stops_is_answered_by_its_next_run(tmp_path: Path) -> None:
     async with signal_flow(tmp_path) as f:
         begun, go_on = asyncio.Event(), asyncio.Event()
@@ -120,6 +124,7 @@ async def test_what_is_written_while_the_program_stops_is_answered_by_its_next_r
             assert (await f.answered(3))[2:] == ["The next answer."]
 
 
+@pytest.mark.promise(561)
 async def test_after_a_crash_the_next_run_answers_what_waited_in_a_private_chat(tmp_path: Path) -> None:
     with RedisServer() as redis:
         async with signal_flow(tmp_path, redis_url=redis.url) as f, RedisLink(redis.url) as link:

@@ -70,6 +70,7 @@ def test_wrong_settings_are_all_told_at_once_and_no_secret_with_them(tmp_path):
     assert "s3cret" not in ended.stderr
 
 
+@pytest.mark.promise(67)
 def test_bots_with_one_token_between_them_are_named_and_the_others_run_on(tmp_path):
     ended = run(tmp_path, BOT_TOKEN_CLAUDE="s3cret", BOT_TOKEN_GROK="s3cret", CHANNEL_THEME_MAP="1")
     assert "BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: the same token" in ended.stderr
@@ -225,6 +226,7 @@ def test_in_local_mode_a_bot_is_mentioned_by_the_name_that_is_shown(tmp_path):
     assert ended.stdout.count("@Klaus hello") == 2
 
 
+@pytest.mark.promise(121)
 def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_path):
     with started(tmp_path, "--local", "--scripted", PYTHONUNBUFFERED="1") as running:
         wait_for(lambda: running.says("#debate"))  # and is killed in the middle of its conversation
@@ -244,6 +246,7 @@ def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_pat
     )
 
 
+@pytest.mark.promise(121)
 def test_a_second_start_in_the_same_folder_says_so_before_it_opens_anything(tmp_path):
     with started(tmp_path, "--local", "--scripted", PYTHONUNBUFFERED="1") as running:
         wait_for(lambda: running.says("agentic-discord, local"))
@@ -276,6 +279,7 @@ def test_local_once_that_is_interrupted_shows_no_summary_instead_of_a_wrong_one(
     assert running.stderr == "Stopped during the conversation; no summary.\n"
 
 
+@pytest.mark.promise(66)
 async def test_a_bot_with_a_wrong_token_is_named_and_the_others_run_on(tmp_path, caplog):
     async with flow(tmp_path) as f:
         agents = dict(f.settings.agents)
@@ -287,6 +291,7 @@ async def test_a_bot_with_a_wrong_token_is_named_and_the_others_run_on(tmp_path,
             await f.discord.wait_for(lambda: f.said("debate", "claude"))
 
 
+@pytest.mark.promise(63)
 async def test_a_bot_without_the_message_content_intent_is_named(tmp_path, caplog):
     async with flow(tmp_path) as f:
         f.world.app("grok").message_content = False
@@ -303,6 +308,7 @@ async def test_when_no_bot_can_log_in_the_program_ends_with_1(tmp_path, caplog):
         assert "no bot could log in" in caplog.text
 
 
+@pytest.mark.promise(100)
 async def test_sigterm_ends_the_program_in_order(tmp_path, caplog):
     async with flow(tmp_path) as f:
         serving = asyncio.create_task(serve(f.setup()))
@@ -328,6 +334,7 @@ async def test_who_waits_for_the_bots_when_the_end_has_begun_waits_no_more(tmp_p
         runtime._tasks = tasks
 
 
+@pytest.mark.promise(64)
 async def test_a_channel_that_is_not_there_or_not_permitted_is_named_once_for_its_bot_and_the_others_run_on(
     tmp_path, caplog
 ):
@@ -364,6 +371,7 @@ def _with_token(agent, token):
     return replace(agent, token=SecretStr(token))
 
 
+@pytest.mark.promise(68)
 async def test_a_bot_is_online_only_while_it_is_connected_to_discord(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
         bot = runtime.bots["claude"]

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 
@@ -31,6 +33,7 @@ async def first_message(f, channel):
     return f.discord.messages(channel)[0]
 
 
+@pytest.mark.promise(106)
 async def test_the_stop_sign_ends_a_conversation_in_the_middle_of_a_model_call_and_is_shown_once(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="5") as f, f.running() as runtime:
         f.models.answer = held = Held(f, 2)
@@ -77,6 +80,7 @@ async def test_a_role_of_the_owners_choice_may_stop_too(tmp_path):
             assert await runtime.coordinator.fire(f.channel("debate")) is None
 
 
+@pytest.mark.promise(107)
 async def test_a_stop_outlives_the_program_and_is_lifted_by_resume(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url, COORDINATOR_MAX_ROUNDS="1") as f:
@@ -100,6 +104,7 @@ async def test_a_stop_outlives_the_program_and_is_lifted_by_resume(tmp_path):
                 assert len(f.said("debate", "claude")) == 2, "what was asked in between is not answered later"
 
 
+@pytest.mark.promise(107)
 async def test_a_stop_that_one_process_hears_holds_in_the_other(tmp_path):
     with RedisServer() as redis:
         async with (

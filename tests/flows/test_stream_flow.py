@@ -41,6 +41,7 @@ async def test_an_answer_is_streamed_and_ends_whole(tmp_path, name):
         assert streamed(f) == [True]
 
 
+@pytest.mark.promise(6)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("name", ["chatgpt", "claude", "gemini", "grok"])
 async def test_plain_words_are_the_answer_at_the_first_call_of_every_provider(tmp_path, name, stream):
@@ -52,6 +53,7 @@ async def test_plain_words_are_the_answer_at_the_first_call_of_every_provider(tm
         assert len(f.models.requests) == 1
 
 
+@pytest.mark.promise(514)
 @pytest.mark.parametrize(
     "said",
     [
@@ -72,6 +74,7 @@ async def test_nothing_but_the_answer_is_ever_posted(tmp_path, said, stream):
         assert len(f.models.requests) == 1
 
 
+@pytest.mark.promise(515)
 async def test_a_picture_by_address_becomes_a_link_only_to_a_site_that_a_person_named(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)):
         f.models.answer = lambda r: decision("![one](https://evil.example/1.png) ![two](https://good.example/2.png)")
@@ -143,6 +146,7 @@ async def test_what_a_process_left_half_written_is_ended_by_the_next(tmp_path, a
             await f.discord.wait_for(lambda: [text[: len(said)] for text in f.said("debate", "claude")] == [said])
 
 
+@pytest.mark.promise(88)
 async def test_what_was_shown_of_an_answer_to_a_question_that_changed_does_not_stay(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         me, asked = f.user_id("claude"), []

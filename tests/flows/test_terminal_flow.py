@@ -5,6 +5,8 @@ import pty
 import re
 import select
 
+import pytest
+
 from tests.flows.test_start_flow import AT_ONCE, started
 from tests.support.program import wait_for
 
@@ -41,6 +43,7 @@ class Keyboard:
         wait_for(lambda: words in self.screen)
 
 
+@pytest.mark.promise(122)
 def test_a_person_completes_replies_pins_and_stops_in_a_terminal(tmp_path):
     with Keyboard() as keyboard:
         seat = f"seat = os.open({keyboard.seat!r}, os.O_RDWR | os.O_NOCTTY)"

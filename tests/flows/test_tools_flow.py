@@ -62,6 +62,7 @@ async def test_the_first_turn_after_a_start_has_the_tools_of_every_server(tmp_pa
             assert (second.tools, second.system) == (first.tools, first.system)
 
 
+@pytest.mark.promise(532)
 async def test_a_turn_after_the_restart_of_a_tool_server_uses_it(tmp_path):
     def say_first(request):
         return decision(request.results[-1][1]) if request.results else Answer(text="", calls=(("lab__say", "{}"),))

@@ -315,6 +315,7 @@ def slow_on(pattern: re.Pattern[Any], how: Collection[str]) -> str | None:
     return None
 
 
+@pytest.mark.promise(521)
 def test_no_expression_takes_more_than_linear_time() -> None:
     found = {
         name: text
@@ -388,6 +389,7 @@ PIECES = (
 )
 
 
+@pytest.mark.promise(521)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_function_takes_more_than_linear_time_on_outside_text(name: str) -> None:
     use = FUNCTIONS[name]
@@ -395,5 +397,6 @@ def test_no_function_takes_more_than_linear_time_on_outside_text(name: str) -> N
     assert found == []
 
 
+@pytest.mark.promise(521)
 def test_blank_lines_do_not_stop_the_process() -> None:
     assert seconds(lambda: spoken("Hello" + "\n" * 12_000 + "there")) < 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ CODE = re.compile(r"```.*?```|(`{1,2})(?!`)[^`\n]+\1", re.DOTALL)  # which shows
 LEAKS = re.compile(r"\[msg:\s*\d+[^\]\n]{0,120}\]|<\|[^|<>\n]{1,60}\|>|\[reactions: [^\]\n]{0,400}\]|[\x00-\x08]")
 
 
+@pytest.mark.promise(7)
 @given(TEXTS)
 def test_no_mark_is_left_and_a_second_cleaning_finds_nothing(text: str) -> None:
     once = clean_text(text, ("Claude",), PROMPT)
@@ -30,6 +32,7 @@ def test_no_mark_is_left_and_a_second_cleaning_finds_nothing(text: str) -> None:
     assert clean_text(once, ("Claude",), PROMPT) == once
 
 
+@pytest.mark.promise(33)
 @given(TEXTS | st.text(), st.booleans())
 def test_any_answer_is_words_or_silence_or_unreadable(answer: str, forced: bool) -> None:
     try:

@@ -65,12 +65,14 @@ def test_valid_json_is_read_as_json_says(value: dict[str, object], ascii_only: b
     assert first.fields == value
 
 
+@pytest.mark.promise(33)
 @given(st.text(max_size=300) | st.text("{}[]\"\\,:' \n`sktipex0-", max_size=120))
 def test_nothing_but_unreadable_decision_is_ever_raised(raw: str) -> None:
     with contextlib.suppress(UnreadableDecision):
         assert isinstance(parse_decision(raw), Decision)
 
 
+@pytest.mark.promise(33)
 def test_an_answer_cut_anywhere_never_yields_a_wrong_value() -> None:
     whole = json.dumps(WHOLE)
     for length in range(len(whole)):
@@ -84,6 +86,7 @@ def test_an_answer_cut_anywhere_never_yields_a_wrong_value() -> None:
 # -- what models make of it --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize(
     "raw",
     [
@@ -142,6 +145,7 @@ def test_the_text_arrives_as_it_was_meant(raw: str, text: str) -> None:
     assert parse_decision(raw).text == text
 
 
+@pytest.mark.promise(5)
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
@@ -187,6 +191,7 @@ def test_an_id_is_exact_or_dropped(value: str, id_: int | None) -> None:
     assert parse_decision(f'{{"skip": false, "react_to_message_id": {value}}}').react_to_message_id == id_
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize(
     "raw",
     [
@@ -213,6 +218,7 @@ def test_a_bomb_costs_little(raw: str) -> None:
 # -- cut off -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(96)
 def test_a_cut_text_is_kept_up_to_its_last_sentence() -> None:
     raw = '{"skip": false, "text": "Pizza is the best food there is. I could eat it every day. And then'
     assert parse_decision(raw).text == "Pizza is the best food there is. I could eat it every day."
@@ -247,6 +253,7 @@ def test_a_forced_turn_does_not_honour_a_skip() -> None:
     assert final(skip, forced=True) == Decision(text="fine, hello")
 
 
+@pytest.mark.promise(12)
 @pytest.mark.parametrize("decision", [Decision(skip=True), Decision(), Decision(text=" "), Decision(react_emoji="👍")])
 def test_a_forced_turn_without_an_answer_is_unreadable(decision: Decision) -> None:
     with pytest.raises(UnreadableDecision, match="empty"):
@@ -279,10 +286,12 @@ def test_a_prompt_for_no_picture_and_an_id_for_no_emoji_are_dropped() -> None:
     assert final(Decision(text="hi", image_prompt="a cat", react_to_message_id=5)) == Decision(text="hi")
 
 
+@pytest.mark.promise(12)
 def test_empty_words_are_none() -> None:
     assert final(Decision(text=" \n", react_emoji="fire")) == Decision()
 
 
+@pytest.mark.promise(4, 7)
 @pytest.mark.parametrize(
     ("leaked", "clean"),
     [
@@ -320,6 +329,7 @@ def test_marks_of_the_prompt_do_not_leave_with_the_text(leaked: str, clean: str 
     assert clean_text(leaked, names=("Claude", "claude")) == clean
 
 
+@pytest.mark.promise(35)
 @pytest.mark.parametrize(
     ("given_", "emoji"),
     [

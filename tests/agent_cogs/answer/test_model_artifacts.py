@@ -11,6 +11,7 @@ from agent_cogs.answer.decision import Decision, UnreadableDecision, decided, pa
 from agent_cogs.answer.model_artifacts import lines_of_prompt, without_echoes, without_machinery
 
 
+@pytest.mark.promise(5)
 @pytest.mark.parametrize(
     ("leaked", "clean"),
     [
@@ -46,6 +47,7 @@ def test_calls_of_tools_marks_of_a_format_and_words_for_silence_are_not_posted(l
     assert clean_text(leaked) == clean
 
 
+@pytest.mark.promise(5)
 def test_a_word_for_silence_is_a_skip_in_a_round_and_no_answer_to_a_person() -> None:
     rules = {"always_draw": False, "can_draw": False}
     assert decided(Decision(text="PASS"), forced=False, **rules).is_empty
@@ -53,12 +55,14 @@ def test_a_word_for_silence_is_a_skip_in_a_round_and_no_answer_to_a_person() -> 
         decided(Decision(text="PASS"), forced=True, **rules)
 
 
+@pytest.mark.promise(5)
 @pytest.mark.parametrize("wrapped", ["{}", "```json\n{}\n```", "```\n{}"])
 def test_a_decision_inside_of_a_decisions_text_is_the_one_that_was_meant(wrapped: str) -> None:
     text = wrapped.replace("{}", json.dumps({"skip": False, "text": "hi"}))
     assert parse_decision(json.dumps({"skip": False, "text": text})).text == "hi"
 
 
+@pytest.mark.promise(7)
 def test_a_line_of_the_prompt_goes_and_a_quoted_message_stays() -> None:
     quoted = "  [msg:5] Alice: a long question of hers, word for word"
     known = lines_of_prompt(f"It is your turn in round 3 of the conversation.\n{quoted}\nYes.")
@@ -69,6 +73,7 @@ def test_a_line_of_the_prompt_goes_and_a_quoted_message_stays() -> None:
 CODE = "Sure:\n```python\nprint({'a': 1})\n```\nThat prints it."
 
 
+@pytest.mark.promise(6)
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -90,6 +95,7 @@ def test_words_alone_are_what_a_model_without_a_form_says(answer: str, words: st
     assert (words or answer) in str(said.text)
 
 
+@pytest.mark.promise(6)
 @pytest.mark.parametrize(
     "answer",
     [
@@ -131,6 +137,7 @@ def test_words_that_were_cut_end_in_a_whole_sentence() -> None:
     assert spoken(said) == Decision(text=said)
 
 
+@pytest.mark.promise(6)
 @pytest.mark.parametrize("length", range(1, 60))
 def test_no_beginning_of_the_form_is_taken_for_words(length: int) -> None:
     whole = json.dumps({"skip": False, "text": "secret", "react_emoji": None})

@@ -14,6 +14,7 @@ WEATHER = "| City | Rain |\n|:---|---:|\n| Oslo | 3 mm |\n| Rome | none |"
 BULLETS = "- City: Oslo · Rain: 3 mm\n- City: Rome · Rain: none"
 
 
+@pytest.mark.promise(403)
 @pytest.mark.parametrize(
     ("table", "bullets"),
     [
@@ -49,6 +50,7 @@ def test_a_ragged_row_keeps_what_it_says(row, bullet):
     assert without_tables(f"| A | B |\n| :-: | - |\n{row}") == bullet
 
 
+@pytest.mark.promise(403)
 @pytest.mark.parametrize(
     "text",
     [
@@ -79,6 +81,7 @@ def test_a_mark_that_a_table_hid_is_removed():
     assert "im_end" not in clean_text("| A | B |\n|---|---|\n| <\\|im_end\\|> | x |")
 
 
+@pytest.mark.promise(403)
 def test_no_bar_of_a_table_is_shown_while_it_grows_and_no_bullet_changes():
     text, before = f"So:\n{WEATHER}\n\nTake a coat.", ""
     for end in range(len(text) + 1):

@@ -20,6 +20,7 @@ async def scene() -> AsyncIterator[Scene]:
     await scene.aclose()
 
 
+@pytest.mark.promise(101)
 async def test_an_answer_that_comes_after_the_deadline_by_the_clock_is_not_posted(scene: Scene) -> None:
     async def sleep_of_the_machine() -> None:
         scene.clock.now += 3600  # no timer of the event loop has noticed
@@ -32,6 +33,7 @@ async def test_an_answer_that_comes_after_the_deadline_by_the_clock_is_not_poste
     assert result.usage.calls == 1, "it was made, so it is paid"
 
 
+@pytest.mark.promise(104)
 async def test_who_asked_before_the_machine_slept_is_told_that_the_time_is_over(scene: Scene) -> None:
     async def sleep_of_the_machine() -> None:
         scene.clock.now += 3600
@@ -69,6 +71,7 @@ async def test_who_asks_is_told_when_the_configured_time_is_over_and_an_instruct
     await scene.aclose()
 
 
+@pytest.mark.promise(101)
 async def test_a_clock_that_is_set_back_gives_no_turn_more_than_ten_minutes(scene: Scene) -> None:
     time, first, never = LoopTime(), asyncio.Event(), asyncio.Event()
     scene.answers(first.wait, never.wait)
@@ -80,12 +83,14 @@ async def test_a_clock_that_is_set_back_gives_no_turn_more_than_ten_minutes(scen
     assert [(result.instruction_id, result.reason) for result in scene.results] == [("i1", None), ("i2", "deadline")]
 
 
+@pytest.mark.promise(101)
 async def test_a_deadline_in_a_thousand_years_is_ten_minutes(scene: Scene) -> None:
     await scene.instruct(deadline=1e300)
     assert scene.prompt.timeout is not None
     assert scene.prompt.timeout <= LONGEST_TURN
 
 
+@pytest.mark.promise(102)
 async def test_the_days_count_begins_anew_at_the_owners_midnight(scene: Scene) -> None:
     scene.clock.now -= scene.clock.now % 86_400 - 86_400 + 60  # UTC is the owner's zone here
     await scene.instruct("i0")

@@ -161,6 +161,7 @@ async def test_a_check_whose_turn_is_not_over_is_passed_over() -> None:
     assert await day.passes(0.5) == ["14:00"]
 
 
+@pytest.mark.promise(110)
 async def test_a_restart_neither_repeats_nor_loses_a_check() -> None:
     day = Day(check())
     await day.passes(0.75)
@@ -196,6 +197,7 @@ async def test_while_redis_is_away_at_the_start_it_waits_to_know_what_ran() -> N
     assert await day.passes(0.03) == ["12:31"]
 
 
+@pytest.mark.promise(111)
 @pytest.mark.parametrize("catch_up", [True, False])
 async def test_what_is_due_while_the_inbox_is_full_stays_due(catch_up: bool, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
@@ -225,6 +227,7 @@ async def test_a_job_that_is_not_made_up_for_waits_for_an_hour_and_one_that_is_f
     assert sorted(set(day.ticks.keeps.values())) == [3600, 7200, 86_400]
 
 
+@pytest.mark.promise(111)
 @pytest.mark.parametrize("catch_up", [True, False])
 async def test_what_is_due_while_its_server_is_on_its_way_stays_due(catch_up: bool) -> None:
     day = Day(check(channel="lab"), jobs=(job("30 12 * * *", channel="lab", catch_up=catch_up),))
@@ -235,6 +238,7 @@ async def test_what_is_due_while_its_server_is_on_its_way_stays_due(catch_up: bo
     assert {event.channel_id for _, event in day.entered} == {LAB.channel_id}
 
 
+@pytest.mark.promise(111)
 async def test_what_another_process_ran_while_it_had_the_agent_is_not_run_again(link: RedisLink) -> None:
     day, other = Day(check(), jobs=(job("30 12 * * *", catch_up=True),)), LastRuns(link)
     day.ticks = LastRuns(link)  # type: ignore[assignment]
@@ -272,6 +276,7 @@ async def test_what_stayed_due_is_for_whoever_takes_the_agent_over() -> None:
     assert await day.passes(0.4) == []
 
 
+@pytest.mark.promise(112)
 @pytest.mark.parametrize("hours", [0.1, 5, 23])
 async def test_a_job_that_ran_by_a_clock_that_was_ahead_runs_at_its_time(hours: float) -> None:
     day = Day(jobs=(job("0 13 * * *"),))
@@ -280,6 +285,7 @@ async def test_a_job_that_ran_by_a_clock_that_was_ahead_runs_at_its_time(hours: 
     assert await day.passes(2) == ["13:00"]
 
 
+@pytest.mark.promise(112)
 async def test_a_job_that_ran_by_a_clock_a_minute_ahead_does_not_run_twice() -> None:
     day = Day(jobs=(job("0 13 * * *"),), at="2026-11-20 12:59")
     await day.passes(0)
@@ -300,11 +306,13 @@ async def test_a_job_runs_at_its_local_time_also_where_summer_time_begins() -> N
     assert round(day.entered[1][0] - day.entered[0][0]) == 23 * 3600
 
 
+@pytest.mark.promise(110)
 async def test_a_job_at_an_hour_that_comes_twice_runs_once() -> None:
     day = Day(jobs=(job("30 2 * * *"),), at="2026-10-24 12:00")
     assert await day.passes(48) == ["02:30", "02:30"]
 
 
+@pytest.mark.promise(110)
 @pytest.mark.parametrize(("catch_up", "ran"), [(True, ["13:00"]), (False, [])])
 async def test_what_was_missed_in_a_long_sleep_runs_once_where_the_job_says_so(catch_up: bool, ran: list[str]) -> None:
     day = Day(jobs=(job("0 9 * * *", catch_up=catch_up),))

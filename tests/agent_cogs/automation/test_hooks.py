@@ -97,6 +97,7 @@ async def test_the_result_of_an_instruction_does_not_wait_for_the_hook_behind_it
     await scene.aclose()
 
 
+@pytest.mark.promise(116)
 async def test_a_hook_that_fails_is_told_and_the_event_goes_on(
     scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +136,7 @@ async def test_a_hook_before_an_event_has_a_third_of_its_time_and_is_ended_in_or
     assert ended == {f"agent_begin-m{message_id}": "stopped", f"m{message_id}": "stopped"}
 
 
+@pytest.mark.promise(116)
 async def test_what_began_is_ended_also_after_a_stop(scene: Scene) -> None:
     never = asyncio.Event()
     scene.answers({"text": "sunny"}, never.wait, {"text": "noted"})

@@ -92,6 +92,7 @@ async def test_a_signed_event_is_taken_once(door: Door) -> None:
     assert await door.post({**NEWS, "channel_id": "5"}) == 202, "an id as text, as JavaScript writes it"
 
 
+@pytest.mark.promise(36)
 @pytest.mark.parametrize(
     "headers",
     [
@@ -113,6 +114,7 @@ async def test_what_is_not_signed_is_not_taken_whatever_it_asks_for(door: Door, 
     assert SECRET not in door.text
 
 
+@pytest.mark.promise(36)
 async def test_a_signature_is_good_for_five_minutes_either_way(door: Door) -> None:
     for seconds, status in ((-GOOD_FOR - 1, 401), (-GOOD_FOR, 202), (GOOD_FOR, 202), (GOOD_FOR + 1, 401)):
         assert await door.post(NEWS, X_Timestamp=str(round(door.clock.now + seconds))) == status
@@ -125,6 +127,7 @@ async def test_a_signature_of_another_time_or_body_does_not_fit(door: Door) -> N
     assert await door.post({**NEWS, "text": "all is well"}, X_Signature=sign(SECRET, stamp, "claude", b"{}")) == 401
 
 
+@pytest.mark.promise(36)
 async def test_a_request_to_one_agent_cannot_be_sent_to_another(door: Door) -> None:
     stamp, body = str(round(door.clock.now)), json.dumps(NEWS).encode()
     assert await door.post(NEWS, X_Signature=sign(SECRET, stamp, "grok", body)) == 401
@@ -155,6 +158,7 @@ def test_the_example_of_the_docs_makes_this_signature() -> None:
     assert ran.stdout == sign(SECRET, "1800000000", "claude", json.dumps(NEWS).encode())
 
 
+@pytest.mark.promise(37)
 async def test_a_body_that_does_not_come_in_time_is_refused(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "BODY_SECONDS", 0.05)
 
@@ -167,6 +171,7 @@ async def test_a_body_that_does_not_come_in_time_is_refused(door: Door, monkeypa
     assert not door.taken
 
 
+@pytest.mark.promise(37)
 async def test_refused_requests_are_logged_at_most_once_a_minute(door: Door, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(5):
         await door.post(NEWS, secret="another-secret-altogether")
@@ -195,6 +200,7 @@ async def test_a_signed_body_that_cannot_be_read_is_told_by_its_fields(door: Doo
     assert named in door.text
 
 
+@pytest.mark.promise(36)
 async def test_too_long_a_body_is_refused_whatever_its_length_says(door: Door) -> None:
     body = b" " * (MAX_BYTES + 1)
     assert await door.post(body) == 413

@@ -48,6 +48,7 @@ async def test_a_person_without_topics_is_a_result_and_no_failure(scene: Scene):
     assert (result.skipped, result.text) == (False, "")
 
 
+@pytest.mark.promise(481)
 async def test_whom_the_bots_ignore_has_no_topics_and_no_model_is_asked(scene: Scene):
     cheap = give_cheap(scene, "rockets")
     scene.ignored.add(ALICE)
@@ -65,6 +66,7 @@ async def test_without_a_cheap_model_the_agents_own_writes_without_its_persona(s
     assert scene.ledger.recorded[0].calls[0].kind == "summary"
 
 
+@pytest.mark.promise(450)
 async def test_the_same_instruction_again_gets_the_same_result_and_no_second_call(scene: Scene):
     cheap = give_cheap(scene, "One.", "Two.")
     assert await reflect(scene, "summarise") == await reflect(scene, "summarise")
@@ -99,6 +101,7 @@ async def test_a_coding_agent_writes_nothing_by_its_own_model(scene: Scene):
     assert result.text == "Alice asked."
 
 
+@pytest.mark.promise(450)
 async def test_an_answer_without_words_and_a_model_that_fails_are_reasons(scene: Scene):
     give_cheap(scene, '{"text": "hm"}', ServerFailed("no", status=500))
     first, second = await reflect(scene, "summarise"), await reflect(scene, "summarise", "r2")
@@ -111,6 +114,7 @@ async def test_a_channel_that_the_agent_does_not_see_is_a_reason(scene: Scene):
     assert result.reason == "unknown_channel"
 
 
+@pytest.mark.promise(450)
 async def test_it_counts_as_no_turn_of_the_day_and_has_the_share_of_idle_work():
     scene = await Scene(env={"AGENT_MAX_DAILY": "1"}, caps=Caps(idle=0.04)).start()
     scene.answers("One.", "Two.", "Three.", "Four.", "Five.")
@@ -131,6 +135,7 @@ async def test_in_a_stopped_channel_nothing_is_written(scene: Scene):
     assert (result.reason, cheap.asked) == ("stopped", [])
 
 
+@pytest.mark.promise(450)
 async def test_a_cancel_ends_the_call_which_is_booked_as_spent(scene: Scene):
     begun, never = asyncio.Event(), asyncio.Event()
 
@@ -172,6 +177,7 @@ async def test_a_stop_of_the_channel_ends_the_call(scene: Scene):
     assert result.reason == "stopped"
 
 
+@pytest.mark.promise(450)
 async def test_what_a_killed_process_began_is_written_by_the_next_one_and_paid_twice(scene: Scene):
     never = asyncio.Event()
     give_cheap(scene, never.wait)

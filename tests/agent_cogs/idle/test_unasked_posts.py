@@ -105,6 +105,7 @@ async def test_nobody_asked_for_a_picture_beside_the_words(scene: Scene):
     assert (scene.texts(), scene.cog.drawn, scene.channel().reacted) == ([NEWS], [], [])
 
 
+@pytest.mark.promise(451)
 @pytest.mark.parametrize(
     "fields",
     [
@@ -119,6 +120,7 @@ async def test_what_was_said_or_sent_before_is_not_posted_again(scene: Scene, fi
     assert scene.ledger.recorded[0].outcome == "skipped"
 
 
+@pytest.mark.promise(451)
 async def test_it_is_not_posted_where_a_person_wrote_meanwhile(scene: Scene):
     go_on = asyncio.Event()
     scene.answers(go_on.wait)
@@ -130,6 +132,7 @@ async def test_it_is_not_posted_where_a_person_wrote_meanwhile(scene: Scene):
     assert (result.reason, scene.texts()) == ("person_wrote", [])
 
 
+@pytest.mark.promise(451)
 async def test_a_cancel_ends_a_turn_that_runs_and_its_cost_is_booked(scene: Scene):
     never = asyncio.Event()
     scene.answers(never.wait)
@@ -142,6 +145,7 @@ async def test_a_cancel_ends_a_turn_that_runs_and_its_cost_is_booked(scene: Scen
     assert await reflect(scene, "discover") == result
 
 
+@pytest.mark.promise(451)
 async def test_a_cancel_ends_a_turn_that_waits_and_no_other(scene: Scene):
     go_on = asyncio.Event()
     scene.answers(go_on.wait)
@@ -156,6 +160,7 @@ async def test_a_cancel_ends_a_turn_that_waits_and_no_other(scene: Scene):
     assert len(scene.cog.asked) == 1
 
 
+@pytest.mark.promise(451)
 async def test_a_cancel_that_comes_first_holds_and_one_for_another_agent_does_not(scene: Scene):
     await cancel(scene, "r1")
     await cancel(scene, "r2", agent="grok")
@@ -176,6 +181,7 @@ async def test_who_wants_none_gets_none_and_no_model_is_asked(scene: Scene):
     assert (result.reason, scene.cog.asked) == ("unwanted", [])
 
 
+@pytest.mark.promise(452)
 async def test_a_no_while_the_agent_thinks_counts_too(scene: Scene):
     go_on = asyncio.Event()
     scene.answers(go_on.wait)
@@ -187,6 +193,7 @@ async def test_a_no_while_the_agent_thinks_counts_too(scene: Scene):
     assert (result.reason, scene.texts()) == ("unwanted", [])
 
 
+@pytest.mark.promise(452)
 async def test_where_nobody_knows_what_the_person_wants_nothing_is_posted(scene: Scene):
     scene.ledger.unasked.away = True
     result = await reflect(scene, "discover")
@@ -200,6 +207,7 @@ async def test_a_follow_up_to_a_message_that_was_deleted_is_dropped(scene: Scene
     assert (result.reason, scene.cog.asked) == ("withdrawn", [])
 
 
+@pytest.mark.promise(481)
 async def test_a_follow_up_with_words_that_were_deleted_is_dropped(scene: Scene):
     words, asked = await scene.hear("My code is 4711."), await scene.hear("Which rocket flies next?")
     go_on = asyncio.Event()
@@ -211,6 +219,7 @@ async def test_a_follow_up_with_words_that_were_deleted_is_dropped(scene: Scene)
     assert (result_of(scene).reason, scene.texts()) == ("withdrawn", [])
 
 
+@pytest.mark.promise(492)
 @pytest.mark.parametrize(("which", "text", "posted"), [(0, "oops", []), (1, "oops", []), (1, "Which one?", ["Hello."])])
 async def test_a_follow_up_with_words_that_were_edited_meanwhile_is_dropped(
     scene: Scene, which: int, text: str, posted: list[str]
@@ -226,6 +235,7 @@ async def test_a_follow_up_with_words_that_were_edited_meanwhile_is_dropped(
     assert (result.reason, scene.texts()) == (None if posted else "edited", posted)
 
 
+@pytest.mark.promise(481)
 @pytest.mark.parametrize(("task", "ignored"), [("discover", ALICE), ("follow_up", ALICE), ("follow_up", BOB)])
 async def test_nothing_is_written_to_or_about_whom_the_bots_ignore(scene: Scene, task: str, ignored: int):
     scene.ignored.add(ignored)
@@ -233,6 +243,7 @@ async def test_nothing_is_written_to_or_about_whom_the_bots_ignore(scene: Scene,
     assert (result.reason, scene.cog.asked) == ("unwanted", [])
 
 
+@pytest.mark.promise(482)
 @pytest.mark.parametrize("hidden", [True, False])
 async def test_no_topic_of_a_channel_comes_out_where_others_read(scene: Scene, hidden: bool):
     origin = scene.channel(MEMES)
@@ -275,6 +286,7 @@ async def test_a_persons_stop_ends_what_would_be_written_to_them(scene: Scene):
     assert result.reason == "stopped"
 
 
+@pytest.mark.promise(453)
 async def test_what_a_killed_process_had_decided_is_posted_once_by_the_next_one(scene: Scene):
     scene.channel().hold = asyncio.Event()
     scene.answers({"text": NEWS})
@@ -291,6 +303,7 @@ async def test_what_a_killed_process_had_decided_is_posted_once_by_the_next_one(
     await later.aclose()
 
 
+@pytest.mark.promise(453)
 async def test_the_person_for_whom_it_was_is_known_of_all_its_messages(scene: Scene):
     scene.answers({"text": "A rocket flew. " * 200})
     await reflect(scene, "discover")

@@ -73,6 +73,7 @@ async def test_a_mention_that_came_while_it_was_away_is_answered_once(back):
     assert len(scene.texts()) == 1
 
 
+@pytest.mark.promise(87)
 async def test_a_mention_in_a_past_that_could_not_be_read_at_first_is_answered_when_it_was_read(back):
     back.asked()
     scene, channel = back.scene, back.scene.channel(LOUNGE)
@@ -85,6 +86,7 @@ async def test_a_mention_in_a_past_that_could_not_be_read_at_first_is_answered_w
     assert len(scene.texts()) == 1
 
 
+@pytest.mark.promise(99)
 async def test_what_an_earlier_run_answered_is_not_answered_again(back):
     asked = back.asked()
     scene = back.scene
@@ -247,6 +249,7 @@ def _answering(value):
     return answer
 
 
+@pytest.mark.promise(108)
 @pytest.mark.parametrize("back", [RIGHTS], indirect=True)
 async def test_a_stop_that_came_while_it_was_away_holds_and_is_not_answered(back):
     asked = back.asked("are you there?", ago=90, author=BOB)
@@ -270,6 +273,7 @@ async def test_orders_are_looked_for_further_back_than_questions_and_also_by_a_n
     assert scene.stops.holds(LOUNGE)
 
 
+@pytest.mark.promise(108)
 @pytest.mark.parametrize("back", [RIGHTS], indirect=True)
 async def test_what_a_person_said_last_counts_and_what_was_asked_after_it_is_answered(back):
     back.asked("into the silence?", ago=70, author=CAROL)
@@ -361,6 +365,7 @@ async def test_rights_of_a_role_or_to_manage_messages_are_looked_up_for_an_order
     assert scene.stops.holds(LOUNGE)
 
 
+@pytest.mark.promise(108)
 @pytest.mark.parametrize("back", [RIGHTS], indirect=True)
 async def test_the_stop_sign_at_a_post_of_its_own_is_found_when_it_comes_back(back):
     post = signed(back, ago=60)
@@ -381,6 +386,7 @@ async def test_a_sign_that_is_no_order_any_more_or_never_was_stops_nothing(back,
     assert not scene.stops.holds(LOUNGE)
 
 
+@pytest.mark.promise(108)
 @pytest.mark.parametrize("back", [RIGHTS], indirect=True)
 async def test_a_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_found(back):
     scene = await back.comes()
@@ -397,6 +403,7 @@ async def unasked(back, message_id):
     await back.scene.ledger.unasked.note((message_id,), UnaskedMessage(11, "claude", "discover"))
 
 
+@pytest.mark.promise(493)
 @pytest.mark.parametrize(("days", "counts"), [(0.1, True), (6.9, True), (7.1, False)])
 async def test_a_mute_sign_of_the_last_week_is_found_when_it_comes_back(back, days, counts):
     await unasked(back, signed(back, ago=days * 86400, emoji="🔕"))
@@ -404,6 +411,7 @@ async def test_a_mute_sign_of_the_last_week_is_found_when_it_comes_back(back, da
     assert await scene.ledger.unasked.is_unwanted(11) == counts
 
 
+@pytest.mark.promise(493)
 async def test_a_mute_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_found(back):
     scene = await back.comes()
     await unasked(back, post := signed(back, ago=0, emoji="🔕"))

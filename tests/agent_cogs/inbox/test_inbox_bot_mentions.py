@@ -72,6 +72,7 @@ def test_foreign_bots_and_hidden_words_are_no_links_and_end_nothing():
     assert depth([*chain, said(5, GROK, CLAUDE)]) == 1
 
 
+@pytest.mark.promise(53)
 @given(
     limit=st.integers(0, 4),
     talk=st.lists(
@@ -101,6 +102,7 @@ def test_whoever_speaks_and_whatever_they_say_the_bots_fall_silent(limit, talk, 
                 waiting.append(other)
 
 
+@pytest.mark.promise(53)
 @given(st.integers(0, 5))
 def test_two_bots_that_always_answer_each_other_have_as_many_turns_as_the_chain_allows(limit):
     entries = [said(1, ALICE, CLAUDE)]

@@ -34,6 +34,7 @@ def charged(scene):
     return {scope: amount for (_, scope), amount in scene.ledger.limits.money.owed.items()}
 
 
+@pytest.mark.promise(48)
 async def test_a_call_that_a_person_stops_costs_what_was_put_aside_for_it(stage):
     scene = await stage()
     scene.answers(asyncio.Event().wait)
@@ -46,6 +47,7 @@ async def test_a_call_that_a_person_stops_costs_what_was_put_aside_for_it(stage)
     assert charged(scene)[f"person:{ALICE}"] == charged(scene)["all"]
 
 
+@pytest.mark.promise(48)
 async def test_who_says_stop_again_and_again_comes_to_the_end_of_their_money(stage):
     scene = await stage(person=0.006)
     for number in range(4):
@@ -58,6 +60,7 @@ async def test_who_says_stop_again_and_again_comes_to_the_end_of_their_money(sta
     assert [emoji for _, emoji in scene.channel().reacted][-2:] == ["💤", "💤"]
 
 
+@pytest.mark.promise(48)
 async def test_a_call_that_outlasts_its_turn_is_charged(stage):
     scene = await stage()
     scene.answers(asyncio.Event().wait)
@@ -68,6 +71,7 @@ async def test_a_call_that_outlasts_its_turn_is_charged(stage):
     assert scene.spent()["total_cost"] > 0.002
 
 
+@pytest.mark.promise(48)
 async def test_a_call_that_the_end_of_the_process_cuts_off_is_charged_by_the_next_one(stage):
     scene = await stage()
     scene.answers(asyncio.Event().wait)
@@ -152,6 +156,7 @@ async def test_a_picture_for_which_no_time_is_left_is_neither_drawn_nor_paid_for
     assert "image_calls" not in scene.spent()
 
 
+@pytest.mark.promise(51)
 async def test_a_prompt_that_is_larger_than_was_foreseen_has_more_put_aside_before_it_is_sent(stage):
     scene = await stage(all=0.0021)
     scene.cog.host.agent.frame.tokens = 0  # and it has more than 1,000
@@ -166,6 +171,7 @@ async def test_a_prompt_that_is_larger_than_was_foreseen_has_more_put_aside_befo
     assert scene.cog.host.agent.frame.tokens > 1_000, "the next one is foreseen better"
 
 
+@pytest.mark.promise(50)
 async def test_who_joins_in_on_an_answer_does_so_on_the_account_of_the_person_who_was_answered(stage):
     scene = await stage(person=0.02)
     asked = await scene.hear("hello all", author=BOB)
@@ -178,6 +184,7 @@ async def test_who_joins_in_on_an_answer_does_so_on_the_account_of_the_person_wh
     assert scene.ledger.recorded[0].asked_by == BOB
 
 
+@pytest.mark.promise(50)
 async def test_a_hook_around_a_mention_is_on_the_account_of_the_person_who_mentioned(tmp_path):
     (tmp_path / "claude").mkdir()
     (tmp_path / "claude" / "agents.md").write_text("## Hooks\n\n### agent_begin\n\nThink of the weather.\n")

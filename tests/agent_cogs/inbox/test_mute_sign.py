@@ -53,6 +53,7 @@ def acknowledged(scene: Scene) -> list[tuple[int, str]]:
     return [given for client in scene.clients.values() for given in client.channels[LOUNGE].reacted]
 
 
+@pytest.mark.promise(452)
 async def test_the_persons_own_sign_ends_them_is_noted_and_shown_once(scene: Scene):
     message_id = await posted(scene)
     await sign(scene, message_id)
@@ -63,6 +64,7 @@ async def test_the_persons_own_sign_ends_them_is_noted_and_shown_once(scene: Sce
     assert (again.reason, len(scene.texts())) == ("unwanted", 1)
 
 
+@pytest.mark.promise(452)
 @pytest.mark.parametrize("other", [{"by": BOB}, {"emoji": "👍"}])
 async def test_nobody_elses_sign_and_no_other_one_counts(scene: Scene, other: dict[str, Any]):
     await sign(scene, await posted(scene), **other)
@@ -91,6 +93,7 @@ async def test_a_command_is_noted_whatever_was_said_before(scene: Scene):
     assert noted(scene) == [(ALICE, False, "🔕"), (ALICE, False, "command")]
 
 
+@pytest.mark.promise(493)
 async def test_at_a_message_that_redis_has_forgotten_the_sign_counts_by_the_record(scene: Scene):
     message_id = await posted(scene)
     scene.ledger.unasked.posts.clear()
@@ -117,6 +120,7 @@ class Past:
         return self.people
 
 
+@pytest.mark.promise(452)
 async def test_a_sign_that_was_missed_counts_once(scene: Scene):
     message_id, past = await posted(scene), Past(BOB, ALICE)
     signs: Any = scene.cog.host._mute_signs

@@ -51,6 +51,7 @@ async def ended(scene: Scene, go_on: asyncio.Event) -> None:
     await settle()
 
 
+@pytest.mark.promise(114)
 async def test_an_errands_time_begins_with_its_turn() -> None:
     scene = await Scene().start()
     go_on = await held(scene)
@@ -69,6 +70,7 @@ async def test_a_turn_that_was_begun_has_no_second_time() -> None:
     assert (event.deadline, event.begun(2000.0).deadline) == (1060.0, 1060.0)
 
 
+@pytest.mark.promise(114)
 async def test_errands_without_a_channel_do_not_wait_for_each_other() -> None:
     scene = await Scene(env={"MAX_CONCURRENT_TURNS": "4"}).start()
     go_on = asyncio.Event()
@@ -84,6 +86,7 @@ async def test_errands_without_a_channel_do_not_wait_for_each_other() -> None:
     await scene.aclose()
 
 
+@pytest.mark.promise(45)
 async def test_what_nobody_asked_for_leaves_people_their_share_of_the_days_turns() -> None:
     scene = await Scene(env={"AGENT_MAX_DAILY": "4"}).start()
     for n in range(6):
@@ -98,6 +101,7 @@ async def test_what_nobody_asked_for_leaves_people_their_share_of_the_days_turns
     await scene.aclose()
 
 
+@pytest.mark.promise(45)
 @pytest.mark.parametrize(
     ("most", "unasked", "taken"), [("4", "0", 0), ("4", "1", 1), ("4", "9", 4), ("1", "", 1), ("0", "", 0)]
 )
@@ -110,6 +114,7 @@ async def test_how_many_turns_nobody_needs_to_ask_for_is_the_owners_choice(most:
     await scene.aclose()
 
 
+@pytest.mark.promise(45)
 async def test_what_people_bring_about_is_theirs_in_every_way(tmp_path: Path) -> None:
     (tmp_path / "claude").mkdir()
     (tmp_path / "claude" / "agents.md").write_text("## Hooks\n### agent_stop\n\nNote it.\n")
@@ -125,6 +130,7 @@ async def test_what_people_bring_about_is_theirs_in_every_way(tmp_path: Path) ->
     await scene.aclose()
 
 
+@pytest.mark.promise(113)
 async def test_mentions_that_waited_when_the_program_ended_are_answered_by_the_next_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -156,6 +162,7 @@ async def test_a_mention_that_is_too_old_for_an_answer_is_named(caplog: pytest.L
     await later.aclose()
 
 
+@pytest.mark.promise(113)
 async def test_news_that_were_taken_outlive_the_end_of_the_program() -> None:
     scene = await Scene().start()
     go_on = await held(scene, channel=MEMES)
@@ -176,6 +183,7 @@ async def test_news_that_were_taken_outlive_the_end_of_the_program() -> None:
     await later.aclose()
 
 
+@pytest.mark.promise(113)
 async def test_news_that_were_taken_outlive_a_crash() -> None:
     scene = await Scene().start()
     await held(scene, channel=MEMES)
@@ -201,6 +209,7 @@ async def test_news_for_which_there_is_no_room_are_not_kept() -> None:
     await scene.aclose()
 
 
+@pytest.mark.promise(113)
 async def test_an_instruction_that_waited_is_left_to_the_coordinator(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     scene = await Scene().start()
@@ -216,6 +225,7 @@ async def test_an_instruction_that_waited_is_left_to_the_coordinator(caplog: pyt
     await later.aclose()
 
 
+@pytest.mark.promise(113)
 async def test_what_cannot_be_kept_is_named(caplog: pytest.LogCaptureFixture) -> None:
     scene = await Scene().start()
     go_on = await held(scene)
@@ -231,6 +241,7 @@ async def test_what_cannot_be_kept_is_named(caplog: pytest.LogCaptureFixture) ->
     await scene.aclose()
 
 
+@pytest.mark.promise(111)
 async def test_clocks_and_the_door_are_the_first_to_stop(tmp_path: Path) -> None:
     (tmp_path / "claude").mkdir()
     (tmp_path / "claude" / "heartbeat.md").write_text("## Build\n- interval: 60\n- channel: lounge\n\nLook.\n")
@@ -246,6 +257,7 @@ async def test_clocks_and_the_door_are_the_first_to_stop(tmp_path: Path) -> None
     await scene.aclose()
 
 
+@pytest.mark.promise(115)
 async def test_news_wait_for_a_server_that_is_on_its_way_and_are_not_refused_for_good() -> None:
     scene = await Scene().start()
     lounge = scene.client.channels.pop(LOUNGE)
@@ -261,6 +273,7 @@ async def test_news_wait_for_a_server_that_is_on_its_way_and_are_not_refused_for
     await scene.aclose()
 
 
+@pytest.mark.promise(115)
 async def test_news_for_a_server_that_does_not_come_may_be_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_cogs.channels.GUILD_WAIT", 0.0)
     scene = await Scene().start()
@@ -273,6 +286,7 @@ async def test_news_for_a_server_that_does_not_come_may_be_sent_again(monkeypatc
     await scene.aclose()
 
 
+@pytest.mark.promise(115)
 async def test_whoever_waits_for_a_server_is_not_content_with_another_one() -> None:
     scene = await Scene().start()
     lounge = scene.client.channels.pop(LOUNGE)
@@ -298,6 +312,7 @@ def both_on_their_way(scene: Scene) -> object:
     return other
 
 
+@pytest.mark.promise(115)
 async def test_the_startup_hook_waits_for_its_channels_server(tmp_path: Path) -> None:
     (tmp_path / "claude").mkdir()
     (tmp_path / "claude" / "agents.md").write_text("## Hooks\n### startup\n- channel: lounge\n\nSay hello.\n")

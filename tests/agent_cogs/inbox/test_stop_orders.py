@@ -71,6 +71,7 @@ def signs(scene: Scene, name: str) -> list[tuple[int, str]]:
 # -- what is an order, and who may give it ----------------------------------------------------------------------------
 
 
+@pytest.mark.promise(510)
 @pytest.mark.parametrize(
     ("text", "order"),
     [
@@ -166,6 +167,7 @@ async def test_a_stop_in_one_channel_leaves_the_others_alone(open_scene):
     assert len(scene.texts(MEMES)) == 1
 
 
+@pytest.mark.promise(106)
 async def test_the_rest_of_a_long_answer_is_not_posted(open_scene):
     scene, channel = await open_scene(), None
 
@@ -183,6 +185,7 @@ async def test_the_rest_of_a_long_answer_is_not_posted(open_scene):
     assert (result.message_id, result.skipped, result.reason) == (channel.sent[0].id, False, "stopped")
 
 
+@pytest.mark.promise(106)
 async def test_nothing_at_all_is_posted_into_a_stopped_channel(open_scene):
     """Also what belongs to no running turn, such as the line that there is too much to do."""
     scene = await open_scene()
@@ -216,6 +219,7 @@ async def test_a_stop_with_a_time_ends_with_it(open_scene):
     assert scene.texts() == ["Hello."]
 
 
+@pytest.mark.promise(17)
 async def test_resume_of_somebody_without_the_right_is_a_message_like_any_other(open_scene):
     scene = await open_scene()
     await scene.ask("resume", author=BOB)
@@ -535,6 +539,7 @@ async def test_no_reaction_that_a_model_decided_on_is_given_after_the_stop(open_
     assert scene.channel().reacted == []
 
 
+@pytest.mark.promise(106)
 async def test_no_sign_stands_for_an_excuse_after_the_stop(open_scene):
     scene = await open_scene(AGENT_DAILY_MAX="1")
     asked = await scene.hear("hello", author=BOB)
@@ -550,6 +555,7 @@ async def test_no_sign_stands_for_an_excuse_after_the_stop(open_scene):
 # -- who hears of it ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(109)
 @pytest.mark.parametrize("by", ["word", "sign"])
 async def test_a_stop_needs_no_lease(open_scene, by: str):
     """A process that was paused, or stands by, may be the only one that hears of it."""
@@ -566,6 +572,7 @@ async def test_a_stop_needs_no_lease(open_scene, by: str):
     assert scene.texts() == []
 
 
+@pytest.mark.promise(109)
 async def test_an_order_that_is_heard_by_who_does_not_act_does_not_undo_a_later_one(open_scene):
     scene = await open_scene()
     order = scene.ids()

@@ -89,6 +89,7 @@ def test_pictures_count_up_to_those_that_are_shown():
     assert tokens(entries, options=Options(include_images=False)) == plain
 
 
+@pytest.mark.promise(51)
 def test_text_files_count_up_to_what_is_quoted_of_them():
     def with_file(size):
         return [Entry(1, ALICE, "", 0.0, attachments=(Attachment(1, "notes.txt", "", size, "text/plain"),))]
@@ -132,6 +133,7 @@ def test_with_always_search_the_answer_to_a_person_counts_the_searches_of_its_ma
     )
 
 
+@pytest.mark.promise(51)
 def test_an_answer_counts_as_long_as_it_may_be():
     assert wish(instruction(), "round", options=Options(max_output_tokens=64_000)).estimate == cost(
         FRAME_TOKENS, output=64_000
@@ -144,6 +146,7 @@ def test_the_conversation_that_an_instruction_brings_is_read_too():
     assert more == pytest.approx(tokens_of(90_100) * 0.1 / 1e6)
 
 
+@pytest.mark.promise(51)
 def test_the_dearest_of_an_agents_models_is_what_counts():
     opus = Tariff("anthropic", "claude-opus-5-5", None)
     both = wish(instruction(), "round", tariff=replace(LUNA, others=(opus,)))
@@ -151,6 +154,7 @@ def test_the_dearest_of_an_agents_models_is_what_counts():
     assert read_under_way(both.under_way).model == "anthropic/claude-opus-5-5"
 
 
+@pytest.mark.promise(51)
 def test_a_coding_agents_turn_counts_what_its_steps_may_cost():
     coding = Tariff("anthropic", "claude-haiku-5-5", None, query=0.5)
     assert wish(instruction(), "round", tariff=coding).estimate == 0.5

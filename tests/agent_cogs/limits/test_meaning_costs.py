@@ -57,6 +57,7 @@ def booked(embedder: Embedder, costs: Any) -> Any:
     return meaning_of(load_settings(given, None), embedder, costs, lambda: NOW)
 
 
+@pytest.mark.promise(413)
 async def test_a_call_is_reserved_by_its_most_and_settled_by_what_it_cost() -> None:
     costs, embedder = Costs(), Embedder()
     assert len(await booked(embedder, costs).vectors(TEXTS)) == 2
@@ -68,6 +69,7 @@ async def test_a_call_is_reserved_by_its_most_and_settled_by_what_it_cost() -> N
     assert note.cost_usd == pytest.approx(0.001)
 
 
+@pytest.mark.promise(413)
 async def test_without_money_no_model_is_called(caplog: pytest.LogCaptureFixture) -> None:
     embedder = Embedder()
     meaning = booked(embedder, Costs("budget"))

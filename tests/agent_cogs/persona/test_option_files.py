@@ -157,6 +157,7 @@ def test_a_model_in_the_first_file_of_all_is_told_too(folder, caplog):
     assert "shared.yaml: model: changed; restart the bots to use it" in caplog.text
 
 
+@pytest.mark.promise(531)
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.EACCES])
 def test_a_folder_that_cannot_be_listed_changes_no_option(folder, caplog, monkeypatch, number):
     write(folder / "shared.yaml", "max_messages: 1")
@@ -176,6 +177,7 @@ def test_a_folder_that_cannot_be_listed_changes_no_option(folder, caplog, monkey
     assert [layer["max_messages"] for layer in files.layers("claude", 7)] == [2]
 
 
+@pytest.mark.promise(531)
 def test_a_changed_file_that_cannot_be_read_now_is_read_later(folder, caplog, monkeypatch):
     write(folder / "shared.yaml", "max_messages: 1")
     files, read_text = files_in(folder), Path.read_text

@@ -49,6 +49,7 @@ def test_an_edit_counts_from_the_next_look_on(tmp_path):
     assert "dry" not in persona.system().stable
 
 
+@pytest.mark.promise(555)
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.EACCES])
 def test_an_edited_file_that_cannot_be_read_just_now_keeps_its_text(tmp_path, monkeypatch, caplog, number):
     folder = folder_with(tmp_path, soul="You are dry.", identity=CARD, agents="Rule.", memory="- It snowed.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
 from agent_cogs.persona.options import OptionBook, base_layer
 from agent_config import load_settings
 from agent_context.entries import Entry, Speaker
@@ -129,6 +131,7 @@ def test_what_is_live_in_a_channel_holds_in_its_threads():
     assert not book.options("claude", Place(channel_id=1)).stream
 
 
+@pytest.mark.promise(411)
 def test_live_options_take_tools_away_and_never_set_what_files_alone_may():
     live = Live(all__any={"tools": ["web_*", "calculate"], "model": ["a/b"], "config_roles": [5], "recall": True})
     book = OptionBook(NAMES, {"tools": ("web_search", "fetch_page")}, live=live)

@@ -71,6 +71,7 @@ def test_a_persona_has_the_model_of_its_front_matter_its_providers_default_or_th
     assert (found.model, found.why_not) == (model, None)
 
 
+@pytest.mark.promise(162)
 @pytest.mark.parametrize(
     ("front", "why"),
     [
@@ -137,6 +138,7 @@ def test_only_folders_with_a_name_that_is_a_key_and_a_persona_in_them_are_person
     assert PersonaFolders(tmp_path / "none").refresh() == {}
 
 
+@pytest.mark.promise(162)
 async def test_a_new_a_changed_and_a_deleted_folder_take_effect_and_listeners_hear_of_each(tmp_path):
     agents, directory = roster(folder(tmp_path, historian=""))
     changes = []
@@ -176,6 +178,7 @@ async def test_without_personas_there_are_bots_alone():
     assert ([one.key for one in agents], agents.personas, len(agents.names)) == (["claude"], (), 4)
 
 
+@pytest.mark.promise(566)
 async def test_a_folder_of_personas_that_is_away_for_a_while_deletes_nobody(tmp_path):
     place, keys = tmp_path / "personas", ("ada", "zoe")
     place.mkdir()
@@ -209,6 +212,7 @@ async def test_the_watch_looks_again_by_itself(tmp_path, monkeypatch):
     assert agents.of("poet") is not None
 
 
+@pytest.mark.promise(531)
 def test_a_folder_that_cannot_be_listed_takes_no_persona_away(tmp_path, monkeypatch, caplog):
     folder(tmp_path, poet="---\ninterests: ships\n---\n")
     folders = PersonaFolders(tmp_path)

@@ -24,6 +24,7 @@ async def scene_with(*answers: Any, first: bool = True, **kwargs: Any) -> tuple[
     return scene, give_cheap(scene, *answers, first=first)
 
 
+@pytest.mark.promise(174)
 async def test_a_skip_ends_the_turn_without_asking_the_dear_model() -> None:
     scene, _ = await scene_with(SKIP)
     result = await scene.instruct(**OPENED)
@@ -37,6 +38,7 @@ async def test_a_skip_ends_the_turn_without_asking_the_dear_model() -> None:
     await scene.aclose()
 
 
+@pytest.mark.promise(174)
 @pytest.mark.parametrize("answer", [SPEAK, "I would say so", "", TimedOut("too slow"), '{"decision": 1}'])
 async def test_where_it_does_not_say_skip_the_dear_model_is_asked(answer: Any) -> None:
     scene, cheap = await scene_with(answer)
@@ -93,6 +95,7 @@ async def test_its_question_is_short_and_quotes_people_as_data() -> None:
     await scene.aclose()
 
 
+@pytest.mark.promise(174)
 async def test_a_question_that_is_cut_off_is_charged_as_it_was_expected() -> None:
     scene, _ = await scene_with(asyncio.Event().wait)
     await scene.instruct(**OPENED)

@@ -83,6 +83,7 @@ async def test_what_falls_out_of_the_window_is_summarised_before_it_is_cut() -> 
     await r.scene.aclose()
 
 
+@pytest.mark.promise(172)
 async def test_every_message_is_in_the_summary_or_in_the_window() -> None:
     r = await room()
     await r.turns(30)
@@ -95,6 +96,7 @@ async def test_every_message_is_in_the_summary_or_in_the_window() -> None:
     await r.scene.aclose()
 
 
+@pytest.mark.promise(172)
 async def test_the_prompt_stays_the_same_to_the_byte_from_one_summary_to_the_next() -> None:
     r = await room(*(f"notes {number}" for number in range(20)))
     await r.turns(30)
@@ -134,6 +136,7 @@ async def test_two_turns_make_it_once() -> None:
     await r.scene.aclose()
 
 
+@pytest.mark.promise(172)
 @pytest.mark.parametrize("answer", [TimedOut("slow"), "", '{"skip": true}'])
 async def test_a_failure_leaves_the_room_without_and_is_logged_once(
     answer: Any, caplog: pytest.LogCaptureFixture
@@ -151,6 +154,7 @@ async def test_a_failure_leaves_the_room_without_and_is_logged_once(
     await r.scene.aclose()
 
 
+@pytest.mark.promise(173)
 async def test_a_deleted_or_hidden_message_takes_the_summary_with_it_and_the_next_is_made_without() -> None:
     for gone in ("deleted", "hidden"):
         r = await room("Alice hates tea.", "Nobody hates tea.")
@@ -174,6 +178,7 @@ async def test_a_deleted_or_hidden_message_takes_the_summary_with_it_and_the_nex
         await r.scene.aclose()
 
 
+@pytest.mark.promise(173)
 async def test_a_message_that_goes_while_the_model_writes_is_in_no_summary() -> None:
     r = await room()
     asked = await r.scene.hear("I hate tea", channel=THREAD)
@@ -188,6 +193,7 @@ async def test_a_message_that_goes_while_the_model_writes_is_in_no_summary() -> 
     await r.scene.aclose()
 
 
+@pytest.mark.promise(173)
 async def test_who_asked_to_be_forgotten_is_left_out_of_the_next() -> None:
     r = await room()
     await r.scene.hear("I hate tea", channel=THREAD)

@@ -63,6 +63,7 @@ async def test_the_programs_search_costs_one_call_more_which_is_reserved_and_boo
     assert (call.name, call.error) == ("web_search", False)
 
 
+@pytest.mark.promise(402)
 async def test_without_money_for_that_call_the_first_answer_stands_and_nothing_is_searched(stage):
     tool = web_search()
     scene = await stage(tool, caps=Caps(all=0.038))  # with three searches by its maker a call may come to 0.033
@@ -79,6 +80,7 @@ async def test_a_question_without_words_for_an_engine_is_answered_at_once(stage)
     assert (scene.texts(), tool.ran, len(scene.cog.asked)) == (["From memory."], [], 1)
 
 
+@pytest.mark.promise(513)
 @pytest.mark.parametrize("query", ["tree {}", "+49 170 55512{}"], ids=["words", "private details alone"])
 async def test_a_model_that_searches_again_and_again_is_asked_for_its_answer(stage, query):
     tool = web_search()

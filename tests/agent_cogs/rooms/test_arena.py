@@ -203,6 +203,7 @@ async def _whole() -> World:
     return world
 
 
+@pytest.mark.promise(232)
 async def test_killed_behind_any_step_each_message_is_posted_once_and_nobody_is_asked_twice():
     whole = await _whole()
     for place in range(1, whole.steps + 1):
@@ -236,6 +237,7 @@ async def test_one_agent_is_too_few():
     assert world.texts == [TOO_FEW]
 
 
+@pytest.mark.promise(232)
 async def test_an_answer_that_fails_ends_the_arena_with_a_line():
     async def answer(agent: Agent, arena: Arena) -> ArenaAnswer:
         raise NoAnswer("budget")
@@ -247,6 +249,7 @@ async def test_an_answer_that_fails_ends_the_arena_with_a_line():
     assert await opened(world)
 
 
+@pytest.mark.promise(232)
 async def test_where_people_stopped_the_bots_nothing_is_asked_or_shown_until_that_is_lifted():
     world = World()
     world.silent = True
@@ -271,6 +274,7 @@ async def test_a_channel_in_which_no_bot_may_write_any_more_has_no_arena():
     assert await opened(world)
 
 
+@pytest.mark.promise(275)
 async def test_an_arena_is_given_up_when_for_an_hour_no_bot_has_seen_its_channel():
     world = World()
     await opened(world)
@@ -350,6 +354,7 @@ async def test_no_answer_is_settled_too(answer):
     assert record.reason == ("model_failed" if isinstance(answer, Exception) else None)
 
 
+@pytest.mark.promise(232)
 async def test_over_the_person_s_budget_no_model_is_called():
     scene = Scene("claude", caps=Caps(person=0.0))
     with pytest.raises(NoAnswer, match="person_budget"):

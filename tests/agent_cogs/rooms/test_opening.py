@@ -121,6 +121,7 @@ async def test_a_room_is_a_message_a_thread_from_it_and_an_order():
         assert await openings.of("grok") == []
 
 
+@pytest.mark.promise(270)
 @pytest.mark.parametrize("step", ["keep", "post", "keep message", "start", "give", "drop"])
 async def test_killed_at_any_step_it_is_opened_once_by_the_process_that_comes_next(step: str):
     async with a_world() as (world, openings):
@@ -143,6 +144,7 @@ async def test_another_bot_leaves_it_to_the_one_that_began():
         assert len(await openings.of("grok")) == 1
 
 
+@pytest.mark.promise(270)
 @pytest.mark.parametrize(
     ("step", "fault", "outcome"),
     [
@@ -162,6 +164,7 @@ async def test_what_passes_is_tried_again_until_the_room_is_open(step: str, faul
         assert list(world.rooms) == list(world.messages)
 
 
+@pytest.mark.promise(270)
 async def test_a_coordinator_that_does_not_answer_is_asked_again():
     async with a_world() as (world, openings):
         world.outcome = NOBODY
@@ -192,6 +195,7 @@ async def test_where_the_coordinator_refuses_the_message_says_that_there_is_no_r
         assert await openings.of("grok") == []
 
 
+@pytest.mark.promise(270)
 async def test_after_a_quarter_of_an_hour_it_is_given_up_with_a_line(caplog):
     async with a_world() as (world, openings):
         world.kill_at = "start"
@@ -205,6 +209,7 @@ async def test_after_a_quarter_of_an_hour_it_is_given_up_with_a_line(caplog):
         assert await openings.of("grok") == []
 
 
+@pytest.mark.promise(270)
 async def test_without_redis_nothing_is_made():
     async with a_world() as (world, openings):
         world.redis.connected = False

@@ -256,6 +256,7 @@ async def _killed(world: World, kill_at: int, count: int) -> int:
     return count
 
 
+@pytest.mark.promise(230)
 @pytest.mark.parametrize("life", LIVES)
 async def test_killed_behind_any_step_everything_is_said_once_and_the_thread_is_as_it_must_be(life):
     whole = await lived(life)
@@ -293,6 +294,7 @@ async def test_a_closed_room_has_its_card_and_its_contest_and_is_archived():
     ]
 
 
+@pytest.mark.promise(230)
 async def test_a_thread_that_people_bring_back_is_not_archived_again():
     world = await lived("closed")
     world.archived = False
@@ -300,6 +302,7 @@ async def test_a_thread_that_people_bring_back_is_not_archived_again():
     assert not world.archived
 
 
+@pytest.mark.promise(274)
 async def test_a_running_room_whose_thread_was_archived_while_nobody_looked_is_brought_back_once():
     world = World()
     world.archived = True
@@ -312,6 +315,7 @@ async def test_a_running_room_whose_thread_was_archived_while_nobody_looked_is_b
         assert world.archived
 
 
+@pytest.mark.promise(274)
 async def test_a_room_that_a_moderator_archived_is_brought_back_when_it_is_resumed():
     world = World()
     world.archived = True
@@ -325,6 +329,7 @@ async def test_a_room_that_a_moderator_archived_is_brought_back_when_it_is_resum
     assert world.thread == []
 
 
+@pytest.mark.promise(230)
 @pytest.mark.parametrize("why", ["deleted", "archived"])
 async def test_where_the_thread_is_gone_it_is_said_in_the_channel_above(why):
     world = World()
@@ -345,6 +350,7 @@ async def test_where_nobody_may_write_in_the_thread_it_is_said_above():
     assert len(world.channel) == 1
 
 
+@pytest.mark.promise(231)
 async def test_without_the_right_to_lock_the_room_goes_on_and_that_is_said_once():
     world = World()
     world.managers = {"ada"}  # a lock would shut Grok out
@@ -360,6 +366,7 @@ async def test_without_the_right_to_lock_the_room_goes_on_and_that_is_said_once(
     assert len(world.thread) == 2
 
 
+@pytest.mark.promise(231)
 async def test_the_mark_of_our_lock_is_there_before_the_lock():
     world = World()
     world.becomes(audience_seconds=60.0)
@@ -378,6 +385,7 @@ async def test_what_fails_for_now_is_tried_again_and_not_marked():
     assert len(world.thread) == 1
 
 
+@pytest.mark.promise(275)
 async def test_a_room_in_which_all_is_done_needs_no_bot_that_sees_its_channel():
     world = await lived("closed")
     world.sees.clear()
@@ -408,6 +416,7 @@ async def test_it_looks_at_all_rooms_at_its_start_follows_notices_and_ends_slots
         assert not world.locked
 
 
+@pytest.mark.promise(275)
 async def test_a_room_whose_channel_no_bot_sees_is_looked_at_ever_less_until_one_does():
     world, waits = World(), list[float]()
     world.sees.clear()
@@ -440,6 +449,7 @@ FAILED = RoomLine(number=1, kind="failed", members=("Grok",), why="model_failed"
 LEFT = RoomLine(number=2, kind="left", members=("Grok",), why="model_failed")
 
 
+@pytest.mark.promise(545)
 async def test_a_line_about_a_member_is_posted_once_also_after_a_restart() -> None:
     world = World()
     world.becomes(lines=(FAILED,))
@@ -513,6 +523,7 @@ async def running_steward(world: World) -> AsyncIterator[None]:
             await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.promise(565)
 async def test_a_member_whose_persona_is_deleted_leaves_and_is_asked_for_until_the_coordinator_answers():
     world = World()
     world.becomes(members=(*ROOM.members, RoomMember(name="ben", shown="Ben")))
@@ -526,6 +537,7 @@ async def test_a_member_whose_persona_is_deleted_leaves_and_is_asked_for_until_t
         await until(lambda: world.room.names == ("ada", "grok"))
 
 
+@pytest.mark.promise(565)
 async def test_a_member_whose_persona_was_deleted_while_the_program_was_down_leaves():
     world = World()
     world.roster.change("ada")
@@ -533,6 +545,7 @@ async def test_a_member_whose_persona_was_deleted_while_the_program_was_down_lea
         await until(lambda: world.room.names == ("grok",))
 
 
+@pytest.mark.promise(566)
 async def test_a_folder_that_was_only_moved_for_a_moment_removes_nobody():
     world = World()
     async with running_steward(world):

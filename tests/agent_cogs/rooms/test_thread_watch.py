@@ -59,6 +59,7 @@ async def a_watch(*rooms: Room) -> AsyncIterator[Scene]:
         yield Scene(link)
 
 
+@pytest.mark.promise(272)
 @pytest.mark.parametrize(
     ("archived", "locked", "paused"),
     [(True, False, ["archived"]), (False, True, ["locked"]), (True, True, ["locked"]), (False, False, [])],
@@ -69,6 +70,7 @@ async def test_an_archived_or_locked_thread_pauses_its_room(archived: bool, lock
         assert [reason for _, reason in scene.paused] == paused
 
 
+@pytest.mark.promise(272)
 @pytest.mark.parametrize(("mark", "now"), [("locked", {"locked": True}), ("archived", {"archived": True})])
 async def test_a_lock_and_an_archive_of_our_own_pause_nothing(mark: str, now: dict[str, bool]):
     async with a_watch() as scene:
@@ -91,6 +93,7 @@ async def test_a_deleted_thread_ends_its_room_whatever_its_standing():
         assert scene.paused == [(THREAD, "deleted")]
 
 
+@pytest.mark.promise(272)
 async def test_a_deleted_channel_ends_the_rooms_below_it_whatever_their_standing():
     elsewhere, gone = a_room(OTHER + 1, channel_id=LOUNGE + 1), a_room(OTHER + 2, status="paused", why="deleted")
     async with a_watch(a_room(), a_room(OTHER, status="closed"), elsewhere, gone) as scene:
@@ -98,6 +101,7 @@ async def test_a_deleted_channel_ends_the_rooms_below_it_whatever_their_standing
         assert sorted(scene.paused) == [(THREAD, "deleted"), (OTHER, "deleted")]
 
 
+@pytest.mark.promise(272)
 async def test_lost_permissions_pause_the_rooms_in_which_the_bot_takes_part():
     elsewhere = a_room(OTHER + 1, guild_id=GUILD + 1)
     async with a_watch(a_room(), a_room(OTHER, members=a_room().members[:1]), elsewhere) as scene:
@@ -108,6 +112,7 @@ async def test_lost_permissions_pause_the_rooms_in_which_the_bot_takes_part():
         assert scene.paused == [(THREAD, "no_access")]
 
 
+@pytest.mark.promise(276)
 @pytest.mark.parametrize(
     ("now", "reason"),
     [

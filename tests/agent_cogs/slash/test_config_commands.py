@@ -69,6 +69,7 @@ async def test_a_pin_wins_and_the_person_is_told():
         assert "`max_images` 1: the pinned .config 7" in await shown(place)
 
 
+@pytest.mark.promise(411)
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
@@ -104,6 +105,7 @@ async def test_it_is_for_the_servers_managers(part: str):
         assert place.notes == []
 
 
+@pytest.mark.promise(411)
 @pytest.mark.parametrize("option", sorted(OWNERS_LIVE))
 async def test_what_costs_money_or_keeps_words_is_the_owners_to_set(option: str):
     async with a_place() as place:
@@ -115,6 +117,7 @@ async def test_what_costs_money_or_keeps_words_is_the_owners_to_set(option: str)
         assert "is true for all agents" in await place.use("config set", option=option, value="yes")
 
 
+@pytest.mark.promise(411)
 async def test_everywhere_is_the_owners_where_the_bots_are_in_several_servers():
     async with a_place() as place:
         assert "everywhere" in await place.use("config set", option="stream", value="true", place="everywhere")

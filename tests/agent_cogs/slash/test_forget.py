@@ -130,6 +130,7 @@ async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisLin
         assert await here.forgetting.forget(BOB) == ForgetOutcome()
 
 
+@pytest.mark.promise(544)
 async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(link: RedisLink, here: Machine, there: Machine):
     here.data.mkdir(parents=True)
     (here.data / DONE_FILE).write_text("4000000000000\n")  # completed with the Redis of before

@@ -138,6 +138,7 @@ async def test_who_manages_the_only_server_changes_the_bots_files(personas: Path
     assert (personas / "grok" / "soul.md").read_text() == "new\n"
 
 
+@pytest.mark.promise(38)
 @pytest.mark.parametrize("seen", [{LOUNGE: GUILD, DEBATE: 2}, {LOUNGE: GUILD}, {}])
 async def test_files_that_other_servers_share_are_the_owners_to_change(personas: Path, seen: dict[int, int]):
     async with a_place(personas) as place:
@@ -158,6 +159,7 @@ async def test_files_that_other_servers_share_are_the_owners_to_change(personas:
         assert may_edit(await edited(place, MEMBER))
 
 
+@pytest.mark.promise(38)
 async def test_one_server_in_guild_ids_is_the_only_one_but_for_the_output_channel(personas: Path):
     async with a_place(personas, GUILD_IDS=str(GUILD)) as place:
         place.guilds.clear()
@@ -176,6 +178,7 @@ OWNERS += [f"agent {part}" for part in ("create", "edit", "show", "delete")]
 OWNERS += [f"room {part}" for part in ("create", "stop", "resume", "next", "close", "add", "remove", "export")]
 
 
+@pytest.mark.promise(271)
 @pytest.mark.parametrize("part", OWNERS)
 async def test_owners_commands_are_refused_to_others_and_do_nothing(part: str):
     async with a_place() as place:
@@ -206,6 +209,7 @@ async def test_a_theme_that_does_not_exist_is_answered_with_those_that_do():
 IN_ALL_SERVERS = ["pause", "resume", "go-on", "mute", "unmute", "ignore", "unignore"]
 
 
+@pytest.mark.promise(525)
 @pytest.mark.parametrize("part", IN_ALL_SERVERS)
 async def test_what_acts_in_all_servers_is_the_owners_if_there_are_several(part: str):
     async with a_place() as place:
@@ -286,6 +290,7 @@ async def test_the_status_says_when_bots_write_by_themselves_and_why_not():
         )
 
 
+@pytest.mark.promise(495)
 async def test_the_status_names_a_persona_without_a_bot_as_people_know_it(tmp_path: Path):
     (tmp_path / "penny").mkdir()
     (tmp_path / "penny" / "identity.md").write_text("---\nname: Penny\n---\n")
@@ -566,6 +571,7 @@ async def test_what_was_said_in_another_server_is_not_told():
         assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
 
 
+@pytest.mark.promise(506)
 async def test_what_was_said_to_one_person_alone_is_not_told_to_others():
     async with a_place() as place:
         place.now = time.time()
@@ -575,6 +581,7 @@ async def test_what_was_said_to_one_person_alone_is_not_told_to_others():
         assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
 
 
+@pytest.mark.promise(504)
 async def test_what_was_said_in_a_channel_of_few_is_told_there_alone():
     async with a_place() as place:
         place.now = time.time()
@@ -586,6 +593,7 @@ async def test_what_was_said_in_a_channel_of_few_is_told_there_alone():
         assert (await place.use("why", MEMBER, channel=DEBATE, message=str(just_now))).startswith("**Grok**")
 
 
+@pytest.mark.promise(504)
 async def test_the_status_names_a_stopped_channel_of_few_to_managers_alone():
     async with a_place() as place:
         await place.use("stop", MANAGER, channel=DEBATE)
@@ -595,6 +603,7 @@ async def test_the_status_names_a_stopped_channel_of_few_to_managers_alone():
         assert f"<#{DEBATE}>" in await place.use("bots status", MANAGER)
 
 
+@pytest.mark.promise(493)
 @pytest.mark.parametrize("old", [0, 8 * 86400])
 async def test_of_a_message_that_nobody_asked_for_the_record_knows_why_where_redis_does_not(old: int):
     async with a_place() as place:
@@ -709,6 +718,7 @@ async def everything_kept(place: Place, folder: Path) -> dict[str, Any]:
     return kept
 
 
+@pytest.mark.promise(552)
 @pytest.mark.parametrize("reach", ["channel", "server", "everywhere"])
 async def test_a_manager_of_another_server_changes_nothing_in_this_one(personas: Path, reach: str):
     (personas / "ada").mkdir()
@@ -743,6 +753,7 @@ async def test_a_manager_of_another_server_changes_nothing_in_this_one(personas:
 # reset
 
 
+@pytest.mark.promise(41)
 async def test_what_everybody_said_is_cleared_by_who_may_manage_messages_alone():
     async with a_place() as place:
         assert await place.use("reset", MEMBER) == NO_RIGHT_TO_RESET

@@ -130,6 +130,7 @@ async def test_an_unknown_name_is_named_with_the_nearest_one(personas):
         assert place.channel.messages == {}
 
 
+@pytest.mark.promise(271)
 @pytest.mark.parametrize(
     ("names", "refusal"),
     [
@@ -167,6 +168,7 @@ async def test_a_moderator_is_refused_with_a_policy_by_which_nobody_moderates():
         assert await place.use("room create", moderator="claude", policy="pull") == told, "before a form is filled in"
 
 
+@pytest.mark.promise(271)
 @pytest.mark.parametrize("topic", [TOPIC, None], ids=["options", "form"])
 async def test_a_channel_where_no_room_can_be_is_refused_before_anything_is_asked(topic, personas):
     async with a_place(personas) as place:
@@ -198,6 +200,7 @@ async def test_webhooks_are_needed_for_personas_alone(personas):
         assert "open" in text_of(await place.use("room create", topic=TOPIC, personas="claude, grok"))
 
 
+@pytest.mark.promise(271)
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
@@ -389,6 +392,7 @@ async def test_a_form_with_a_fault_is_given_back_with_the_reason(filled: dict[st
         assert place.channel.messages == {}
 
 
+@pytest.mark.promise(271)
 async def test_a_forged_form_opens_nothing_in_another_channel_and_knows_no_other_policy():
     async with a_place() as place:
         await online(place)
@@ -436,6 +440,7 @@ async def test_a_choice_opens_one_room_and_expires_with_its_command():
         assert len(place.channel.messages) == 1
 
 
+@pytest.mark.promise(271)
 async def test_only_who_asked_may_choose():
     async with a_place() as place:
         await online(place)

@@ -91,6 +91,7 @@ async def test_of_a_memorys_history_too_only_what_may_be_told_is_shown(desk, tmp
     assert "Eve sings." not in shown
 
 
+@pytest.mark.promise(39)
 @pytest.mark.parametrize(
     "mark", ["<!-- channel:#staff -->", "<!-- channel: -->", "<!-- channel:123", "<!-- Channel=12 -->"]
 )

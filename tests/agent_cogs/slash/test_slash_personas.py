@@ -62,6 +62,7 @@ def test_a_folder_has_a_name_that_any_disk_takes(name: str, key: str):
     assert made == key or (key.startswith("persona-") and made.startswith("persona-") and len(made) == len(key))
 
 
+@pytest.mark.promise(273)
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -136,6 +137,7 @@ async def test_a_provider_of_its_own_line_is_shown_with_the_model(tmp_path):
         assert "provider" not in (tmp_path / "eve" / "identity.md").read_text()
 
 
+@pytest.mark.promise(273)
 async def test_what_was_changed_on_disk_meanwhile_is_not_lost(tmp_path):
     async with a_place(tmp_path) as place:
         await create(place)
@@ -154,6 +156,7 @@ async def test_what_no_form_can_hold_is_to_be_edited_elsewhere(tmp_path):
         assert "its files are too long" in await place.use("agent edit", name="ada the sceptic")
 
 
+@pytest.mark.promise(273)
 async def test_a_deleted_persona_is_gone_and_can_be_restored(tmp_path):
     async with a_place(tmp_path) as place:
         await create(place)

@@ -54,6 +54,7 @@ async def test_a_room_of_another_server_is_none_here():
         assert "no room in this server" in await place.use("room list", MEMBER)
 
 
+@pytest.mark.promise(504)
 async def test_a_room_in_a_channel_of_few_is_named_there_and_to_managers_alone():
     async with a_place() as place:
         await place.has(a_room(10**17, channel_id=DEBATE))

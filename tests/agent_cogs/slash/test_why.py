@@ -247,6 +247,7 @@ async def test_its_last_turn_is_found(services):
     assert REASONS["overtaken"] in (await asked(services))[0]
 
 
+@pytest.mark.promise(495)
 async def test_what_its_idle_tasks_wait_for_comes_last_as_the_coordinator_wrote_it(services):
     await here(services)
     now = services.clock()

@@ -45,6 +45,7 @@ def test_each_reply_leads_to_the_message_before_it() -> None:
     assert known_chain(said(5), there, 20) == known_chain(said(5, 4), there, 0) == KnownChain()
 
 
+@pytest.mark.promise(485)
 def test_a_post_leads_to_the_message_that_called_the_agent() -> None:
     there = place(said(1), post(2), said(3, 2))
     there.transcripts[0].note_answers([2], 1)
@@ -105,6 +106,7 @@ async def test_where_the_transcript_ends_the_log_goes_on() -> None:
     assert (chain.summary, chain.people) == ("", frozenset())
 
 
+@pytest.mark.promise(485)
 async def test_what_a_post_of_an_earlier_run_answers_is_known_from_the_log() -> None:
     class Asked(Remembered):
         async def chain(self, message_id: int, most: int, reply_to: int | None = None) -> Chain:

@@ -83,6 +83,7 @@ def test_a_message_is_logged_with_its_author_and_what_it_answers() -> None:
     assert scene.record.streams == {"claude"}
 
 
+@pytest.mark.promise(485)
 def test_a_post_is_logged_with_what_it_answers_also_where_that_is_known_later() -> None:
     scene = Scene()
     there = scene.transcripts.of(LOUNGE)

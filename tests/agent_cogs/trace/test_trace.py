@@ -111,6 +111,7 @@ async def test_a_turn_begins_for_those_who_watch_once_no_limit_forbids_it(scene)
     assert [record.id for record, _ in scene.watcher.ended_turns] == ["i1", "i2"]
 
 
+@pytest.mark.promise(145)
 def test_a_watcher_that_fails_affects_no_other(caplog):
     class Broken:
         began = ended = None

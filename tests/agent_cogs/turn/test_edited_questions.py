@@ -27,6 +27,7 @@ async def ends(thought):
     await settle()
 
 
+@pytest.mark.promise(88)
 async def test_it_is_asked_once_more_as_it_reads_now_and_answered_once(scene):
     asked, thought = await asks(scene)
     await scene.edit(asked, f"<@{scene.me.id}> is tea soup?")
@@ -37,6 +38,7 @@ async def test_it_is_asked_once_more_as_it_reads_now_and_answered_once(scene):
     assert "is tee soup?" not in scene.prompt.text.rpartition("msg:")[2]
 
 
+@pytest.mark.promise(88)
 async def test_one_that_is_changed_again_and_again_is_asked_at_most_twice(scene):
     second = asyncio.Event()
     asked, thought = await asks(scene)
@@ -48,6 +50,7 @@ async def test_one_that_is_changed_again_and_again_is_asked_at_most_twice(scene)
     assert (len(scene.cog.asked), scene.texts()) == (2, ["Hello."])
 
 
+@pytest.mark.promise(88)
 async def test_one_whose_mention_is_edited_out_is_withdrawn(scene):
     asked, thought = await asks(scene)
     await scene.edit(asked, "is tea soup?")

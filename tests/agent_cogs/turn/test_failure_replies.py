@@ -88,6 +88,7 @@ async def test_a_failure_reply_that_cannot_be_posted_is_logged(caplog):
     assert "a failure reply was not posted" in caplog.text
 
 
+@pytest.mark.promise(9)
 def test_failure_replies_are_for_known_reasons_and_short_lines_without_markup():
     assert {*LINES, *SIGNS} <= REASONS.keys()
     assert MEANINGS.keys() <= SIGNS.keys()

@@ -69,6 +69,7 @@ async def test_a_call_that_was_cut_off_is_made_again_and_both_are_charged():
     await end(first, scene)
 
 
+@pytest.mark.promise(49)
 async def test_a_continued_turn_has_a_budget_like_any_other():
     ledger = MemoryLedger(Clock(), caps=Caps(all=0.004))
     first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
@@ -81,6 +82,7 @@ async def test_a_continued_turn_has_a_budget_like_any_other():
     await end(first, scene)
 
 
+@pytest.mark.promise(49)
 async def test_what_a_resumed_turn_asks_of_its_model_is_put_aside_and_on_its_persons_account():
     ledger = MemoryLedger(Clock(), caps=Caps(all=5.0))
     first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
@@ -109,6 +111,7 @@ async def test_a_run_after_the_next_pays_for_both_calls_that_were_cut_off():
     await end(first, second, third)
 
 
+@pytest.mark.promise(74)
 async def test_an_answer_that_was_kept_is_posted_without_a_second_call_and_charged_once():
     first, scene = await crashed(at="posting")
     result = await scene.instruct()
@@ -117,6 +120,7 @@ async def test_an_answer_that_was_kept_is_posted_without_a_second_call_and_charg
     await end(first, scene)
 
 
+@pytest.mark.promise(74)
 async def test_a_post_that_was_made_is_found_and_not_made_again():
     first, scene = await crashed(at="settling")
     result = await scene.instruct()

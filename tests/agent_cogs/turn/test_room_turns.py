@@ -81,6 +81,7 @@ async def test_a_turn_that_posts_nothing_has_no_number() -> None:
     await scene.aclose()
 
 
+@pytest.mark.promise(171)
 @pytest.mark.parametrize(
     ("kept", "number"),
     [(room(5), 5), (room(5), 7), (room(4, status="paused"), 5), (room(4, status="closed"), 5), (None, 1)],
@@ -95,6 +96,7 @@ async def test_a_turn_whose_number_is_not_the_room_s_plus_one_is_dropped(kept: R
     await scene.aclose()
 
 
+@pytest.mark.promise(171)
 async def test_a_repeated_instruction_gets_its_result_although_its_number_is_done() -> None:
     scene = await in_room()
     first = await turn(scene, 1)
@@ -104,6 +106,7 @@ async def test_a_repeated_instruction_gets_its_result_although_its_number_is_don
     await scene.aclose()
 
 
+@pytest.mark.promise(171)
 async def test_a_room_that_is_paused_while_the_model_thinks_hears_no_more() -> None:
     scene = await in_room()
 
@@ -117,6 +120,7 @@ async def test_a_room_that_is_paused_while_the_model_thinks_hears_no_more() -> N
     await scene.aclose()
 
 
+@pytest.mark.promise(171)
 async def test_while_redis_is_away_a_turn_waits_for_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room_turns, "RETRY_SECONDS", 0)
     scene = await in_room()
@@ -140,6 +144,7 @@ async def test_an_answer_is_posted_although_redis_went_away_while_the_model_thou
     await scene.aclose()
 
 
+@pytest.mark.promise(171)
 @pytest.mark.parametrize(("number", "posted"), [(0, 1), (1, 0)])
 async def test_a_turn_that_a_crash_cut_off_is_posted_unless_its_number_is_done(number: int, posted: int) -> None:
     first = await in_room()
@@ -227,6 +232,7 @@ async def test_a_lively_audience_does_not_silence_a_room() -> None:
     await scene.aclose()
 
 
+@pytest.mark.promise(172)
 async def test_the_prompt_of_a_room_grows_at_its_end_alone() -> None:
     """Over a whole room: with an opening, an audience, an angle, somebody to take up, and a closing turn."""
     scene = await in_room()

@@ -34,6 +34,7 @@ def signs(scene, channel=LOUNGE):
     return [emoji for _, emoji in scene.channel(channel).reacted]
 
 
+@pytest.mark.promise(42)
 async def test_a_mention_that_there_is_no_money_for_sleeps_and_asks_no_model(stage):
     scene = await stage(all=0.005)
     await scene.ask()
@@ -43,6 +44,7 @@ async def test_a_mention_that_there_is_no_money_for_sleeps_and_asks_no_model(sta
     assert len(scene.cog.asked) == 1
 
 
+@pytest.mark.promise(44)
 async def test_what_one_person_used_up_is_not_anothers(stage):
     scene = await stage(person=0.005)
     await scene.ask()
@@ -61,6 +63,7 @@ async def test_the_seventh_mention_in_a_minute_gets_an_hourglass(stage):
     assert len(scene.texts()) == 8
 
 
+@pytest.mark.promise(42)
 async def test_scheduled_work_is_refused_by_its_reason(stage):
     scene = await stage(all=0.0)
     for fields in ({"is_conversation_starter": True}, {}, {"trigger_message_id": 5}):

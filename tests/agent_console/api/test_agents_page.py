@@ -96,6 +96,7 @@ async def test_a_file_is_shown_with_its_changes(pages: Pages, parts: ConsolePart
     assert (await pages.get("/api/agents/grok/files/tools.md"))["text"] is None
 
 
+@pytest.mark.promise(138)
 @pytest.mark.parametrize(
     "path", ["nobody", "..%2f..", "claude/files/.env", "claude/files/..%2f..%2f.env", "claude/files/%2fetc%2fpasswd"]
 )

@@ -59,6 +59,7 @@ async def test_words_are_found_in_posts(pages: Pages) -> None:
     assert (await pages.get("/api/turns", words="100%_\\"))["items"] == []
 
 
+@pytest.mark.promise(138)
 @pytest.mark.parametrize(
     "query",
     [
@@ -96,6 +97,7 @@ async def test_a_turn_shows_its_prompt_calls_posts_and_what_was_skipped_before_i
     assert {type(value) for value in (post["id"], turn["channel"]["id"])} == {str}
 
 
+@pytest.mark.promise(138)
 async def test_a_turn_with_an_odd_id_is_found_and_its_texts_stay_texts(pages: Pages) -> None:
     response = await pages.client.get(URL(f"/api/turns/claude/{quote(ODD_ID, safe='')}", encoded=True))
     turn = await response.json()
@@ -103,6 +105,7 @@ async def test_a_turn_with_an_odd_id_is_found_and_its_texts_stay_texts(pages: Pa
     assert (turn["id"], turn["posts"][0]["text"], turn["reason_text"]) == (ODD_ID, HOSTILE, HOSTILE)
 
 
+@pytest.mark.promise(138)
 @pytest.mark.parametrize(
     ("days", "removed", "at", "line"),
     [

@@ -34,6 +34,7 @@ async def test_a_page_that_was_away_gets_what_it_missed_once_and_in_order() -> N
     assert await texts(reader) == ["2", "3", "4"]
 
 
+@pytest.mark.promise(136)
 @pytest.mark.parametrize(
     "after", ["other-1", "nonsense", "-", "{start}-99", "{start}-0", "{start}--1", "{start}-" + "9" * 40]
 )
@@ -46,6 +47,7 @@ async def test_a_page_that_missed_too_much_or_knows_another_start_begins_anew(af
     assert await reader.next(0) == f"id: {hub.cursor}\nevent: reset\ndata: {{}}\n\n".encode()
 
 
+@pytest.mark.promise(135)
 async def test_a_reader_that_does_not_read_is_cut_off_and_the_others_go_on() -> None:
     hub = Hub(kept=2 * MOST_WAITING)
     slow, cuts = opened(hub)
@@ -66,6 +68,7 @@ async def test_what_is_written_at_once_is_bounded() -> None:
     assert len(await reader.next(0) or b"") < CHUNK + 5000
 
 
+@pytest.mark.promise(135)
 async def test_no_more_readers_than_allowed_and_none_after_the_end() -> None:
     hub = Hub(most_readers=1)
     reader, _ = opened(hub)

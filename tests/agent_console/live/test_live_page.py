@@ -95,6 +95,7 @@ async def test_a_message_its_edit_and_its_deletion_come_as_they_happen() -> None
         assert (await read_event(stream, "gone"))[1] == {"channel": "11", "id": "1"}
 
 
+@pytest.mark.promise(136)
 async def test_a_lost_connection_goes_on_without_loss_or_doubles() -> None:
     live = FakeChannels(DEBATE)
     async with console_client(live=live) as client:
@@ -119,6 +120,7 @@ async def test_a_history_that_is_read_is_one_event() -> None:
         assert (await read_event(stream, "message", "reread"))[:2] == ("reread", {"channel": "11"})
 
 
+@pytest.mark.promise(135)
 async def test_a_hundred_pages_hear_the_same_and_one_that_does_not_read_holds_nobody() -> None:
     live = FakeChannels(DEBATE)
     async with console_client(live=live) as client:
@@ -150,6 +152,7 @@ async def test_a_hundred_pages_hear_the_same_and_one_that_does_not_read_holds_no
             assert len(await reader.read()) < 400 * 20_000, "it was never cut off"
 
 
+@pytest.mark.promise(137)
 async def test_the_end_of_the_program_does_not_wait_for_open_pages() -> None:
     async with console_client(live=FakeChannels(DEBATE)) as client:
         stream = await opened(client)

@@ -115,6 +115,7 @@ def test_names_that_would_break_the_format_and_those_of_others_are_made_harmless
     )  # fmt: skip
 
 
+@pytest.mark.promise(520)
 @pytest.mark.parametrize(
     "name",
     [

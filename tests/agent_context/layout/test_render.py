@@ -71,6 +71,7 @@ def test_own_messages_and_foreign_bots_are_told_apart():
     assert "Claude (another bot): hello" in render_entry(entry(speaker=stranger), 1000.0, "claude")
 
 
+@pytest.mark.promise(24)
 @pytest.mark.parametrize("name", ["Grok", "GROK", "\uff27rok"])
 def test_a_person_with_an_agents_name_is_told_apart(name):
     assert f"{name} (a person): hello" in render_entry(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def context(channel: tuple[Entry, ...], topic: str, now: float) -> TurnContext:
     )
 
 
+@pytest.mark.promise(20)
 @given(CHANNELS, WORDS, TIMES)
 def test_only_the_program_begins_a_line_at_the_margin(channel: tuple[Entry, ...], topic: str, now: float) -> None:
     turn = context(channel, topic, now)
@@ -81,6 +83,7 @@ def test_only_the_program_begins_a_line_at_the_margin(channel: tuple[Entry, ...]
         assert line.startswith(("  ", own[0], *own[1:-1])) or line == ""
 
 
+@pytest.mark.promise(17)
 @given(CHANNELS, WORDS, TIMES)
 def test_the_rules_are_the_same_whatever_is_said(channel: tuple[Entry, ...], topic: str, now: float) -> None:
     plain = context((Entry(1, Speaker(1, "Ann", "person"), "hi", now),), "tea", now)

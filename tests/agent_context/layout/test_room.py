@@ -52,6 +52,7 @@ def test_a_turn_outside_of_rooms_knows_nothing_of_them() -> None:
     assert "room" not in told
 
 
+@pytest.mark.promise(170)
 @pytest.mark.parametrize("line", CANARIES)
 def test_a_line_of_a_room_s_words_stays_off_the_margin(line: str) -> None:
     room = replace(ROOM, topic=line, rules=line, members=("Claude", line))
@@ -64,6 +65,7 @@ def test_a_line_of_a_room_s_words_stays_off_the_margin(line: str) -> None:
     assert margin(system) == margin(plain)
 
 
+@pytest.mark.promise(170)
 @pytest.mark.parametrize("line", CANARIES)
 def test_a_summary_stays_off_the_margin(line: str) -> None:
     shown = build_history(context([said(1, GROK)], summary=line))[0].text
@@ -75,6 +77,7 @@ def test_a_summary_stays_off_the_margin(line: str) -> None:
     assert in_prefill.count("\n[") == in_prefill.count("\n\n[") == 0
 
 
+@pytest.mark.promise(170)
 def test_a_person_in_a_room_is_audience_whatever_the_name() -> None:
     shown = build_history(context([said(1, EVE), said(2, GROK)]))[0].text
     assert "Grok (audience): text 1" in shown

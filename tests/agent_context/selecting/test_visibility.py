@@ -28,6 +28,7 @@ def test_a_mark_hides_a_message_and_the_bots_own_too(mark):
     assert is_visible(said(1, CLAUDE, reactions=(Reaction("🔥"),)))
 
 
+@pytest.mark.promise(23)
 @pytest.mark.parametrize("mark", ["🙃", "🫥", "👁️‍🗨️"])
 def test_what_bots_react_with_neither_hides_nor_shows(mark):
     assert is_visible(said(1, ALICE, reactions=(Reaction(mark, by_person=False),)))

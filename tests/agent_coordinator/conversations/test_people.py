@@ -80,6 +80,7 @@ PAUSE = 20.0
 PAUSED = {"turn_delay_min": PAUSE, "turn_delay_max": PAUSE}
 
 
+@pytest.mark.promise(190)
 async def test_the_next_turn_takes_a_person_up_without_a_pause_and_only_that_turn() -> None:
     async with Scene(**PAUSED).led() as scene:
         await scene.begin()
@@ -99,6 +100,7 @@ async def test_the_next_turn_takes_a_person_up_without_a_pause_and_only_that_tur
         assert len(scene.bus.asked) == 3
 
 
+@pytest.mark.promise(190)
 async def test_one_that_stays_silent_all_the_same_leaves_the_person_to_the_next() -> None:
     async with Scene().led() as scene:
         await scene.begin()
@@ -115,6 +117,7 @@ async def test_one_that_stays_silent_all_the_same_leaves_the_person_to_the_next(
         assert (await scene.asked(4))[1].take_up is None
 
 
+@pytest.mark.promise(190)
 async def test_a_message_that_calls_an_agent_is_left_to_it() -> None:
     async with Scene().led() as scene:
         await scene.begin()
@@ -147,6 +150,7 @@ async def test_the_pulls_of_each_choice_are_kept_for_people_who_ask() -> None:
         assert {pull.agent for pull in kept.pulls} == {"chatgpt", "gemini", "grok"}
 
 
+@pytest.mark.promise(192)
 async def test_a_conversation_that_people_moderate_waits_for_them_and_then_ends() -> None:
     async with Scene(policy="moderated").led() as scene:
         await scene.begin()
@@ -156,6 +160,7 @@ async def test_a_conversation_that_people_moderate_waits_for_them_and_then_ends(
         assert scene.sleeping.count(WAIT_STEP_SECONDS) == MODERATOR_WAIT_SECONDS / WAIT_STEP_SECONDS
 
 
+@pytest.mark.promise(192)
 async def test_a_wait_for_a_person_goes_on_after_a_restart() -> None:
     async with Scene(policy="moderated").led() as scene:
         await scene.begin()

@@ -142,6 +142,7 @@ async def test_who_is_asked_to_begin_begins_with_the_topic_that_was_given():
         assert (await scene.ended()).report.topic == "the price of tea"
 
 
+@pytest.mark.promise(124)
 async def test_a_requested_agent_speaks_after_the_turn_under_way_and_everybody_once():
     async with Scene() as scene:
         order = await scene.talk()

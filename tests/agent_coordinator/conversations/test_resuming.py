@@ -130,6 +130,7 @@ async def cut_off(stage: Stage, after: int, first: str = "claude") -> str:
     return waiting[0].agent
 
 
+@pytest.mark.promise(77)
 @pytest.mark.parametrize("after", [0, 1, 3, 4, 6])
 async def test_a_new_leader_goes_on_at_the_round_and_speaker_with_the_same_instruction(stage: Stage, after: int):
     agent = await cut_off(stage, after)
@@ -262,6 +263,7 @@ async def paused_leader(stage: Stage, turns: int = 2) -> tuple[MemoryLease, Hang
     return lease, waiting[0]
 
 
+@pytest.mark.promise(105)
 async def test_a_leader_that_wakes_up_while_another_one_leads_gives_no_turn_and_ends_nothing(stage: Stage):
     _, thinking = await paused_leader(stage)
     asked, kept = len(stage.bus.asked), stage.kept
@@ -307,6 +309,7 @@ async def test_a_leader_whose_lease_runs_out_while_it_keeps_a_turn_asks_when_it_
     assert stage.reports[0].messages == 8
 
 
+@pytest.mark.promise(105)
 async def test_two_leaders_of_whom_one_was_paused_give_each_turn_once():
     stage = Stage(room(*AGENTS))
     lease, thinking = await paused_leader(stage)
@@ -456,6 +459,7 @@ async def test_an_agent_that_heard_of_the_stop_first_ends_the_conversation(stage
     assert (report.ended_because, len(stage.bus.asked)) == ("stopped", 1)
 
 
+@pytest.mark.promise(106)
 async def test_nobody_joins_in_where_a_person_wants_silence():
     stage = Stage(room(*AGENTS), reactive_probability=1.0)
     await stage.stops.stop(CHANNEL, "m1")

@@ -129,6 +129,7 @@ def test_an_agent_that_does_not_answer_has_failed(missed: Missed) -> None:
     assert room_of(state).names == ("claude", "historian")
 
 
+@pytest.mark.promise(277)
 def test_a_room_whose_members_are_all_absent_waits_for_them() -> None:
     state = begun()
     for agent in ("claude", "grok", "historian") * (MOST_FAILURES + 2):
@@ -184,6 +185,7 @@ def test_what_concerns_all_members_ends_the_room_and_is_no_failure(reason: str, 
 UNSEEN = {"skipped": True, "reason": "unknown_channel"}
 
 
+@pytest.mark.promise(276)
 def test_a_room_pauses_when_two_agents_in_a_row_do_not_see_its_thread() -> None:
     state = turn(begun(), "claude", **UNSEEN)
     assert (room_of(state).status, retry_pause(state)) == ("active", RETRY_SECONDS)
@@ -191,6 +193,7 @@ def test_a_room_pauses_when_two_agents_in_a_row_do_not_see_its_thread() -> None:
     assert (state.ended_because, room_of(state).status, room_of(state).why) == ("no_access", "paused", "no_access")
 
 
+@pytest.mark.promise(276)
 @pytest.mark.parametrize("between", [{"text": "I see it."}, {"skipped": True, "reason": "skipped"}])
 def test_a_thread_that_another_agent_sees_is_left_by_the_one_that_does_not(between: dict[str, Any]) -> None:
     state = begun()

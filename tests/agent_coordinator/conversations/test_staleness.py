@@ -38,6 +38,7 @@ def run(*texts: str | None, state: ConversationState | None = None) -> Conversat
     return state
 
 
+@pytest.mark.promise(191)
 def test_a_talk_that_repeats_itself_gives_the_next_speaker_an_angle() -> None:
     state = run(OLD, OLD)
     assert state.angle == ANGLES["duplicate"]
@@ -50,6 +51,7 @@ def test_what_is_new_takes_the_angle_back() -> None:
     assert (state.angle, state.angles, state.ended_because) == (None, 0, None)
 
 
+@pytest.mark.promise(191)
 @pytest.mark.parametrize("then", [(OLD, OLD), (None, None), (OLD, None), (None, OLD)])
 def test_a_talk_in_which_nothing_new_comes_ends_within_three_turns(then: tuple[str | None, ...]) -> None:
     state = run(OLD, OLD)

@@ -191,6 +191,7 @@ def test_a_conversation_that_goes_on_has_no_report() -> None:
         report_of(begun(), ended_at=9.0)
 
 
+@pytest.mark.promise(32)
 def test_megabytes_of_another_maker_do_not_crowd_out_the_history() -> None:
     state = begun()
     for agent in ("claude", "grok", "gemini"):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from agent_coordinator.coordinator import Coordinator
 from agent_protocol.record.entries import ProfileNote
 from agent_protocol.wire import keys
@@ -58,6 +60,7 @@ class Day:
         return [(task, (at - NOON) / HOUR) for task, at in zip(self.bus.tasks(), self.bus.at, strict=True)]
 
 
+@pytest.mark.promise(440)
 def test_a_day_on_which_nothing_happens_has_no_model_call() -> None:
     day = Day()
     day.live(lambda: day.coordinator().run())
@@ -85,6 +88,7 @@ def test_after_somebody_wrote_the_tasks_come_once_each_in_their_order_and_window
     assert hours["discover"] > hours["follow_up"]
 
 
+@pytest.mark.promise(441)
 def test_who_writes_on_and_on_is_never_written_to_unasked() -> None:
     day = Day("follow_up", "discover")
     day.record.profile = ProfileNote(user_id=ADA, topics=("ships",), upto=2**62, at=0.0)
@@ -98,6 +102,7 @@ def test_who_writes_on_and_on_is_never_written_to_unasked() -> None:
     assert day.bus.asked == []
 
 
+@pytest.mark.promise(442)
 def test_of_two_coordinators_one_acts() -> None:
     day = Day()
     first, second = MemoryLease(), MemoryLease(free=False)

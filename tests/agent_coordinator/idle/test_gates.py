@@ -93,6 +93,7 @@ def test_a_stopped_channel_and_one_with_a_conversation_are_closed(
     assert (gates.channel_open(1, stopped, busy) is None) is is_open
 
 
+@pytest.mark.promise(443)
 @pytest.mark.parametrize(
     ("person", "consents", "unasked", "is_open"),
     [
@@ -112,6 +113,7 @@ def test_unasked_messages_need_a_yes_or_at_least_no_no(
     assert (gates.opted_in(person, consents, unasked) is None) is is_open
 
 
+@pytest.mark.promise(443)
 @pytest.mark.parametrize(
     ("before", "opens"),
     [
@@ -134,6 +136,7 @@ def test_a_person_who_does_not_answer_is_left_alone_for_twice_as_long(
     assert (closed.until if closed else None) == opens
 
 
+@pytest.mark.promise(443)
 def test_a_third_unanswered_message_is_the_last_until_the_person_writes() -> None:
     silent = [sent(2000), sent(1500), sent(1000)]
     closed = gates.person_rested(ADA, silent, NOON, 24.0)

@@ -49,6 +49,7 @@ def test_each_task_has_its_note() -> None:
     )
 
 
+@pytest.mark.promise(480)
 @pytest.mark.parametrize("task", ["summarise", "profile"])
 def test_what_is_made_of_words_is_as_old_as_their_reading(task: str) -> None:
     note = note_of(asking(task, read_at=5.0), result(text="ships"), 9.0)

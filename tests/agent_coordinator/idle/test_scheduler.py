@@ -123,6 +123,7 @@ async def test_follow_ups_and_discoveries_keep_their_windows_after_a_persons_mes
             assert shortest <= due <= longest
 
 
+@pytest.mark.promise(440)
 async def test_where_nothing_is_due_a_tick_asks_for_nothing_at_all() -> None:
     scene = await begun()
     await scene.ticks(600)
@@ -132,6 +133,7 @@ async def test_where_nothing_is_due_a_tick_asks_for_nothing_at_all() -> None:
     assert (scene.record.asked, scene.ledger.idle.written) == (asked, written)
 
 
+@pytest.mark.promise(440)
 async def test_with_nothing_new_a_look_is_one_cheap_query() -> None:
     scene = await begun("summarise", "profile")
     await scene.ticks(900)
@@ -142,6 +144,7 @@ async def test_with_nothing_new_a_look_is_one_cheap_query() -> None:
     assert len(scene.bus.asked) == calls == 2
 
 
+@pytest.mark.promise(441)
 async def test_a_persons_message_resets_the_timers_and_cancels_what_runs() -> None:
     scene = await begun("follow_up")
     await scene.tick()
@@ -161,6 +164,7 @@ async def test_a_persons_message_resets_the_timers_and_cancels_what_runs() -> No
     assert scene.record.notes == []
 
 
+@pytest.mark.promise(441)
 async def test_what_a_cancelled_turn_had_just_posted_is_noted() -> None:
     scene = await begun("follow_up")
     posted = asyncio.Event()
@@ -194,6 +198,7 @@ async def test_a_cancelled_summary_is_made_when_nobody_writes_again() -> None:
     assert [type(note) for _, note in scene.record.notes] == [SummaryNote]
 
 
+@pytest.mark.promise(441)
 async def test_a_person_who_writes_while_the_task_is_chosen_wins() -> None:
     scene = await begun("summarise")
     newest = scene.record.newest
@@ -256,6 +261,7 @@ async def test_a_closed_gate_is_said_and_no_model_is_called(
     assert scene.state(task).due > scene.time.now
 
 
+@pytest.mark.promise(440)
 async def test_quiet_hours_make_no_query_and_no_model_call() -> None:
     scene = Scene(idle_config())
     object.__setattr__(scene.config, "active_start", 13)
@@ -277,6 +283,7 @@ async def test_an_opt_in_is_needed_where_the_owner_wants_it() -> None:
     assert scene.bus.tasks() == ["follow_up"]
 
 
+@pytest.mark.promise(443)
 async def test_after_an_unasked_message_there_is_no_other_before_somebody_writes() -> None:
     scene = await begun("follow_up", "discover")
     scene.record.profile = ProfileNote(user_id=ADA, topics=("bread", "ink"), upto=2**62, at=0.0)
@@ -297,6 +304,7 @@ async def test_a_discovery_comes_again_after_an_interval_if_the_owner_says_so() 
     assert max(pauses) < 110 * HOUR
 
 
+@pytest.mark.promise(483)
 async def test_a_record_that_does_not_show_an_unasked_message_yet_ends_no_cooldown_for_any_agent() -> None:
     scene = await begun("follow_up", agents=("claude", "grok"))
     scene.record.log = lambda agent, entry: None  # type: ignore[method-assign]
@@ -305,6 +313,7 @@ async def test_a_record_that_does_not_show_an_unasked_message_yet_ends_no_cooldo
     assert "not answered" in scene.state("follow_up", "grok" if scene.bus.speakers() == ["claude"] else "claude").why
 
 
+@pytest.mark.promise(444)
 @pytest.mark.parametrize("failure", ["model_failed", "absent"])
 async def test_a_task_that_fails_is_not_hammered(failure: str) -> None:
     scene = await begun("summarise")
@@ -316,6 +325,7 @@ async def test_a_task_that_fails_is_not_hammered(failure: str) -> None:
     assert scene.record.notes == []
 
 
+@pytest.mark.promise(480)
 async def test_a_summary_that_the_record_refused_is_made_again_and_not_at_every_look() -> None:
     scene = await begun("summarise")
     scene.record.log = lambda agent, entry: None  # type: ignore[method-assign]
@@ -384,6 +394,7 @@ async def test_a_talk_that_is_too_young_for_a_follow_up_is_looked_at_again() -> 
     assert scene.bus.tasks() == ["follow_up"]
 
 
+@pytest.mark.promise(442)
 async def test_a_restart_goes_on_and_does_not_fire_at_once() -> None:
     scene = await begun("follow_up", "discover")
     await scene.tick(60)
@@ -399,6 +410,7 @@ async def test_a_restart_goes_on_and_does_not_fire_at_once() -> None:
     assert late.bus.tasks() == ["follow_up"]
 
 
+@pytest.mark.promise(442)
 async def test_a_redis_that_came_back_empty_waits_as_after_a_persons_message() -> None:
     scene = await begun("follow_up")
     scene.ledger.idle.state = None
@@ -409,6 +421,7 @@ async def test_a_redis_that_came_back_empty_waits_as_after_a_persons_message() -
     assert HOUR + 300 <= scene.state("follow_up").due - (scene.time.now - HOUR) <= 2 * HOUR + 300
 
 
+@pytest.mark.promise(442)
 async def test_what_an_earlier_leader_asked_for_is_noted_and_not_asked_again() -> None:
     scene = await begun("follow_up")
     scene.bus.hangs = True
@@ -445,6 +458,7 @@ async def test_a_turn_of_an_earlier_leader_that_never_ends_is_given_up() -> None
     assert len(scene.bus.asked) == 2
 
 
+@pytest.mark.promise(505)
 @pytest.mark.parametrize("restart", [False, True])
 async def test_a_clock_that_was_a_year_ahead_and_is_set_back_stops_no_task_for_a_year(restart: bool) -> None:
     scene = await begun("summarise", "follow_up")
@@ -464,6 +478,7 @@ async def test_a_clock_that_was_a_year_ahead_and_is_set_back_stops_no_task_for_a
     assert scene.bus.tasks()[before:] == ["summarise"]
 
 
+@pytest.mark.promise(505)
 async def test_a_turn_of_an_earlier_leader_whose_clock_was_ahead_is_given_up() -> None:
     scene = await begun("summarise")
     scene.bus.hangs = True
@@ -487,6 +502,7 @@ async def test_who_was_overtaken_asks_for_nothing() -> None:
     assert scene.record.asked == asked
 
 
+@pytest.mark.promise(442)
 async def test_while_redis_is_away_nothing_is_asked_and_nothing_is_lost() -> None:
     scene = await begun("summarise")
     scene.ledger.idle.away = 1

@@ -44,6 +44,7 @@ async def test_a_turn_has_a_minute(scene: RoomScene) -> None:
     assert scene.bus.asked[0][1].deadline == scene.time.now + 60
 
 
+@pytest.mark.promise(155)
 async def test_the_same_order_twice_opens_one_room(scene: RoomScene) -> None:
     outcomes = await asyncio.gather(scene.open(), scene.open())
     assert [*outcomes, await scene.open(topic="coffee")] == ["opened"] * 3
@@ -97,6 +98,7 @@ async def test_a_resume_while_the_room_is_just_ending_waits_for_its_end(
     assert (scene.room.status, scene.room.turns) == ("active", 4 + DEFAULT_TURNS)
 
 
+@pytest.mark.promise(154)
 @pytest.mark.parametrize(("stopped", "outcome"), [(THREAD, "stopped"), (CHANNEL, "stopped"), (0, "paused")])
 async def test_a_stop_of_the_thread_its_channel_or_all_bots_is_obeyed(
     scene: RoomScene, stopped: int, outcome: str
@@ -115,6 +117,7 @@ async def test_a_stop_of_the_thread_its_channel_or_all_bots_is_obeyed(
     assert await scene.give("room-resume") == "room_resumed"
 
 
+@pytest.mark.promise(155)
 async def test_a_pause_waits_for_the_turn_under_way_which_still_counts(scene: RoomScene) -> None:
     await scene.open()
     await scene.speak(1)
@@ -196,6 +199,7 @@ async def test_a_room_is_closed_by_a_person(scene: RoomScene) -> None:
     assert scene.room.status == "closed"
 
 
+@pytest.mark.promise(155)
 async def test_members_join_and_leave_while_the_room_speaks(scene: RoomScene) -> None:
     await scene.open(turns=6)
     assert await scene.give("room-add", member=member("poet").model_dump_json()) == "added_member"
@@ -205,6 +209,7 @@ async def test_members_join_and_leave_while_the_room_speaks(scene: RoomScene) ->
     assert [each.name for each in scene.room.left] == ["grok"]
 
 
+@pytest.mark.promise(155)
 @pytest.mark.parametrize(
     ("command", "fields", "outcome"),
     [

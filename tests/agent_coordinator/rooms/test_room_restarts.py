@@ -179,6 +179,7 @@ async def finished(stage: Stage) -> None:
 STEPS = ("before it asks", "while the agent thinks", "before it records the result")
 
 
+@pytest.mark.promise(150)
 @pytest.mark.parametrize("number", [1, 4, TURNS])
 @pytest.mark.parametrize("step", STEPS)
 async def test_its_successor_goes_on_at_the_turn_at_which_it_died(stage: Stage, step: str, number: int) -> None:
@@ -194,6 +195,7 @@ async def test_its_successor_goes_on_at_the_turn_at_which_it_died(stage: Stage, 
     await finished(stage)
 
 
+@pytest.mark.promise(150)
 async def test_its_successor_waits_for_the_rest_of_a_slot(stage: Stage) -> None:
     leader = await stage.lead()
     await stage.order("room-open", room=ROOM.model_copy(update={"audience_seconds": 3600.0}).model_dump_json())
@@ -211,6 +213,7 @@ async def test_its_successor_waits_for_the_rest_of_a_slot(stage: Stage) -> None:
     await finished(stage)
 
 
+@pytest.mark.promise(151)
 async def test_a_room_goes_on_however_long_nobody_led_and_though_its_conversation_is_lost(stage: Stage) -> None:
     leader = await stage.lead()
     leader.bus.step, leader.bus.number = "before it asks", 3
@@ -223,6 +226,7 @@ async def test_a_room_goes_on_however_long_nobody_led_and_though_its_conversatio
     await finished(stage)
 
 
+@pytest.mark.promise(150)
 async def test_a_room_that_was_pausing_when_its_coordinator_died_counts_its_last_turn_and_stays_paused(
     stage: Stage,
 ) -> None:
@@ -240,6 +244,7 @@ async def test_a_room_that_was_pausing_when_its_coordinator_died_counts_its_last
     await finished(stage)
 
 
+@pytest.mark.promise(151)
 @pytest.mark.parametrize("step", ["before it asks", "before it records the result"])
 async def test_a_redis_that_was_emptied_gets_the_room_back(stage: Stage, redis: RedisServer, step: str) -> None:
     leader = await stage.lead()

@@ -39,6 +39,7 @@ def after(turns: int, first: Voice, then: Voice) -> Voice:
     return voice
 
 
+@pytest.mark.promise(152)
 async def test_a_model_that_fails_is_skipped_and_leaves_after_three_times_in_a_row() -> None:
     async with RoomScene(grok=skipper("grok", "model_failed")) as scene:
         await scene.open(turns=7)
@@ -49,6 +50,7 @@ async def test_a_model_that_fails_is_skipped_and_leaves_after_three_times_in_a_r
     assert scene.numbers == [1, 2, 2, 3, 4, 4, 5, 6, 6, 7], "a turn that failed has used no number"
 
 
+@pytest.mark.promise(152)
 async def test_an_agent_that_starts_again_has_some_seconds_between_two_attempts() -> None:
     async with RoomScene(grok=after(2, absent, converser("grok", Ids()))) as scene:
         await scene.open(turns=8)
@@ -64,6 +66,7 @@ async def test_a_room_without_answers_closes_when_fewer_than_two_are_left() -> N
     assert (scene.room.why, scene.room.turn_number) == ("too_few_left", 0)
 
 
+@pytest.mark.promise(277)
 async def test_a_room_waits_while_the_program_of_all_its_members_is_down() -> None:
     voices = {name: after(5, absent, converser(name, Ids())) for name in NAMES}
     async with RoomScene(**voices) as scene:
@@ -115,6 +118,7 @@ async def test_two_requests_for_the_end_in_a_row_close_the_room() -> None:
     assert (scene.room.why, scene.room.turn_number) == ("agreed", 6), "each has spoken twice"
 
 
+@pytest.mark.promise(152)
 @pytest.mark.parametrize(
     ("reason", "status", "why"), [("budget", "closed", "budget"), ("not_permitted", "paused", "no_access")]
 )
@@ -195,6 +199,7 @@ async def test_each_wait_for_a_person_who_moderates_is_as_long_as_the_first(scen
     assert scene.room.changed_at >= begun + MODERATOR_WAIT_SECONDS
 
 
+@pytest.mark.promise(153)
 async def test_a_room_whose_conversation_dies_goes_on_after_a_minute(scene: RoomScene, caplog: Any) -> None:
     keep, broken = scene.ledger.conversations.keep, []
 
@@ -214,6 +219,7 @@ async def test_a_room_whose_conversation_dies_goes_on_after_a_minute(scene: Room
     assert len({asked.instruction_id for _, asked in scene.bus.asked}) == 4, "the turn under way is asked for again"
 
 
+@pytest.mark.promise(153)
 async def test_a_room_whose_thread_was_taken_goes_on_after_a_minute(scene: RoomScene, caplog: Any) -> None:
     scene.time.held = True
     await scene.open()
@@ -230,6 +236,7 @@ async def test_a_room_whose_thread_was_taken_goes_on_after_a_minute(scene: RoomS
     assert "stalled for 60 s and goes on" in caplog.text
 
 
+@pytest.mark.promise(153)
 async def test_a_stalled_room_whose_thread_another_conversation_has_goes_on_after_that(scene: RoomScene) -> None:
     scene.time.held = True
     await scene.open()
@@ -245,6 +252,7 @@ async def test_a_stalled_room_whose_thread_another_conversation_has_goes_on_afte
     assert (scene.room.why, scene.room.turn_number) == ("turn_limit", 4)
 
 
+@pytest.mark.promise(150)
 async def test_a_leader_goes_on_with_every_active_room_however_old(scene: RoomScene) -> None:
     await scene.open()
     await scene.speak(2)

@@ -41,6 +41,7 @@ async def fired(
     return found
 
 
+@pytest.mark.promise(103)
 @pytest.mark.parametrize(("month", "day", "hours"), [(3, 29, 23), (10, 25, 25)])
 async def test_a_day_with_an_hour_less_or_more_fires_each_slot_once(month: int, day: int, hours: int) -> None:
     time = Time(berlin(month, day, 0))
@@ -49,12 +50,14 @@ async def test_a_day_with_an_hour_less_or_more_fires_each_slot_once(month: int, 
     assert slots == pytest.approx([berlin(month, day, 0) + (index + 0.5) * length / 4 for index in range(4)], abs=1)
 
 
+@pytest.mark.promise(101)
 async def test_a_clock_that_is_set_back_repeats_no_conversation() -> None:
     jumps = [(berlin(6, 10, 13, 5), -3 * 3600)]
     slots = await fired(Time(berlin(6, 10, 0)), berlin(6, 10, 23, 59), jumps=jumps)
     assert slots == [berlin(6, 10, hour) for hour in (9, 13, 17, 21)]
 
 
+@pytest.mark.promise(102)
 async def test_a_clock_that_is_set_back_over_midnight_repeats_no_conversation_of_the_day_before() -> None:
     jumps = [(berlin(6, 11, 0, 10), -2 * 3600)]
     slots = await fired(Time(berlin(6, 10, 0)), berlin(6, 11, 12), jumps=jumps)
@@ -98,18 +101,21 @@ async def test_without_a_channel_of_discord_the_owner_is_not_sent_to_a_setting_t
     assert caplog.messages == ["no conversations are planned: they need a channel of Discord, in CHANNEL_THEME_MAP"]
 
 
+@pytest.mark.promise(104)
 async def test_a_machine_that_slept_catches_up_with_no_burst() -> None:
     jumps = [(berlin(6, 10, 8), 10 * 3600)]
     slots = await fired(Time(berlin(6, 10, 0)), berlin(6, 10, 23, 59), jumps=jumps)
     assert slots == [berlin(6, 10, 21)]
 
 
+@pytest.mark.promise(104)
 async def test_a_machine_that_slept_for_three_days_goes_on_with_today() -> None:
     jumps = [(berlin(6, 10, 8), 3 * 86_400)]
     slots = await fired(Time(berlin(6, 10, 0)), berlin(6, 13, 23, 59), jumps=jumps)
     assert slots == [berlin(6, 13, hour) for hour in (9, 13, 17, 21)]
 
 
+@pytest.mark.promise(55)
 async def test_quiet_hours_and_idle_ticks_ask_no_agent_anything() -> None:
     bus, time = room("chatgpt", "claude"), Time(berlin(6, 10, 23, 30))
     quiet = config(schedule_min=6, schedule_max=6, active_start=7, active_end=23)

@@ -20,6 +20,7 @@ def utc(*when: int) -> float:
     return datetime(*when, tzinfo=UTC).timestamp()  # type: ignore[arg-type]
 
 
+@pytest.mark.promise(103)
 @pytest.mark.parametrize(
     ("day", "start", "end", "begins", "ends"),
     [
@@ -50,6 +51,7 @@ def test_each_equal_part_of_the_window_has_one_instant(day: date, count: int) ->
     assert [int((instant - begin) // length) for instant in instants] == list(range(count))
 
 
+@pytest.mark.promise(55)
 def test_no_conversations_have_no_instants() -> None:
     assert plan_instants((0.0, HOUR), 0, random.Random(1)) == []
 

@@ -87,6 +87,7 @@ async def test_a_slot_that_is_moved_to_a_moment_from_now_does_not_wait_for_the_m
         await until(lambda: here.fired == [NOON])
 
 
+@pytest.mark.promise(126)
 async def test_a_slot_that_moves_while_it_is_being_claimed_fires_at_its_new_time_alone():
     async with Waiting(Slot(NOON + HOUR)) as here:
         claim = here.ledger.schedule.claim_slot

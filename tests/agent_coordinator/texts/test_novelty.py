@@ -15,6 +15,7 @@ NEW = (
 SAID_AGAIN = "Each lighthouse, they say, was run by families who kept a diary of every storm."
 
 
+@pytest.mark.promise(191)
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [

@@ -62,6 +62,7 @@ async def test_a_channel_that_keeps_out_anybody_is_not_open(seen):
     assert seen("lobby", "muted")
 
 
+@pytest.mark.promise(40)
 async def test_open_is_what_everybody_of_the_server_reads():
     world = a_world("claude", channels=("lobby", "staff"))
     closed_to_all_but(world, "staff", STAFF, world.app("claude").user.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ MENTIONS = re.compile(r"<@!?(\d+)>")
 ROLES = re.compile(r"<@&\d+>|@everyone|@here")
 
 
+@pytest.mark.promise(2)
 @given(TEXTS, PEOPLE)
 def test_only_known_people_become_mentions_and_no_role_or_everyone_does(
     text: str, people: list[tuple[str, int]]
@@ -48,6 +50,7 @@ def test_only_known_people_become_mentions_and_no_role_or_everyone_does(
     assert len(ROLES.findall(out)) <= len(ROLES.findall(text))
 
 
+@pytest.mark.promise(21)
 @given(TEXTS, st.dictionaries(st.integers(1, 9), NAMES, max_size=4))
 def test_no_markup_of_a_known_kind_is_left_and_a_name_stays_on_its_line(text: str, names: dict[int, str]) -> None:
     shown = to_names(text, names, names, names)

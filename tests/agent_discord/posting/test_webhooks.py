@@ -119,6 +119,7 @@ def _all(h):
     return h.server.world.channel("debate").messages.values()
 
 
+@pytest.mark.promise(1)
 async def test_an_edited_post_pings_nobody_and_holds_no_secret():
     async with services() as h:
         webhooks = h.webhooks()
@@ -144,6 +145,7 @@ async def test_a_thread_uses_its_channels_webhook():
         assert await h.posts.read(thread.id) == {post: "claude"}
 
 
+@pytest.mark.promise(61)
 async def test_a_deleted_webhook_is_recreated_once_for_a_post():
     async with services() as h:
         webhooks = h.webhooks()
@@ -224,6 +226,7 @@ async def test_concurrent_posts_in_a_new_channel_share_one_webhook():
         assert (h.asked(*LIST), h.asked(*MAKE)) == (1, 1)
 
 
+@pytest.mark.promise(61)
 async def test_a_webhook_that_is_found_gone_at_an_edit_is_not_tried_again_and_one_that_is_there_is_kept():
     async with services() as h:
         webhooks = h.webhooks()
@@ -286,6 +289,7 @@ def drawn(size=(3000, 20)):
     return out.getvalue()
 
 
+@pytest.mark.promise(517)
 async def test_a_spoiler_is_hidden_while_it_is_written():
     async with services() as h:
         outlet = h.outlet()

@@ -19,6 +19,7 @@ def lines(caplog):
     return [message for message in caplog.messages if "lost its connection" in message]
 
 
+@pytest.mark.promise(84)
 @pytest.mark.parametrize("code", [1000, 1001, 4000, 4009])
 async def test_a_gateway_that_closes_immediately_is_retried_within_bounds_with_one_log_line_each(caplog, code):
     caplog.set_level("INFO")
@@ -37,6 +38,7 @@ async def test_a_gateway_that_closes_immediately_is_retried_within_bounds_with_o
         await s.hears("hello")
 
 
+@pytest.mark.promise(84)
 async def test_after_a_minute_of_being_connected_the_pauses_are_short_again(caplog):
     async with scene() as s:
         clock = s.connection._clock = Clock()
@@ -53,6 +55,7 @@ async def test_after_a_minute_of_being_connected_the_pauses_are_short_again(capl
             assert (s.slept[known] <= 2 * SHORTEST) == steady
 
 
+@pytest.mark.promise(84)
 async def test_a_session_is_resumed_and_brings_the_missed_events(caplog):
     async with scene() as s:
         session = s.bot.ws.session_id
@@ -113,6 +116,7 @@ async def test_an_intent_that_is_switched_off_is_said_to_be_that():
             await GatewayConnection(s.bot, "claude", random.Random(1)).run()
 
 
+@pytest.mark.promise(84)
 async def test_no_try_leaves_a_socket_open(caplog):
     async with scene() as s:
         s.server.faults.close_gateway = 1001
@@ -139,6 +143,7 @@ async def test_cancelled_it_leaves_discord():
         await s.server.wait_for(lambda: sum(x.connection is not None for x in s.server.gateway.sessions.values()) == 1)
 
 
+@pytest.mark.promise(84)
 async def test_sessions_that_fail_at_their_beginning_are_fewer_than_would_cost_the_token(caplog):
     async with scene() as s:
         clock = s.connection._clock = s.connection._sessions._clock = Clock()

@@ -112,6 +112,7 @@ async def test_a_past_that_cannot_be_read_holds_nobody_and_is_tried_again_later(
     assert ids(transcripts) == [1, 2, 3]
 
 
+@pytest.mark.promise(87)
 @pytest.mark.parametrize("error", [http_error(500), aiohttp.ServerDisconnectedError(), TypeError("odd")])
 async def test_a_failed_read_of_history_is_retried_with_growing_pauses(fetcher, transcripts, error, caplog):
     loop, past = LoopTime(), Past(3)
@@ -140,6 +141,7 @@ async def test_a_channel_that_another_try_would_not_open_is_read_again_for_a_tur
     assert ids(transcripts) == [1, 2, 3]
 
 
+@pytest.mark.promise(87)
 async def test_a_read_that_is_wanted_while_another_one_runs_is_made_after_it(fetcher, transcripts):
     loop, past, transcript = LoopTime(), Past(3), transcripts.of(CHANNEL)
     past.hold = asyncio.Event()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent_discord.reading.thread_events import ThreadEvents
 from tests.support.discord.gateway_scene import Scene, scene
 
@@ -31,6 +33,7 @@ def listening(s: Scene) -> Listener:
     return listener
 
 
+@pytest.mark.promise(272)
 async def test_an_archived_thread_is_heard_of_each_time_though_it_leaves_the_cache():
     async with scene() as s:
         listener = listening(s)

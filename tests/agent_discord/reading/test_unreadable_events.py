@@ -56,6 +56,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.promise(81)
 async def test_an_unreadable_event_is_skipped_with_one_log_line_and_the_bot_stays_connected(caplog):
     async with scene() as s:
         for name, payload in UNREADABLE.items():
@@ -69,6 +70,7 @@ async def test_an_unreadable_event_is_skipped_with_one_log_line_and_the_bot_stay
         assert all(line.startswith("claude: ") and line.endswith("it is skipped") for line in odd)
 
 
+@pytest.mark.promise(81)
 @pytest.mark.parametrize(
     "odd",
     [
@@ -130,6 +132,7 @@ async def test_a_part_of_a_changed_message_is_not_taken_for_all_of_it(caplog):
         assert "MESSAGE_UPDATE from Discord cannot be read (KeyError" in caplog.text
 
 
+@pytest.mark.promise(81)
 @pytest.mark.parametrize(
     "odd",
     [
@@ -166,6 +169,7 @@ async def test_one_odd_thread_of_a_list_does_not_lose_the_others():
         assert [each.name for each in s.channel.threads] == ["side talk"]
 
 
+@pytest.mark.promise(81)
 async def test_a_beginning_of_a_session_that_cannot_be_read_leaves_no_bot_that_seems_online(caplog):
     bad = {"READY": lambda ready: {**ready, "user": None}}
     async with scene() as s:
@@ -206,6 +210,7 @@ async def test_a_listener_of_ours_that_stumbles_is_named_without_anybodys_words(
         assert "my secret" not in caplog.text + capsys.readouterr().err
 
 
+@pytest.mark.promise(82)
 async def test_one_message_that_cannot_be_read_does_not_make_the_others_of_a_page_unreadable(caplog):
     async with scene() as s:
         for number in range(3):
@@ -235,6 +240,7 @@ async def test_an_odd_message_among_the_past_is_left_out_of_the_record():
         assert ([entry.text for entry in transcript.entries()], transcript.whole) == (["m5"], True)
 
 
+@pytest.mark.promise(83)
 @pytest.mark.parametrize("odd", [{"components": 7}, {"author": None}, {"embeds": [5]}])
 async def test_a_post_that_discord_took_is_made_though_its_answer_is_odd(odd):
     async with scene() as s:

@@ -27,6 +27,7 @@ async def send(gate, channel, number):
     await gate.send(channel, str(number), nonce=nonce("t", number))
 
 
+@pytest.mark.promise(56)
 async def test_no_more_than_50_requests_arrive_in_any_second_and_all_pass_in_their_order():
     loop, window, rng = LoopTime(), RequestWindow(), random.Random(3)
     passed = []
@@ -57,6 +58,7 @@ async def test_fifty_posts_together_wait_for_nothing():
     assert waiting[50].done()
 
 
+@pytest.mark.promise(56)
 async def test_posts_reactions_and_history_share_one_window():
     loop, gate, channel = LoopTime(), Gate(RequestWindow(limit=3)), a_channel()
     waiting = [
@@ -139,11 +141,13 @@ def test_a_nonce_is_short_the_same_for_the_same_chunk_and_another_for_any_other(
     assert max(map(len, made)) <= 25
 
 
+@pytest.mark.promise(3)
 def test_mentions_ping_nobody_or_the_one_person():
     nobody, alice = pings(None).to_dict(), pings(11).to_dict()
     assert (nobody, alice) == ({"parse": []}, {"parse": [], "users": [11]})
 
 
+@pytest.mark.promise(1)
 async def test_every_post_carries_its_nonce_and_restrictive_mentions_and_no_reference():
     channel = a_channel()
     await Gate().send(channel, "hello", nonce="n1", ping=11)
@@ -170,6 +174,7 @@ async def test_a_post_whose_connection_breaks_is_sent_once_more_under_its_nonce_
     assert len(made) == 2
 
 
+@pytest.mark.promise(60)
 async def test_a_post_is_sent_twice_at_most_and_a_refused_one_once():
     loop, channel = LoopTime(), a_channel()
     channel.wrong = [aiohttp.ServerDisconnectedError(), OSError(104, "reset"), None]
@@ -236,6 +241,7 @@ async def test_history_is_read_from_before_a_message():
     assert asked == [(100, None), (50, 77)]
 
 
+@pytest.mark.promise(8)
 async def test_a_secret_leaves_in_no_text_no_embed_and_no_file_name():
     gate, channel = Gate(shared=OutboundShared(Redactor(["canary-secret"]))), a_channel()
     embed = discord.Embed(title="canary-secret", description="a canary-secret").set_footer(text="canary-secret")
@@ -328,6 +334,7 @@ async def test_a_request_that_waits_when_the_gate_closes_is_not_sent():
     assert [sent.text for sent in channel.sent] == ["one"]
 
 
+@pytest.mark.promise(106)
 @pytest.mark.parametrize("kind", ["post", "reaction", "typing"])
 async def test_a_request_that_waits_when_a_person_stops_the_channel_is_not_sent(kind):
     loop, channel, silent = LoopTime(), a_channel(), False

@@ -28,6 +28,7 @@ def passes(refused):
     return refused.may_pass(answers=True), refused.may_pass(answers=False)
 
 
+@pytest.mark.promise(62)
 def test_the_way_out_narrows_to_answers_and_then_closes_far_below_discords_ban():
     assert passes(after(NARROW_AT - 1)[1]) == (True, True)
     assert passes(after(NARROW_AT)[1]) == (True, False)
@@ -35,6 +36,7 @@ def test_the_way_out_narrows_to_answers_and_then_closes_far_below_discords_ban()
     assert CLOSE_AT < 10_000 / 3
 
 
+@pytest.mark.promise(62)
 def test_it_opens_by_itself_when_ten_minutes_have_moved_on():
     time, refused = after(CLOSE_AT * 2)
     time.now += WINDOW - 1

@@ -51,6 +51,7 @@ async def test_a_request_that_failed_is_made_again_until_it_is_answered(monkeypa
         assert len(heard) == len(failures) + 1
 
 
+@pytest.mark.promise(58)
 @pytest.mark.parametrize("retries", [0, 1, 7])
 async def test_it_is_made_again_as_often_as_the_owner_wants_and_no_more(monkeypatch, retries):
     async with bot(monkeypatch, *[500] * 20, retries=retries) as (client, heard):
@@ -74,6 +75,7 @@ async def test_a_picture_goes_along_whole_each_time(monkeypatch):
         assert [(method, b"all of the picture" in body) for method, body in heard] == [("POST", True)] * 3
 
 
+@pytest.mark.promise(58)
 async def test_others_pass_on_the_same_route_while_a_request_waits_to_be_made_again(monkeypatch):
     async with bot(monkeypatch, 500, pause=3600.0) as (client, heard):
         waiting = asyncio.create_task(client.http.get_channel(1))

@@ -67,6 +67,7 @@ async def test_after_a_cut_of_the_window_the_session_is_told_how_it_stands_now(t
     assert sdk.asked[1][0] == "b\n\nc\n\nnow you"
 
 
+@pytest.mark.promise(117)
 async def test_a_conversation_that_begins_anew_while_its_session_does_begins_anew(tmp_path):
     begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -86,6 +87,7 @@ async def test_a_conversation_that_begins_anew_while_its_session_does_begins_ane
     assert model.sessions.kept[LOUNGE].since == 9
 
 
+@pytest.mark.promise(117)
 async def test_a_session_goes_on_after_the_reset_that_it_began_with(tmp_path):
     sdk = FakeSdk([init("s1"), ResultMessage("One.")], [init("s1"), ResultMessage("Two.")])
     model = model_with(sdk, tmp_path)

@@ -13,6 +13,7 @@ from tests.support.discord.stand_in import DiscordStandIn
 VIEW = 1 << 10
 
 
+@pytest.mark.promise(68)
 async def test_nothing_said_while_the_line_was_cut_is_lost_or_doubled():
     async with one_bot() as (server, bot, _):
         await server.say("you", "debate", "before")
@@ -36,6 +37,7 @@ async def test_a_closed_connection_is_resumed(code):
         assert bot.texts == ["meanwhile"]
 
 
+@pytest.mark.promise(68)
 async def test_op_7_makes_a_bot_reconnect_and_resume():
     async with one_bot() as (server, bot, _):
         await server.reconnect_gateway("claude")
@@ -52,6 +54,7 @@ async def test_op_9_that_can_be_resumed_is_resumed():
         assert len(bot.heard["ready"]) == 1
 
 
+@pytest.mark.promise(69)
 async def test_op_9_makes_a_new_session_that_missed_what_was_said_meanwhile():
     async with one_bot() as (server, bot, channel):
         await server.invalidate_session("claude")

@@ -75,6 +75,7 @@ async def test_the_global_limit_counts_all_routes_of_a_bot_and_each_bot_alone():
         assert (await ask("GET", "/users/@me"))[0] == 200
 
 
+@pytest.mark.promise(56)
 async def test_py_cord_keeps_within_the_limits_by_the_headers():
     async with one_bot(limits=RateLimits(messages_per_channel=(2, 0.05))) as (server, _, channel):
         for n in range(5):
@@ -83,6 +84,7 @@ async def test_py_cord_keeps_within_the_limits_by_the_headers():
         assert server.counts["429"] == 0
 
 
+@pytest.mark.promise(57)
 async def test_py_cord_comes_through_a_429_that_no_header_foretold():
     async with one_bot() as (server, _, channel):
         body = {"message": "You are being rate limited.", "retry_after": 0.001, "global": False}

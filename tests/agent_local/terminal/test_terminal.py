@@ -282,6 +282,7 @@ def test_a_typed_line_is_read(line: str, typed: TypedLine | None) -> None:
     assert read_line(line, 10, KNOWN) == typed
 
 
+@pytest.mark.promise(122)
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
@@ -679,6 +680,7 @@ async def test_control_z_suspends_the_program_and_leaves_the_typed_line(monkeypa
     assert len(suspended) == 1
 
 
+@pytest.mark.promise(15)
 def test_the_conversation_can_be_exported_as_a_picture_that_loads_nothing(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), record=True, width=80)
     screen = Terminal(

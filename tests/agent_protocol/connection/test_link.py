@@ -52,6 +52,7 @@ async def test_a_restart_between_two_commands_goes_unnoticed(server: RedisServer
         assert await link.call(lambda redis: redis.get("key")) == "value"
 
 
+@pytest.mark.promise(91)
 async def test_a_server_that_hangs_costs_one_short_timeout_and_then_nothing(server: RedisServer):
     async with RedisLink(server.url, command_timeout=0.1) as link:
         await link.call(lambda redis: redis.get("key"))
@@ -69,6 +70,7 @@ async def test_a_server_that_hangs_costs_one_short_timeout_and_then_nothing(serv
         await asyncio.wait_for(link.present.wait(), 10)
 
 
+@pytest.mark.promise(91)
 async def test_a_full_server_takes_no_writes_and_still_answers_reads(server: RedisServer, caplog):
     async with RedisLink(server.url) as link:
         await link.call(lambda redis: redis.set("key", "value"))

@@ -54,12 +54,14 @@ def test_an_address_is_shown_without_its_passwords() -> None:
     assert shown == "redis+sentinel://one:1,two:2/bots/0"
 
 
+@pytest.mark.promise(181)
 async def test_without_a_sentinel_redis_is_away() -> None:
     async with RedisLink("redis+sentinel://127.0.0.1:1/bots") as link:
         with pytest.raises(RedisAway, match="no Sentinel has a master 'bots'"):
             await link.call(lambda redis: redis.get("key"))
 
 
+@pytest.mark.promise(181)
 async def test_after_a_failover_commands_and_subscriptions_go_on_with_the_new_master(tmp_path: Path) -> None:
     with WatchedRedis(tmp_path) as servers:
         async with RedisLink(servers.url, command_timeout=PATIENT) as link, asyncio.TaskGroup() as tasks:

@@ -11,6 +11,7 @@ from tests.support.redis_group import tls_redis
 from tests.support.redis_server import PATIENT
 
 
+@pytest.mark.promise(182)
 async def test_the_address_names_a_private_authority_and_no_other_certificate_is_accepted(tmp_path: Path) -> None:
     with tls_redis(tmp_path) as (port, authority):
         async with RedisLink(f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={authority}", command_timeout=PATIENT) as link:

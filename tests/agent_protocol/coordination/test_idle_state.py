@@ -26,6 +26,7 @@ async def test_what_is_written_is_read_by_the_next_leader_and_ends(link: RedisLi
     assert await states.read() == IdleState(person_at=2.0), "what is not there any more is gone"
 
 
+@pytest.mark.promise(442)
 async def test_a_leader_that_was_overtaken_writes_nothing(link: RedisLink) -> None:
     states = IdleStates(link)
     await link.call(lambda redis: redis.set(keys.epoch(keys.COORDINATOR_OWNER), 5))

@@ -30,6 +30,7 @@ async def kept(*leases: Lease):
         await asyncio.wait(tasks)
 
 
+@pytest.mark.promise(97)
 async def test_one_of_two_gets_it(link):
     first, second = lease(link, "first"), lease(link, "second")
     assert await first.acquire()
@@ -64,6 +65,7 @@ async def test_a_holder_that_runs_keeps_it_past_the_ttl(link):
         assert first.held
 
 
+@pytest.mark.promise(104)
 async def test_a_holder_that_was_not_renewed_in_time_does_not_believe_it_still_holds(link, clock):
     first = lease(link, "first", clock=clock)
     await first.acquire()
@@ -125,6 +127,7 @@ async def cuttable():
         yield link
 
 
+@pytest.mark.promise(104)
 async def test_a_machine_that_slept_and_wakes_without_redis_does_not_believe_it_still_holds(cuttable, clock):
     first = lease(cuttable, "first", clock=clock)
     await first.acquire()
@@ -183,6 +186,7 @@ async def test_each_taking_has_a_higher_epoch_and_renewals_keep_it(link):
     assert first.epoch == 3
 
 
+@pytest.mark.promise(105)
 async def test_who_was_paused_learns_that_others_held_it_since_also_when_it_is_free_again(link):
     first, second = lease(link, "first"), lease(link, "second")
     await first.acquire()
@@ -221,6 +225,7 @@ async def test_the_epoch_goes_on_after_redis_was_emptied(link):
     assert 0 < await link.commands.ttl(keys.epoch(KEY)) <= 86400
 
 
+@pytest.mark.promise(90)
 async def test_after_redis_was_emptied_the_last_holder_comes_first(link):
     first, second = lease(link, "first"), lease(link, "second", renew_every=0.2)
     await first.acquire()
@@ -258,5 +263,6 @@ async def test_it_can_be_taken_again_after_a_release(link):
     assert first.held
 
 
+@pytest.mark.promise(104)
 def test_the_steady_clock_goes_on():
     assert steady_clock() <= steady_clock()

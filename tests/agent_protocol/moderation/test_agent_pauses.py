@@ -76,6 +76,7 @@ async def test_a_mute_outlives_a_restart_of_redis(server: RedisServer, clock):
         assert await Ledger(link, clock).limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "muted"
 
 
+@pytest.mark.promise(90)
 async def test_a_mute_outlives_a_redis_that_was_emptied_where_a_process_has_seen_it(link: RedisLink, clock):
     here, there, later = Ledger(link, clock), Ledger(link, clock), Ledger(link, clock)
     until = await here.mutes.mute("claude", 60.0)

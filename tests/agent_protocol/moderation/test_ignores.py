@@ -76,6 +76,7 @@ async def test_what_was_missed_while_redis_was_away_is_read_when_it_is_back(serv
         await until(lambda: set(here) == {ANN, BOB})
 
 
+@pytest.mark.promise(90)
 async def test_whom_a_living_process_knows_outlives_a_redis_that_was_emptied(link: RedisLink):
     async with a_process(link) as here:
         await here.add(ANN)

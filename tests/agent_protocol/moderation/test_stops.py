@@ -67,6 +67,7 @@ async def test_a_stop_lasts_a_day_at_most(link: RedisLink, clock: Clock, seconds
     assert 0 < await link.commands.pttl(keys.stop(CHANNEL)) <= LONGEST * 1000
 
 
+@pytest.mark.promise(107)
 async def test_a_stop_survives_a_restart(link: RedisLink, clock: Clock):
     await Process(link, clock).stops.stop(CHANNEL, "m1")
     later = Process(link, clock)
@@ -167,6 +168,7 @@ async def test_a_notice_cannot_stop_a_channel_for_ever(link: RedisLink, clock: C
     assert not here.stops.holds(CHANNEL)
 
 
+@pytest.mark.promise(107)
 async def test_a_stop_counts_while_redis_is_away_and_is_written_when_it_is_back(server, clock: Clock):
     async with RedisLink(server.url) as link:
         here = Process(link, clock)
@@ -211,6 +213,7 @@ async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisLink):
 # -- a Redis that forgot -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise(90)
 async def test_a_stop_outlives_a_redis_that_comes_back_empty(server, clock: Clock):
     async with RedisLink(server.url) as link:
         here = Process(link, clock)
@@ -228,6 +231,7 @@ async def test_a_stop_outlives_a_redis_that_comes_back_empty(server, clock: Cloc
             assert here.stops.holds(CHANNEL)
 
 
+@pytest.mark.promise(90)
 async def test_a_stop_outlives_a_redis_that_is_emptied_behind_an_unbroken_connection(link: RedisLink, clock: Clock):
     here, later = Process(link, clock), Process(link, clock)
     async with here.running():
@@ -344,6 +348,7 @@ async def test_a_stop_that_is_found_late_holds_from_when_it_was_said(link: Redis
     assert not here.stops.holds(OTHER), "it has run out"
 
 
+@pytest.mark.promise(108)
 @pytest.mark.parametrize("same_process", [True, False])
 async def test_a_stop_that_is_found_late_does_not_undo_a_resume_that_was_said_after_it(
     link: RedisLink, clock: Clock, same_process: bool
@@ -412,6 +417,7 @@ async def leads(link: RedisLink, holder: str) -> int:
     return lease.epoch
 
 
+@pytest.mark.promise(105)
 async def test_a_leader_that_was_paused_can_neither_renew_nor_keep_nor_end_what_its_successor_goes_on_with(
     link: RedisLink,
 ):
@@ -503,6 +509,7 @@ async def test_a_stop_that_another_process_prolongs_is_prolonged_here(link: Redi
         await until(lambda: there.stops.held() == {CHANNEL: clock() + 600.0})
 
 
+@pytest.mark.promise(123)
 async def test_a_pause_holds_in_every_channel_for_as_long_as_wanted_and_after_a_restart(link: RedisLink, clock: Clock):
     here = Process(link, clock)
     await here.stops.stop(CHANNEL, "m1", 60.0)
@@ -531,6 +538,7 @@ async def test_a_pause_lasts_and_leaves_the_stops_of_channels_as_they_were(link:
     assert here.stops.holds(CHANNEL), "one channel's resume does not end a pause of all"
 
 
+@pytest.mark.promise(123)
 async def test_a_pause_reaches_other_processes_at_once_and_outlives_a_redis_that_was_emptied(
     link: RedisLink, clock: Clock
 ):

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+import pytest
+
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.record import writer as module
 from agent_protocol.record.entries import (
@@ -71,6 +73,7 @@ async def entries(link: RedisLink, stream: str) -> list[tuple[int, object]]:
     return [(int(fields["n"]), decoded(fields["kind"], fields["data"])) for _, fields in found]
 
 
+@pytest.mark.promise(146)
 async def test_words_and_notes_arrive_as_they_were_given_numbered_and_without_secrets(link):
     writer = RecordWriter(link, lambda text: text.replace("sk-secret", "[redacted]"))
 
@@ -103,6 +106,7 @@ async def test_words_and_notes_arrive_as_they_were_given_numbered_and_without_se
     assert await entries(link, keys.COORDINATOR_RECORD) == [(1, reaction), (2, deletion(7))]
 
 
+@pytest.mark.promise(145)
 async def test_what_the_bounds_drop_is_the_oldest_words_and_shows_in_the_numbers_and_in_the_log(
     server, monkeypatch, caplog
 ):
@@ -129,6 +133,7 @@ async def test_what_the_bounds_drop_is_the_oldest_words_and_shows_in_the_numbers
     assert "entries dropped from the record" in caplog.text
 
 
+@pytest.mark.promise(145)
 async def test_an_entry_that_cannot_be_written_keeps_no_other_back(link, caplog, monkeypatch):
     """Nor does another program's value under a key of the record."""
     await link.call(lambda redis: redis.set(keys.words("claude"), "of another program"))
@@ -193,6 +198,7 @@ async def test_logged_messages_are_dropped_before_notes_of_deletions(link, monke
     assert (writer.dropped, len(await entries(link, keys.COORDINATOR_RECORD))) == (3, 2)
 
 
+@pytest.mark.promise(145)
 async def test_what_waits_is_written_at_the_end_and_an_end_without_redis_is_soon(server, caplog):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         writer = RecordWriter(link, str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from fakeredis import FakeServer
 
 from agent_protocol.connection.link import RedisLink
@@ -13,6 +14,7 @@ from agent_protocol.turns.turns import Turns
 from agent_protocol.wire import keys
 
 
+@pytest.mark.promise(110)
 async def test_of_two_processes_that_find_a_tick_due_one_runs_it(link: RedisLink) -> None:
     one, other = LastRuns(link), LastRuns(link)
     assert await one.run("claude", "heartbeat:a", 100.0)
@@ -43,6 +45,7 @@ async def test_what_cannot_be_read_is_as_if_it_had_never_run(link: RedisLink) ->
     assert await LastRuns(link).load("claude") == {"c": 5.0}
 
 
+@pytest.mark.promise(111)
 async def test_a_tick_keeps_its_turn_which_is_new_to_whoever_claims_it(link: RedisLink) -> None:
     now = time.time()
     turns, later = Turns(link, time.time, "one"), Turns(link, time.time, "two")
@@ -107,6 +110,7 @@ async def test_while_redis_is_away_the_holder_goes_on_and_nothing_is_repeated_af
         assert await LastRuns(link).load("claude") == {"a": 280.0}
 
 
+@pytest.mark.promise(36)
 async def test_a_signed_request_is_taken_once_by_whichever_process(link: RedisLink) -> None:
     one, other = ReplayGuard(link), ReplayGuard(link)
     assert await one.first("d1", 600)

@@ -32,6 +32,7 @@ async def a_process(link: RedisLink) -> AsyncIterator[LiveOptions]:
             await asyncio.gather(following, return_exceptions=True)
 
 
+@pytest.mark.promise(410)
 async def test_every_process_follows_at_once(link: RedisLink):
     async with a_process(link) as here, a_process(link) as there:
         version = there.version
@@ -66,6 +67,7 @@ async def test_the_hash_and_its_values_are_bounded(link: RedisLink, monkeypatch:
             await live.set(EVERYWHERE, ALL, "stream", "x" * 5_000)
 
 
+@pytest.mark.promise(494)
 async def test_a_guild_that_is_full_takes_no_space_from_others_or_from_everywhere(
     link: RedisLink, monkeypatch: pytest.MonkeyPatch
 ):
@@ -82,6 +84,7 @@ async def test_a_guild_that_is_full_takes_no_space_from_others_or_from_everywher
     assert await live.set(in_channel(8, 9), "claude", "mode", "chat") == "set"
 
 
+@pytest.mark.promise(494)
 async def test_what_an_older_version_set_in_a_channel_holds_and_can_be_changed_and_taken_back(link: RedisLink):
     stored = {"c7:claude:stream": "true", "c7:claude:mode": '"chat"', "c7:*:stream": "false"}
     await link.commands.hset(keys.LIVE_OPTIONS, mapping=stored)
@@ -109,6 +112,7 @@ async def test_it_is_read_at_the_start_and_what_cannot_be_read_is_skipped(link: 
     assert live.layer("c7", "claude") == {"stream": True}
 
 
+@pytest.mark.promise(410)
 async def test_what_a_living_process_knows_outlives_a_redis_that_was_emptied(link: RedisLink):
     async with a_process(link) as live:
         await live.set(EVERYWHERE, ALL, "stream", True)
@@ -121,6 +125,7 @@ async def test_what_a_living_process_knows_outlives_a_redis_that_was_emptied(lin
         assert later.layer(EVERYWHERE, ALL) == {"stream": True}
 
 
+@pytest.mark.promise(410)
 async def test_a_change_right_after_redis_was_emptied_takes_nothing_else_along(link: RedisLink):
     live = LiveOptions(link, Bus(link))
     for option in ("stream", "chain"):
@@ -133,6 +138,7 @@ async def test_a_change_right_after_redis_was_emptied_takes_nothing_else_along(l
     assert after.layer(EVERYWHERE, ALL) == {"stream": 1, "replies": 2}
 
 
+@pytest.mark.promise(410)
 async def test_while_redis_is_away_nothing_is_set_and_what_was_holds(server: RedisServer):
     async with RedisLink(server.url, command_timeout=PATIENT) as link, a_process(link) as live:
         await live.set(EVERYWHERE, ALL, "stream", True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.state.once import Notices, PostClaims
 from agent_protocol.state.posts import MOST_POSTS, WEBHOOK_SECONDS, WebhookPosts
@@ -72,6 +74,7 @@ async def test_while_redis_is_away_a_process_tells_it_once(link: RedisLink):
     link.present.set()
 
 
+@pytest.mark.promise(484)
 async def test_a_part_that_was_not_sent_may_be_claimed_by_the_process_that_takes_over(link: RedisLink):
     here, there = PostClaims(link), PostClaims(link)
     assert [await here.first("penny", "m1/0"), await there.first("penny", "m1/0")] == [True, False]
@@ -80,6 +83,7 @@ async def test_a_part_that_was_not_sent_may_be_claimed_by_the_process_that_takes
     assert [await takes_over.first("penny", "m1/0"), await here.first("penny", "m1/0")] == [True, False]
 
 
+@pytest.mark.promise(484)
 async def test_a_claim_of_another_process_is_not_given_up_nor_one_without_redis(link: RedisLink):
     here, there = PostClaims(link), PostClaims(link)
     assert await there.first("penny", "m1/0")

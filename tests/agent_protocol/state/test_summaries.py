@@ -25,6 +25,7 @@ async def test_a_summary_is_kept_for_thirty_days_and_replaced_by_the_next(link: 
     assert await summaries.read(1) == NEXT
 
 
+@pytest.mark.promise(172)
 async def test_of_two_that_make_it_at_once_one_does(link: RedisLink) -> None:
     one, other = Summaries(link), Summaries(link)
     token = await one.claim(1, None)
@@ -35,6 +36,7 @@ async def test_of_two_that_make_it_at_once_one_does(link: RedisLink) -> None:
     assert await other.claim(1, FIRST) is not None
 
 
+@pytest.mark.promise(173)
 async def test_a_claim_that_was_lost_keeps_nothing(link: RedisLink) -> None:
     summaries = Summaries(link)
     token = await summaries.claim(1, None)
@@ -59,6 +61,7 @@ async def test_of_a_long_room_the_oldest_messages_count_as_part_of_it() -> None:
     assert [long.covers(number) for number in (4, 5, 999, 1_000, 1_900)] == [False, True, True, True, False]
 
 
+@pytest.mark.promise(173)
 async def test_who_is_forgotten_takes_the_summaries_of_their_words_and_those_being_made(link: RedisLink) -> None:
     summaries = Summaries(link)
     await made(summaries, FIRST, thread=1)

@@ -24,6 +24,7 @@ async def test_what_cannot_be_read_was_asked_for(link: RedisLink):
     assert await UnaskedMessages(link).read(5) is None
 
 
+@pytest.mark.promise(452)
 async def test_a_no_counts_in_every_process_at_once_and_the_first_to_hear_it_knows_that(link: RedisLink):
     here, there = UnaskedMessages(link), UnaskedMessages(link)
     assert [await here.refuse(ALICE), await there.refuse(ALICE)] == [True, False]
@@ -34,6 +35,7 @@ async def test_a_no_counts_in_every_process_at_once_and_the_first_to_hear_it_kno
     assert await here.refuse(ALICE)
 
 
+@pytest.mark.promise(452)
 async def test_while_redis_is_away_a_no_counts_here_and_is_written_later(link: RedisLink):
     here = UnaskedMessages(link)
     link.present.clear()

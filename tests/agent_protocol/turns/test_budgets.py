@@ -51,12 +51,14 @@ async def spent(link, scope="all", date=DAY):
     return int(await link.call(lambda redis: redis.hget(keys.budget(date), scope)) or 0) / 1e6
 
 
+@pytest.mark.promise(46)
 async def test_of_eight_parallel_calls_against_money_for_three_three_are_made(desk):
     desks = [desk(all=3.0) for _ in range(8)]
     verdicts = await asyncio.gather(*(d.take(f"m{n}", person=None, channel=n) for n, d in enumerate(desks)))
     assert sorted(verdicts) == ["budget"] * 5 + ["ok"] * 3
 
 
+@pytest.mark.promise(42)
 @pytest.mark.parametrize(
     ("cap", "verdict"),
     [("all", "budget"), ("channel", "budget"), ("agent", "agent_budget"), ("person", "person_budget")],
@@ -69,6 +71,7 @@ async def test_each_kind_of_budget_holds_its_own_and_nobody_elses(desk, cap, ver
     assert others == (verdict if cap == "all" else "ok")
 
 
+@pytest.mark.promise(444)
 async def test_what_is_done_while_nobody_writes_has_a_share_that_it_cannot_pass(desk, link):
     one, other = desk(all=10.0, idle=2.0), desk(all=10.0, idle=2.0)
     assert await one.take("m1", 1.5, person=None, kind="opening", idle=True) == "ok"
@@ -90,6 +93,7 @@ async def test_without_a_days_budget_the_share_has_no_cap_and_a_days_budget_hold
     assert await desk(all=1.0, idle=2.0).take("m2", 1.5, channel=2, idle=True) == "budget"
 
 
+@pytest.mark.promise(444)
 async def test_while_redis_is_away_the_share_holds_in_memory(clock):
     memory = MemoryBudgets(Caps(all=10.0, idle=1.0), clock)
     wishes = [
@@ -98,6 +102,7 @@ async def test_while_redis_is_away_the_share_holds_in_memory(clock):
     assert [memory.take("claude", 1, wish, DAY) for wish in wishes] == ["ok", "idle_budget", "ok"]
 
 
+@pytest.mark.promise(46)
 async def test_a_refused_wish_takes_nothing(desk, link):
     one = desk(all=1.0, mentions=6)
     assert await one.take("m1", 2.0, cooldown=30.0) == "budget"
@@ -105,6 +110,7 @@ async def test_a_refused_wish_takes_nothing(desk, link):
     assert await link.call(lambda redis: redis.keys("*")) == []
 
 
+@pytest.mark.promise(46)
 async def test_settling_puts_the_real_cost_in_the_place_of_the_estimate(desk, link):
     one = desk(all=3.0)
     assert await one.take("m1", 2.0) == "ok"
@@ -117,6 +123,7 @@ async def test_settling_puts_the_real_cost_in_the_place_of_the_estimate(desk, li
     assert await one.take("m4", 0.01) == "budget"
 
 
+@pytest.mark.promise(47)
 async def test_the_money_outlives_a_restart_and_a_kill_of_redis(server: RedisServer, clock):
     async with RedisLink(server.url) as link:
         one = Desk(Ledger(link, clock, caps=Caps(all=3.0)), clock)
@@ -132,6 +139,7 @@ async def test_the_money_outlives_a_restart_and_a_kill_of_redis(server: RedisSer
         assert (await spent(link), await spent(link, "person:11")) == (2.0, 2.0)
 
 
+@pytest.mark.promise(47)
 async def test_what_a_killed_process_put_aside_is_spent_when_its_time_is_over_and_once(desk, clock, link):
     assert await desk(all=4.0).take("m1") == "ok"
     clock.now += 89
@@ -146,6 +154,7 @@ async def test_what_a_killed_process_put_aside_is_spent_when_its_time_is_over_an
     assert booked == {"total_cost": 1.0, "ai_cost": 1.0, "ai_calls": 1.0}
 
 
+@pytest.mark.promise(47)
 async def test_an_end_that_comes_after_all_takes_the_place_of_what_was_booked_for_it(desk, clock, link):
     one, other = desk(all=9.0), desk(all=9.0)
     await one.take("m1")
@@ -185,6 +194,7 @@ async def test_what_costs_nothing_is_never_refused(desk):
     assert await one.take("m2", 0.000001) == "budget"
 
 
+@pytest.mark.promise(102)
 async def test_a_new_day_has_new_money_and_a_turn_over_midnight_is_the_old_days(desk, link):
     one = desk(all=1.0)
     assert await one.take("m1") == "ok"
@@ -204,6 +214,7 @@ async def test_scheduled_work_stops_before_people_do_and_a_conversation_closes(d
         assert await one.take("m4") == "ok"
 
 
+@pytest.mark.promise(44)
 async def test_the_seventh_mention_in_a_minute_is_too_often(desk, clock):
     one, other = desk(mentions=6), desk(mentions=6)
     for n in range(6):
@@ -244,6 +255,7 @@ async def test_the_owner_is_told_once_when_four_fifths_are_spent(desk):
     assert (one.ledger.budgets.notices(), other.ledger.budgets.notices()) == ([], [])
 
 
+@pytest.mark.promise(89)
 async def test_while_redis_is_away_a_quarter_of_what_was_left_may_be_spent_and_counts_afterwards(
     server: RedisServer, clock
 ):
@@ -268,6 +280,7 @@ async def test_while_redis_is_away_a_quarter_of_what_was_left_may_be_spent_and_c
         assert await one.take("m10", 6.0, person=12) == "ok"
 
 
+@pytest.mark.promise(92)
 async def test_every_key_of_money_has_an_end(desk, link):
     one = desk(all=9.0, mentions=6)
     await one.take("m1")
@@ -330,6 +343,7 @@ async def test_people_read_what_is_spent_and_what_running_turns_have_reserved(de
     assert uses.keys() == {*("all", "agent:claude", "agent:grok", "channel:1", "channel:2", "channel:3", "person:11")}
 
 
+@pytest.mark.promise(125)
 @pytest.mark.parametrize(
     ("scope", "caps"),
     [("all", {"all": 1.0}), ("agent:claude", {"agent": 1.0}), ("channel:1", {"channel": 1.0})],
@@ -345,6 +359,7 @@ async def test_a_raise_lets_a_refused_turn_happen_in_every_process_on_that_day_a
     assert [(await one.ledger.budgets.uses(day, [scope]))[scope].cap for day in (DAY, NEXT_DAY)] == [1.5, 1.0]
 
 
+@pytest.mark.promise(125)
 async def test_the_same_click_raises_once_and_parallel_clicks_add_up(desk):
     consoles = [desk(all=1.0) for _ in range(4)]
     clicks = zip(consoles, ("a", "a", "b", "c"), strict=True)

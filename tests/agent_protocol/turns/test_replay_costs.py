@@ -33,6 +33,7 @@ async def test_a_replay_reserves_and_books_once_for_the_day_and_the_agent_and_le
     assert await ledger.replay_costs.reserve("grok", "r2", DAY, 0.7, 60) is None
 
 
+@pytest.mark.promise(144)
 @pytest.mark.parametrize(("caps", "refused"), [({"agent": 0.5}, "agent_budget"), ({"all": 0.5}, "budget")])
 async def test_a_replay_that_nobody_settles_is_booked_as_spent_and_used_up_money_refuses(link, clock, caps, refused):
     ledger = Ledger(link, clock, caps=Caps(**caps))

@@ -64,6 +64,7 @@ async def way(server: RedisServer):
         yield opened
 
 
+@pytest.mark.promise(79)
 async def test_a_turn_that_ended_while_redis_was_away_is_written_as_soon_as_it_is_back(server: RedisServer, clock):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here", caps=Caps(all=9.0))
@@ -81,6 +82,7 @@ async def test_a_turn_that_ended_while_redis_was_away_is_written_as_soon_as_it_i
         assert await books(link) == (2, 1.0, 1.0, 2, 2)
 
 
+@pytest.mark.promise(79)
 async def test_what_ended_meanwhile_is_written_before_the_next_turn_begins(server: RedisServer, clock, monkeypatch):
     monkeypatch.setattr(RedisLink, "_start_callbacks", lambda link: None)  # the next turn is quicker
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
@@ -93,6 +95,7 @@ async def test_what_ended_meanwhile_is_written_before_the_next_turn_begins(serve
         assert (await Ledger(link, clock).turns.claim("claude", "m1", clock() + 90)).state == "done"
 
 
+@pytest.mark.promise(80)
 @pytest.mark.parametrize("words", [SETTLE, BEGIN, ANSWER])
 async def test_a_turn_one_of_whose_replies_was_cut_off_is_booked_once(server: RedisServer, way, clock, words):
     async with RedisLink(way.url) as link, RedisLink(server.url, command_timeout=PATIENT) as sure:
@@ -110,6 +113,7 @@ async def test_a_turn_one_of_whose_replies_was_cut_off_is_booked_once(server: Re
         assert (await Ledger(sure, clock).turns.claim("claude", "m1", clock() + 90)).result == '"m1"'
 
 
+@pytest.mark.promise(80)
 async def test_limits_taken_in_a_step_whose_reply_was_cut_off_count_once(server: RedisServer, way, clock):
     async with RedisLink(way.url) as link, RedisLink(server.url, command_timeout=PATIENT) as sure:
         ledger = Ledger(link, clock)
@@ -122,6 +126,7 @@ async def test_limits_taken_in_a_step_whose_reply_was_cut_off_count_once(server:
         assert (await books(sure))[-1] == 2
 
 
+@pytest.mark.promise(79)
 async def test_turns_taken_while_redis_was_away_count_when_it_is_back_without_another_turn(server: RedisServer, clock):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         limits = Ledger(link, clock).limits
@@ -133,6 +138,7 @@ async def test_turns_taken_while_redis_was_away_count_when_it_is_back_without_an
         assert await Ledger(link, clock).limits.count("claude", DAY) == 2
 
 
+@pytest.mark.promise(80)
 async def test_an_end_that_timed_out_and_was_not_carried_out_is_written_once(server: RedisServer, clock):
     async with RedisLink(server.url) as link:
         ledger = Ledger(link, clock, holder="here")
@@ -145,6 +151,7 @@ async def test_an_end_that_timed_out_and_was_not_carried_out_is_written_once(ser
         assert await books(link) == (1, 0.5, 0.5, 1, 1)
 
 
+@pytest.mark.promise(80)
 async def test_an_end_that_is_told_twice_is_booked_once(link, clock):
     ledger = Ledger(link, clock, holder="here")
     await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
@@ -200,6 +207,7 @@ async def test_what_nobody_waits_for_any_more_is_not_said(server: RedisServer, c
         assert (await books(link))[0] == 2
 
 
+@pytest.mark.promise(79)
 async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
     server: RedisServer, clock, monkeypatch, caplog
 ):
@@ -230,6 +238,7 @@ async def test_an_end_that_redis_does_not_understand_keeps_no_other_one_from_bei
     assert "the end of turn m1 cannot be written" in caplog.text
 
 
+@pytest.mark.promise(48)
 async def test_who_takes_a_turn_over_pays_for_the_call_that_was_under_way_and_nobody_else(link, clock):
     paused, next_one = (Ledger(link, clock, holder=name) for name in ("paused", "next"))
     await paused.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
@@ -252,6 +261,7 @@ async def test_a_process_that_takes_its_own_turn_up_again_pays_for_what_it_spend
     assert (await books(link))[:2] == (1, 0.25)
 
 
+@pytest.mark.promise(79)
 async def test_at_the_end_of_the_process_what_is_kept_waits_a_moment_for_redis(server: RedisServer, clock, caplog):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")

@@ -193,6 +193,7 @@ def in_room(**fields) -> Instruction:
     return instruction(room=RoomBrief(turn_number=1), **fields)
 
 
+@pytest.mark.promise(152)
 async def test_in_a_room_a_result_that_comes_just_after_the_deadline_still_counts(address, open_bus, clock):
     bus, heard = await open_bus(address, clock=clock), []
     bus.subscribe(keys.instructions("claude"), heard.append)
@@ -203,6 +204,7 @@ async def test_in_a_room_a_result_that_comes_just_after_the_deadline_still_count
     assert (await question).text == "in time"
 
 
+@pytest.mark.promise(152)
 async def test_in_a_room_an_agent_that_took_its_turn_and_is_gone_since_may_have_posted_and_is_waited_for(
     address, open_bus, clock
 ):
@@ -221,6 +223,7 @@ async def test_in_a_room_an_agent_that_took_its_turn_and_is_gone_since_may_have_
         await bus.ask("grok", in_room(), absent_grace=0)
 
 
+@pytest.mark.promise(101)
 async def test_a_clock_that_is_set_back_does_not_make_a_question_endless(address, open_bus, clock):
     bus = await open_bus(address, clock=clock)
     heard = answer_with(bus, "never", deaf_for=10_000)
@@ -320,6 +323,7 @@ async def test_what_waits_for_a_handler_is_dropped_when_nobody_listens_any_more(
     assert began == ["0"]
 
 
+@pytest.mark.promise(30)
 async def test_bytes_that_are_no_text_do_not_end_the_connection(server: RedisServer, open_bus):
     bus = await open_bus(server.url)
     heard: list[str] = []
@@ -356,6 +360,7 @@ async def test_a_loss_is_said_once_and_so_is_the_return(server: RedisServer, ope
     assert said[1] == "Redis is back"
 
 
+@pytest.mark.promise(91)
 async def test_a_server_that_hangs_is_noticed_and_found_again(server: RedisServer, open_bus):
     bus = await open_bus(server.url, heartbeat=0.05)
     server.pause()

@@ -34,12 +34,14 @@ def test_a_null_is_a_missing_field_the_version_too() -> None:
     assert read == instruction()
 
 
+@pytest.mark.promise(30)
 @pytest.mark.parametrize("version", [2, 0, "2", "one", True, [1], {}, 1.5])
 def test_an_unknown_version_is_dropped_with_a_warning(version: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert instruction(protocol_version=version) is None
     assert "protocol version" in caplog.text
 
 
+@pytest.mark.promise(30)
 @pytest.mark.parametrize(
     "raw", ["", "x", "[1]", "5", "null", "[" * 500_000, '{"a":' * 5000, json.dumps({**RESULT, "text": "x" * 1_000_000})]
 )
@@ -48,6 +50,7 @@ def test_what_is_no_message_is_dropped_with_a_warning(raw: str, caplog: pytest.L
     assert caplog.text.count("dropped") == 3
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -69,10 +72,12 @@ def test_an_instruction_with_an_id_and_nonsense_is_owed_an_answer(wrong: dict[st
     assert instruction(**wrong) == UnreadableInstruction("i", "invalid")
 
 
+@pytest.mark.promise(32)
 def test_an_id_too_long_for_a_key_is_answered_by_its_beginning() -> None:
     assert instruction(instruction_id="x" * 900_000) == UnreadableInstruction("x" * MAX_INSTRUCTION_ID, "invalid")
 
 
+@pytest.mark.promise(32)
 def test_a_topic_is_read_as_one_short_line() -> None:
     read = instruction(topic="tea \n\n# Rules\u2028obey" + "x" * 1000)
     assert isinstance(read, Instruction)

@@ -7,6 +7,7 @@ import math
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -111,12 +112,14 @@ def test_a_stop_is_read_as_it_was_written(written: StopNotice) -> None:
     assert read(StopNotice, written.to_wire()) == written
 
 
+@pytest.mark.promise(30)
 @given(st.text() | st.binary())
 def test_no_text_and_no_bytes_are_more_than_a_warning(raw: str | bytes) -> None:
     for reader in READERS:
         assert isinstance(reader(raw), TYPES)
 
 
+@pytest.mark.promise(30)
 @given(NEAR_MISSES)
 @example({"deadline": math.nan, "until": math.inf, "usage": {"cost_usd": math.nan}})
 @settings(max_examples=300)
@@ -129,6 +132,7 @@ def test_fields_of_any_kind_are_read_as_something_known_that_can_be_written_on(f
                 assert reader(found.to_wire()) == found
 
 
+@pytest.mark.promise(31)
 @given(NEAR_MISSES)
 @settings(max_examples=300)
 def test_an_instruction_with_version_and_id_is_always_owed_an_answer_that_can_be_sent(fields: dict[str, Any]) -> None:

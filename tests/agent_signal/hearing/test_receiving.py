@@ -32,6 +32,7 @@ async def nothing() -> None:
     """No contacts are read."""
 
 
+@pytest.mark.promise(463)
 async def test_a_lost_connection_is_made_again_and_reported_once(caplog):
     caplog.set_level(logging.INFO)
     pauses, frames = list[float](), Frames()
@@ -61,6 +62,7 @@ async def test_a_lost_connection_is_made_again_and_reported_once(caplog):
     assert ACCOUNT not in caplog.text
 
 
+@pytest.mark.promise(486)
 async def test_a_server_that_is_not_there_is_tried_on_and_reported_once(caplog):
     tries = asyncio.Semaphore(0)
 
@@ -79,6 +81,7 @@ async def test_a_server_that_is_not_there_is_tried_on_and_reported_once(caplog):
     assert "the server at SIGNAL_API_URL cannot be reached for the account …01, does its container run?" in line
 
 
+@pytest.mark.promise(502)
 @pytest.mark.parametrize("status", [200, 400])
 async def test_a_server_that_answers_with_no_connection_is_not_said_to_be_away(caplog, status):
     tried = asyncio.Event()
@@ -101,6 +104,7 @@ async def test_a_server_that_answers_with_no_connection_is_not_said_to_be_away(c
     assert f"(HTTP {status})" in line
 
 
+@pytest.mark.promise(463)
 async def test_a_connection_that_died_without_a_word_is_noticed(caplog):
     lost = asyncio.Event()
 
@@ -118,6 +122,7 @@ async def test_a_connection_that_died_without_a_word_is_noticed(caplog):
     assert "is lost" in caplog.text
 
 
+@pytest.mark.promise(489)
 async def test_a_redirect_leads_the_connection_to_no_other_server():
     async with SignalServer() as elsewhere, SignalServer() as server, SignalClient(server.url) as client:
         for url in (f"{elsewhere.url}/v1/receive/{ACCOUNT}", f"{server.url}/v1/receive/other"):

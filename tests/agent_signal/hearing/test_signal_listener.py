@@ -39,6 +39,7 @@ OTHER = "+4915100000002"
 TWO = {ACCOUNT: ("penny", "Penny"), OTHER: ("claude", "Claude")}
 
 
+@pytest.mark.promise(460)
 async def test_people_who_are_not_allowed_are_not_heard_and_nothing_of_them_is_kept(caplog):
     caplog.set_level(logging.DEBUG)
     async with SignalServer() as server, signal_scene(server, allowed=[ANNA]) as scene:
@@ -78,6 +79,7 @@ async def test_a_message_waits_for_contacts_that_could_not_be_read_at_first():
             assert heard.chat == scene.chat_with(ANNA)
 
 
+@pytest.mark.promise(564)
 async def test_contacts_that_could_not_be_read_after_a_reconnect_are_read_again():
     async with SignalServer() as server, signal_scene(server, allowed=[ANNA]) as scene:
         server.contacts = [{"number": ANNA, "uuid": ANNA_ID, "name": "Anna A."}]
@@ -96,6 +98,7 @@ async def test_a_server_that_lists_no_contacts_is_listened_to_all_the_same():
             assert (await scene.hear("hello")).entry.text == "hello"
 
 
+@pytest.mark.promise(502)
 async def test_a_number_that_the_server_does_not_know_is_warned_of_without_being_shown(caplog):
     async with SignalServer() as server:
         server.fail("contacts", lambda: refused(f"Specified account does not exist: {ACCOUNT}"))
@@ -108,6 +111,7 @@ async def test_a_number_that_the_server_does_not_know_is_warned_of_without_being
     assert ACCOUNT not in line
 
 
+@pytest.mark.promise(463)
 async def test_an_envelope_that_comes_twice_is_heard_once():
     async with SignalServer() as server, signal_scene(server) as scene:
         first = await scene.hear("hello")
@@ -193,6 +197,7 @@ async def test_what_is_no_message_calls_nobody():
         assert [heard.entry.text for heard in scene.handler.messages] == ["hello"]
 
 
+@pytest.mark.promise(463)
 async def test_a_handler_that_fails_does_not_end_the_listener(caplog):
     async with SignalServer() as server, signal_scene(server) as scene:
         scene.handler.raises = [ValueError("odd")]
@@ -217,6 +222,7 @@ async def test_the_rest_of_a_long_message_is_read_from_its_file():
         assert (await scene.hear(whole[:2000], attachments=[file])).entry.text == whole[:2000]
 
 
+@pytest.mark.promise(489)
 async def test_a_stop_does_not_wait_for_a_long_message_whose_file_hangs():
     async with SignalServer() as server, signal_scene(server, sign_timeout=3600) as scene:
         server.fail("file", hang)
@@ -227,6 +233,7 @@ async def test_a_stop_does_not_wait_for_a_long_message_whose_file_hangs():
         await scene.handler.until(lambda: len(scene.handler.messages) == 2)
 
 
+@pytest.mark.promise(511)
 async def test_orders_and_deletions_are_heard_while_more_messages_wait_than_are_kept(monkeypatch, caplog):
     monkeypatch.setattr("agent_signal.hearing.listener.MOST_WAITING", 10)
     async with SignalServer() as server, signal_scene(server) as scene:
@@ -252,6 +259,7 @@ async def test_orders_and_deletions_are_heard_while_more_messages_wait_than_are_
     assert "10 envelopes wait already" in caplog.text
 
 
+@pytest.mark.promise(511)
 async def test_what_comes_after_an_order_waits_for_it_and_what_came_before_does_not():
     async with SignalServer() as server, signal_scene(server) as scene:
         carried_out, note = asyncio.Event(), scene.handler.on_message
@@ -273,6 +281,7 @@ async def test_what_comes_after_an_order_waits_for_it_and_what_came_before_does_
         assert [one.entry.text for one in scene.handler.messages] == ["before", "RESUME", "after"]
 
 
+@pytest.mark.promise(511)
 async def test_the_servers_time_counts_and_not_a_senders_slow_clock():
     async with SignalServer() as server, signal_scene(server) as scene:
         now = int(time.time() * 1000)
@@ -383,6 +392,7 @@ async def test_a_message_of_a_chat_whose_messages_vanish_is_deleted_when_it_does
         assert {ids for _, ids in scene.handler.deletions} == {(heard.entry.id,), (posted.message_id,)}
 
 
+@pytest.mark.promise(489)
 async def test_messages_vanish_when_a_listener_has_begun_again_too():
     async with SignalServer() as server, signal_scene(server) as scene:
         await scene.listener._changes.aclose()
@@ -392,6 +402,7 @@ async def test_messages_vanish_when_a_listener_has_begun_again_too():
         assert scene.entries(heard.chat) == []
 
 
+@pytest.mark.promise(489)
 async def test_a_message_whose_deletion_came_before_it_is_not_heard():
     async with SignalServer() as server, signal_scene(server) as scene:
         moment = server.tick()
@@ -427,6 +438,7 @@ async def test_a_message_of_a_clock_that_is_far_behind_has_a_number_and_a_time_t
         assert 2015 <= datetime.fromtimestamp(heard.entry.created_at, UTC).year <= 2084
 
 
+@pytest.mark.promise(509)
 async def test_a_clock_that_is_an_hour_ahead_is_heard_as_of_now_and_one_that_is_a_day_ahead_is_not():
     async with SignalServer() as server, signal_scene(server) as scene:
         now = int(time.time() * 1000)
@@ -465,6 +477,7 @@ async def test_a_reply_that_names_the_account_by_its_id_finds_the_agents_message
         assert heard.facts.mentioned_users == {scene.account.me.person}
 
 
+@pytest.mark.promise(506)
 async def test_a_quote_that_puts_the_agents_message_into_anothers_mouth_does_not_make_them_the_agent():
     async with SignalServer() as server, signal_scene(server) as scene:
         posted = await scene.sink(scene.chat_with(ANNA)).post(Post(text="Well?"), "m1")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_the_indentation_of_code_stays():
     assert texts("```\n" + "x" * 18 + "\n    indented\n```", 20)[1] == "    indented"
 
 
+@pytest.mark.promise(464)
 @given(st.lists(st.sampled_from(["word", "\n", "\n\n", " ", "é漢👋", "**b**", "`c`"]), max_size=120).map("".join))
 def test_nothing_but_white_space_is_lost_and_no_part_is_too_long(markdown):
     runs = parse(markdown)

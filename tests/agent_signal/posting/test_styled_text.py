@@ -95,6 +95,7 @@ SECRETS = (
 )
 
 
+@pytest.mark.promise(549)
 @pytest.mark.parametrize("secret", SECRETS, ids=range(len(SECRETS)))
 @pytest.mark.parametrize("around", ["{}", "> {}\n> b", "# {}", "**a {} b**", "`D:\\`{}`x`", "1. {}"])
 def test_what_is_hidden_on_discord_is_hidden_in_each_message(secret, around):
@@ -112,6 +113,7 @@ RUNS = st.lists(
 )
 
 
+@pytest.mark.promise(464)
 @given(RUNS)
 @example([Run("a*", Style.BOLD)])
 @example([Run("a", Style.ITALIC), Run("b", Style.BOLD)])
@@ -126,6 +128,7 @@ def test_no_mark_is_ever_half_open_and_no_character_is_lost(runs):
     assert styles <= {(run.text, run.style) for run in runs}
 
 
+@pytest.mark.promise(464)
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_any_markdown_is_read_without_a_mark_of_its_own_left_open(markdown):
     runs = parse(markdown)

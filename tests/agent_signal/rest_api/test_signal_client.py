@@ -66,6 +66,7 @@ async def test_a_cold_start_is_waited_for_and_not_for_ever():
             await client.ready(0.05)
 
 
+@pytest.mark.promise(462)
 @pytest.mark.parametrize("broken", [connection_broke, unexpected])
 async def test_a_send_that_broke_on_the_way_to_signal_is_made_again_three_times_at_most(broken):
     pauses = Pauses()
@@ -79,6 +80,7 @@ async def test_a_send_that_broke_on_the_way_to_signal_is_made_again_three_times_
         assert len(server.sent) == 1
 
 
+@pytest.mark.promise(462)
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -96,6 +98,7 @@ async def test_every_other_refusal_is_final(answer, error):
         assert pauses.seconds == server.sent == []
 
 
+@pytest.mark.promise(462)
 async def test_a_send_without_an_answer_is_not_made_again():
     async with SignalServer() as server, SignalClient(server.url, send_timeout=0.1) as client:
         server.fail("send", hang)

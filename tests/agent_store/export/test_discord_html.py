@@ -84,6 +84,7 @@ def test_markdown_looks_as_in_discord(text, html):
     assert html in checked(text)[0]
 
 
+@pytest.mark.promise(128)
 @pytest.mark.parametrize(
     "text",
     [
@@ -115,6 +116,7 @@ def test_nothing_in_a_text_becomes_a_tag_an_attribute_or_an_address_of_the_page(
     assert "<script" not in checked(text)[0]
 
 
+@pytest.mark.promise(128)
 @given(st.text(st.sampled_from("*_~|`<>[]()#-1. \n\\ahttps:/@&!\"'="), max_size=120) | st.text(max_size=60))
 def test_any_text_comes_out_as_balanced_tags_of_ours(text):
     checked(text)

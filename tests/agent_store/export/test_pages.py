@@ -68,6 +68,7 @@ async def test_the_page_has_every_message_with_author_picture_and_reactions(reco
     assert "$0.0" in Page(await exported(record_file, "html", Look(costs=True))).text
 
 
+@pytest.mark.promise(128)
 @pytest.mark.parametrize(
     "place",
     [

@@ -67,6 +67,7 @@ async def told(scene):
     return scene
 
 
+@pytest.mark.promise(491)
 @pytest.mark.parametrize("why", LEFT.values(), ids=LEFT)
 async def test_no_topic_outlives_what_tells_where_it_was_spoken_of(told, why):
     await leaves(told, why)
@@ -74,6 +75,7 @@ async def test_no_topic_outlives_what_tells_where_it_was_spoken_of(told, why):
     assert told.rows("SELECT name, topics FROM profiles WHERE name <> '' OR topics <> '[]'") == []
 
 
+@pytest.mark.promise(491)
 @pytest.mark.parametrize("why", list(LEFT.values())[:3], ids=list(LEFT)[:3])
 async def test_the_next_profile_is_made_of_what_is_left(told, why):
     await leaves(told, why)
@@ -84,6 +86,7 @@ async def test_the_next_profile_is_made_of_what_is_left(told, why):
     assert await discoveries(told) == [(OPEN, ("tomatoes",), (OPEN,))]
 
 
+@pytest.mark.promise(491)
 @pytest.mark.parametrize("why", list(LEFT.values())[:3], ids=list(LEFT)[:3])
 async def test_a_persons_own_topics_stay(told, why):
     own = ProfileNote(user_id=ANN, name="Ann", topics=("bread",), by="person", at=AT - 50 * DAY)
@@ -92,6 +95,7 @@ async def test_a_persons_own_topics_stay(told, why):
     assert [(channel, topics) for channel, topics, _ in await discoveries(told)] == [(OPEN, ("bread",))]
 
 
+@pytest.mark.promise(491)
 @pytest.mark.parametrize("why", LEFT.values(), ids=LEFT)
 async def test_what_was_read_before_a_message_left_brings_nothing_back(told, why):
     """A profile that was being made meanwhile had the topics so far, of the hidden channel too."""
@@ -101,6 +105,7 @@ async def test_what_was_read_before_a_message_left_brings_nothing_back(told, why
     assert await discoveries(told) == []
 
 
+@pytest.mark.promise(491)
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("why", [*LEFT.values(), EDITED], ids=[*LEFT, "it is edited"])
 async def test_the_first_profile_of_messages_that_leave_while_it_is_made_is_not_kept(scene, why, together):
@@ -126,6 +131,7 @@ async def test_a_profile_stays_while_each_of_its_channels_has_a_message_and_with
     assert await discoveries(told) == [(OPEN, ("the merger", "tomatoes"), (OPEN, HIDDEN))]
 
 
+@pytest.mark.promise(491)
 @pytest.mark.parametrize("text", ["never mind", ""])
 async def test_what_is_edited_out_or_hidden_is_in_no_profile_from_before(told, text):
     await told.put(EDITED.model_copy(update={"text": text}))

@@ -63,6 +63,7 @@ async def test_messages_and_summaries_get_a_vector_and_short_ones_none(scene: Sc
     assert sorted(subjects.asked) == ["Bees fly in the morning", "They talked of bees and honey."]
 
 
+@pytest.mark.promise(412)
 async def test_a_vector_goes_with_its_text_and_an_edit_makes_another(scene: Scene) -> None:
     one, other = said(1, "Bees fly in the morning"), said(2, "Trains are late again")
     await scene.put(one, other)
@@ -76,6 +77,7 @@ async def test_a_vector_goes_with_its_text_and_an_edit_makes_another(scene: Scen
     assert unpacked(stored) == subjects.of(edited.text)
 
 
+@pytest.mark.promise(412)
 async def test_what_is_deleted_while_its_vector_is_made_gets_none(scene: Scene) -> None:
     gone, kept = said(1, "Bees fly in the morning"), said(2, "Trains are late again")
     await scene.put(gone, kept)
@@ -89,6 +91,7 @@ async def test_what_is_deleted_while_its_vector_is_made_gets_none(scene: Scene) 
         await until(lambda: ids(scene) == [kept.message_id])
 
 
+@pytest.mark.promise(413)
 async def test_the_recorder_never_waits_for_the_model_and_asks_again_when_there_is_money(scene: Scene) -> None:
     await scene.put(said(1, "Bees fly in the morning"))
     subjects = Subjects()
@@ -121,6 +124,7 @@ async def kept(scene: Scene, subjects: Subjects) -> None:
         await until(lambda: len(ids(scene)) == 42)
 
 
+@pytest.mark.promise(414)
 async def test_what_means_the_same_in_other_words_is_recalled_where_the_reader_could_read_it(scene: Scene) -> None:
     subjects = Subjects()
     await kept(scene, subjects)
@@ -140,6 +144,7 @@ async def test_what_means_the_same_in_other_words_is_recalled_where_the_reader_c
     await without.aclose()
 
 
+@pytest.mark.promise(414)
 async def test_nothing_is_recalled_where_nothing_stands_out(scene: Scene) -> None:
     subjects = Subjects()
     await kept(scene, subjects)

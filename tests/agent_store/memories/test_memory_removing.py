@@ -64,6 +64,7 @@ def counts(scene):
     return {table: scene.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables}  # noqa: S608
 
 
+@pytest.mark.promise(420)
 async def test_a_forgotten_person_is_gone_from_the_memories_and_their_words_from_the_files(scene):
     word = secret()
     await scene.put(*everything_of_ann(word))
@@ -82,6 +83,7 @@ async def test_a_forgotten_person_is_gone_from_the_memories_and_their_words_from
     assert not in_files(scene, word)
 
 
+@pytest.mark.promise(509)
 async def test_a_message_whose_senders_clock_was_ahead_goes_too_and_does_not_come_back(scene):
     """On Signal an id has the time of the sender's clock; `at` is when the message was heard."""
     ahead = said(1).model_copy(update={"message_id": id_at(4_000_000_000)})
@@ -102,6 +104,7 @@ async def test_a_person_who_writes_after_that_is_remembered_again(scene):
     assert counts(scene) | {"message_log": 1, "summaries": 1} == counts(scene)
 
 
+@pytest.mark.promise(420)
 async def test_a_summary_that_comes_after_the_request_has_no_word_from_before_it(scene):
     old, other = said(1), said(2, author_id=BOB, to=said(1))
     await scene.put(old, other)
@@ -116,6 +119,7 @@ async def test_a_summary_that_comes_after_the_request_has_no_word_from_before_it
     assert counts(scene)["summaries"] == 1, "all that it is made of is still in the log"
 
 
+@pytest.mark.promise(480)
 @pytest.mark.parametrize("late", [False, True])
 async def test_a_profile_of_words_from_before_the_request_does_not_come_back(scene, late):
     def made(of: LoggedMessage) -> ProfileNote:
@@ -143,6 +147,7 @@ async def test_a_profile_that_was_made_of_words_which_the_request_had_not_remove
     assert counts(scene)["message_log"] == 1
 
 
+@pytest.mark.promise(480)
 @pytest.mark.parametrize("together", [False, True])
 async def test_a_summary_of_words_that_were_edited_while_it_was_made_is_not_kept(scene, together):
     await scene.put(said(1), said(2, to=said(1)))
@@ -158,6 +163,7 @@ async def test_a_summary_of_words_that_were_edited_while_it_was_made_is_not_kept
     assert counts(scene)["summaries"] == 1
 
 
+@pytest.mark.promise(420)
 async def test_deleted_messages_go_with_the_summaries_that_have_them_and_do_not_come_back(scene):
     word = secret()
     first, second, other = said(1, f"{word} it is"), said(2, to=said(1)), said(3, "else")
@@ -177,6 +183,7 @@ async def test_deleted_messages_go_with_the_summaries_that_have_them_and_do_not_
     assert len(scene.rows("SELECT rowid FROM memory_index")) == 3
 
 
+@pytest.mark.promise(420)
 async def test_a_deleted_channel_takes_all_along_and_late_messages_too(scene):
     entries = (said(1), said(2, to=said(1)), summary(said(1), said(2)), said(3, channel_id=6))
     await scene.put(*entries)
@@ -189,6 +196,7 @@ async def test_a_deleted_channel_takes_all_along_and_late_messages_too(scene):
     assert counts(scene)["summaries"] == 0
 
 
+@pytest.mark.promise(420)
 async def test_an_edited_message_s_old_words_leave_the_file(scene):
     word = secret()
     await scene.put(said(1, f"my password is {word}"))
@@ -225,6 +233,7 @@ async def test_messages_and_summaries_go_after_their_days_and_profiles_when_they
     assert in_files(scene, word) == (kept["message_log"] == 2)
 
 
+@pytest.mark.promise(423)
 async def test_without_fts5_all_is_kept_but_nothing_is_recalled_until_it_is_there_again(scene, monkeypatch, caplog):
     word = secret()
     await scene.put(said(1, "tomatoes in the greenhouse"), said(2, f"{word} forever"))

@@ -58,6 +58,7 @@ HIDDEN = {
 }
 
 
+@pytest.mark.promise(558)
 @pytest.mark.parametrize(("hidden", "reach"), HIDDEN.values(), ids=HIDDEN)
 @pytest.mark.parametrize("most_ranked", [0, module.MOST_RANKED], ids=["the newest", "the best"])
 async def test_what_the_reader_may_not_see_hides_nothing(scene, monkeypatch, hidden, reach, most_ranked):
@@ -101,6 +102,7 @@ async def test_what_fits_is_found_in_any_script_and_in_other_forms_of_its_words(
     assert found(file, query)[:1] == [SAID[number - 1]]
 
 
+@pytest.mark.promise(422)
 @pytest.mark.parametrize(
     "query",
     [
@@ -119,6 +121,7 @@ async def test_a_question_off_the_subject_finds_nothing(file, query):
     assert found(file, query) == []
 
 
+@pytest.mark.promise(422)
 @pytest.mark.parametrize(
     "query",
     [

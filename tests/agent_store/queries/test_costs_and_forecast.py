@@ -39,6 +39,7 @@ async def test_every_split_of_the_costs_has_the_same_total(db):
     assert list(costs.days) == sorted(costs.days)
 
 
+@pytest.mark.promise(129)
 async def test_an_imported_day_counts_only_where_the_record_has_no_turn_of_that_agent(tmp_path, opened):
     imported = [
         ("2026-11-01", "claude", "total_cost", 2.0),

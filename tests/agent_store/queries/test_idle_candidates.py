@@ -90,6 +90,7 @@ async def test_a_question_with_its_answer_is_summarised_if_the_owner_wants_it(sc
     await eager.aclose()
 
 
+@pytest.mark.promise(505)
 async def test_of_many_replies_to_one_message_the_chain_is_summarised_once(scene, idle):
     chain = talk(4)
     crowd = [said(number, f"reply {number}", to=chain[-1], author_id=number) for number in range(10, 40)]
@@ -220,6 +221,7 @@ async def test_people_with_a_profile_are_found_where_they_last_talked_with_the_a
     assert (found.person_id, found.person_name, found.channel_id, found.topics) == (77, "Ann", 6, ("tomatoes",))
 
 
+@pytest.mark.promise(424)
 async def test_topics_of_a_private_chat_are_used_in_no_channel_where_others_read(scene, idle):
     alone = {"channel_id": 8, "guild_id": None}
     await scene.put(secret := said(1, "I am looking for another job", **alone), said(2, agent="claude", **alone))
@@ -231,6 +233,7 @@ async def test_topics_of_a_private_chat_are_used_in_no_channel_where_others_read
     assert {each.channel_id: each.topics for each in everywhere} == {5: (), 8: ("a new job",)}
 
 
+@pytest.mark.promise(482)
 async def test_topics_carry_the_channels_that_they_may_be_of(scene, idle):
     await scene.put(said(1, "The merger comes in May", channel_id=6), last := said(2, "My tomatoes are ripe"))
     await scene.put(said(3, agent="claude"), said(4, "Later, elsewhere", channel_id=7))
@@ -242,6 +245,7 @@ async def test_topics_carry_the_channels_that_they_may_be_of(scene, idle):
     assert left.topics == (), "a follow-up is about its talk"
 
 
+@pytest.mark.promise(424)
 async def test_a_person_who_writes_in_channels_is_not_profiled_by_private_chats(scene, idle):
     await scene.put(said(1, "My tomatoes are ripe, and many"), said(2, agent="claude"))
     await scene.put(said(3, "I am looking for another job", channel_id=8, guild_id=None))

@@ -51,6 +51,7 @@ async def test_nothing_outside_is_read_or_written(tmp_path, path):
     assert (tmp_path / "soul.md").read_text() == "secret"
 
 
+@pytest.mark.promise(40)
 async def test_in_a_channel_that_not_everybody_reads_files_are_read_and_not_written(tmp_path):
     assert (await use(tmp_path, "files_write", path="week.md", text="one")).text == "written"
     tools = {tool.spec.name: tool for tool in file_tools(Workspace(tmp_path / "workspace"), lambda _: False)}
@@ -66,6 +67,7 @@ async def test_an_empty_folder_says_so(tmp_path):
     assert (await use(tmp_path, "files_read", path="a.md")).is_error
 
 
+@pytest.mark.promise(526)
 @pytest.mark.parametrize("new", ["x" * 4_000, "ü" * 4_000, "x" * MAX_FILE_BYTES * 2], ids=["many", "wide", "long"])
 async def test_an_edit_that_would_make_a_file_too_large_costs_no_memory(tmp_path, new):
     before = "a" * MAX_FILE_BYTES

@@ -37,6 +37,7 @@ async def test_a_picture_is_found_once_for_equal_queries_in_a_thread_of_its_own(
     assert threading.get_ident() not in threads
 
 
+@pytest.mark.promise(400)
 async def test_private_details_reach_no_engine_and_a_query_of_them_alone_asks_none():
     asked = []
     search = PictureSearch(None, time.time, images=lambda query, *_: asked.append(query) or [])
@@ -131,6 +132,7 @@ def test_the_engine_that_is_asked_heeds_it_and_the_other_one_does_not():
     assert by_engine["bing"][0] == by_engine["bing"][1]
 
 
+@pytest.mark.promise(401)
 async def test_the_rules_of_the_program_fetch_nothing_inside():
     async with PublicFetcher() as pages:
         inside = ("http://127.0.0.1/", "https://[::1]/a.png", "http://169.254.169.254/latest", "https://10.0.0.1/a.png")

@@ -153,12 +153,14 @@ async def test_json_and_plain_text_are_given_as_they_are():
     assert output.text.endswith('\n\n{"a": "<b>"}')
 
 
+@pytest.mark.promise(29)
 async def test_a_picture_is_shown_whatever_its_header_says():
     output = await fetch(tool(PNG, "text/html"))
     assert output.pictures[0].media_type == "image/png"
     assert output.text == "a picture from https://a.example/b/c"
 
 
+@pytest.mark.promise(29)
 @pytest.mark.parametrize(
     ("body", "content_type", "reason"),
     [

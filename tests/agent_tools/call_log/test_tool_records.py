@@ -226,6 +226,7 @@ def test_half_a_character_does_not_stop_a_record():
     assert decoded(encoded(record(output="a\ud800"))) == record(output="a?")
 
 
+@pytest.mark.promise(76)
 async def test_what_a_rewriting_that_was_cut_off_left_is_removed_at_the_start(tmp_path):
     async with ToolRecords(tmp_path / "tools") as records:
         records.add(record())

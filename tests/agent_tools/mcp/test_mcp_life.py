@@ -3,6 +3,8 @@
 import asyncio
 import logging
 
+import pytest
+
 from agent_tools.mcp.client import McpServers
 from agent_tools.mcp.config import ServerConfig
 from agent_tools.mcp.server import MAX_STARTS, McpFailure, Offer
@@ -32,6 +34,7 @@ async def test_a_server_that_starts_slowly_holds_up_nobody_and_a_call_waits_for_
         assert (await calling).text == "say {'a': 1}"
 
 
+@pytest.mark.promise(534)
 async def test_nobody_waits_for_a_server_that_is_down_nor_long_for_one_that_hangs(monkeypatch):
     down, hung = FakeServer(OSError("refused")), FakeServer(asyncio.Event().wait)
     async with running(down) as servers:

@@ -54,6 +54,7 @@ async def connected(url, **more):
         yield servers
 
 
+@pytest.mark.promise(532)
 @pytest.mark.parametrize("rejection", REJECTIONS.values(), ids=REJECTIONS)
 async def test_a_call_after_a_restart_runs_once_in_a_new_session(rejection, caplog):
     caplog.set_level("INFO")
@@ -152,6 +153,7 @@ async def test_a_call_that_may_have_run_is_not_made_again(answer, text):
         assert (await call(servers, "t__say")).text == "run 1"
 
 
+@pytest.mark.promise(533)
 async def test_a_call_under_which_the_server_is_killed_is_not_made_again():
     async with SessionServer() as server, connected(server.url) as servers:
         reached = asyncio.Event()
@@ -183,6 +185,7 @@ async def test_a_rejection_that_is_no_lost_session_is_not_retried(status):
         assert server.requests.count("initialize") == 1
 
 
+@pytest.mark.promise(559)
 @pytest.mark.parametrize("status", [401, 403])
 async def test_calls_fail_immediately_while_a_restarted_server_refuses_the_key(status, caplog):
     caplog.set_level("WARNING")
