@@ -6,7 +6,6 @@
 # make simulate  a week of a server with 1,000 channels in virtual time, by policy
 # make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows
 # make migrate-test  the migrations of the record, tried on a copy of data/record.db; make migrate-validate: their numbers
-# make mutants  mistakes put into a copy of the code: does a test notice? ARGS="--only turn.py" picks some
 #
 # The first run creates .venv and installs requirements.txt there. PYTHON names the interpreter to create it with.
 # Written for GNU make 3.81, which is what macOS has.
@@ -22,11 +21,11 @@ BROWSER_READY = $(VENV)/browser-requirements-installed
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help local setup run test test-browser lint bench simulate chaos migrate-test migrate-validate mutants
+.PHONY: help local setup run test test-browser lint bench simulate chaos migrate-test migrate-validate
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,9s/^# //p' Makefile
+	@sed -n '1,8s/^# //p' Makefile
 
 local: $(READY)
 	@$(PY) run_all.py --local $(ARGS)
@@ -56,9 +55,6 @@ migrate-test: $(READY)
 
 migrate-validate: $(READY)
 	@$(PY) -m agent_store migrate --validate
-
-mutants: $(READY)
-	@$(PY) -m tests.mutants $(ARGS)
 
 bench: $(READY)
 	@$(PY) -m benchmarks $(ARGS)
