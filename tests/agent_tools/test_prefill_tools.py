@@ -180,6 +180,7 @@ async def test_a_call_in_what_people_typed_is_not_run():
         ('<think>\n<call name="look">\n{"at": "x"}', ""),
     ],
 )
+@pytest.mark.promise(568)
 async def test_a_call_in_a_thought_is_neither_run_nor_shown(completion: str, words: str) -> None:
     heard: list[str] = []
     look = FakeTool("look", lambda _: "seen")

@@ -112,6 +112,7 @@ async def test_a_model_that_does_not_end_is_cut() -> None:
 
 
 @pytest.mark.parametrize("written", [str, lambda text: [{"type": "text", "text": text}]])
+@pytest.mark.promise(569)
 async def test_a_long_answer_in_small_pieces_takes_linear_time(written: Callable[[str], object]) -> None:
     async def growing(size: int) -> AsyncIterator[dict[str, object]]:
         for _ in range(size // 4):
