@@ -205,7 +205,7 @@ async def test_two_processes_with_the_same_files_get_in_nobodys_way(link: RedisL
         assert (await here.forgetting.forget(BOB)).notes == Notes(gone=1)
         await until(lambda: not beside.calls)
         assert here.calls == []
-        assert list(here.data.rglob("*.jsonl")) == []
+        await until(lambda: not list(here.data.rglob("*.jsonl")))
 
 
 async def test_what_cannot_be_rewritten_is_logged_and_retried_at_the_next_start(

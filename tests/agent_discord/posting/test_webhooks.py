@@ -438,7 +438,7 @@ async def test_a_bot_that_may_not_read_the_past_says_nothing_of_the_pins(monkeyp
 async def test_attached_files_are_shown_as_pictures_that_fit_and_as_text_once():
     async with services() as h:
         notes = b"# Notes\nh\xc3\xa9"
-        files = [("big.png", drawn()), ("notes.md", notes), ("old.txt", b"caf\xe9"), ("x.txt", b"a\0b")]
+        files = [("big.png", drawn()), ("notes.md", notes), ("old.txt", b"caf\xe9"), ("x.txt", bytes(range(32)))]
         await h.server.say("you", "debate", "look", attachments=[(*file, None) for file in files])
         await h.server.say("you", "debate", "again", attachments=[("copy.md", notes, None)])
         outlet = h.outlet()
