@@ -315,7 +315,11 @@ async def test_a_command_is_carried_out_by_the_process_that_acts_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with RedisServer() as redis:
-        async with signal_flow(tmp_path, redis_url=redis.url) as f, f.running(), f.running(coordinator=False) as second:
+        async with (
+            signal_flow(tmp_path, redis_url=redis.url) as f,
+            f.running(),
+            f.running(stands_by=True, coordinator=False) as second,
+        ):
             await f.signal.until(lambda: f.signal.connections() == 2)
             assert (await told(f, "/help")).startswith("What you can write to me")
             await f.say("hello")

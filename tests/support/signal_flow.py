@@ -58,12 +58,17 @@ class SignalFlow:
         return Setup(**fields)
 
     @asynccontextmanager
-    async def running(self, **more: object) -> AsyncIterator[Runtime]:
+    async def running(self, *, stands_by: bool = False, **more: object) -> AsyncIterator[Runtime]:
+        """Run the program until its agents act, or only listen if it stands by for another process that acts."""
         async with running(self.setup(**more)) as runtime:
             for number in self.settings.numbers.values():
                 await self.signal.connected(number)
             hosts = runtime.host_of
-            await until(lambda: all((host := hosts(agent)) and host.acts for agent in runtime.setup.on_signal))
+            await until(
+                lambda: all(
+                    (host := hosts(agent)) is not None and host.acts != stands_by for agent in runtime.setup.on_signal
+                )
+            )
             yield runtime
 
 
