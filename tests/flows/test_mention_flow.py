@@ -125,13 +125,25 @@ async def test_a_connection_that_breaks_while_it_posts_costs_no_answer_and_makes
 
 
 async def test_a_crowd_that_fills_the_inbox_is_told_so_and_does_not_hold_the_answers_back(tmp_path):
-    async with flow(tmp_path, MAX_QUEUE_DEPTH="5") as f, f.running(agents=("claude",)):
+    async with flow(tmp_path, MAX_QUEUE_DEPTH="5") as f, f.running(agents=("claude",)) as runtime:
         f.discord.limits = RateLimits(messages_per_channel=(10, 60.0))
-        f.models.answer = lambda r: decision("here")
+        is_full = asyncio.Event()
+
+        async def answer(_):
+            await is_full.wait()
+            return decision("here")
+
+        f.models.answer = answer
+        for number in range(6):  # one turn runs and five wait; mentions of one person would be joined into one turn
+            await f.discord.add_person(f"Person {number}")
+            await f.discord.say(f"Person {number}", "debate", f"<@{f.user_id('claude')}> hello")
         for number in range(60):
-            await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> {number}")
-        await f.discord.wait_for(lambda: f.said("debate", "claude").count("here") >= 5)
-        assert len(f.said("debate", "claude")) == f.said("debate", "claude").count("here") + 1
+            last = await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> {number}")
+        await until(lambda: int(last["id"]) in runtime.services.transcripts.of(f.channel("debate")))
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        is_full.set()
+        await f.discord.wait_for(lambda: f.said("debate", "claude").count("here") == 6)
+        assert len(f.said("debate", "claude")) == 7, "Alice is told once"
 
 
 async def test_others_may_join_in_after_a_mention(tmp_path):
