@@ -99,7 +99,7 @@ def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> st
             **{user.id: clean_name(user.display_name) for user in message.mentions},
         },
         {channel.id: clean_name(channel.name) for channel in message.channel_mentions},
-        {role.id: clean_name(role.name) for role in message.role_mentions},
+        {role.id: clean_name(role.name) for role in _roles_in(message)},
     )
 
 
@@ -112,8 +112,18 @@ def mentioned_users(message: discord.Message) -> frozenset[int]:
     pinged = frozenset(user.id for user in message.mentions)
     if message.author.bot:
         return pinged | mentioned_in(message.content)
-    tags = (role.tags for role in message.role_mentions)
+    tags = (role.tags for role in _roles_in(message))
     return pinged | {tag.bot_id for tag in tags if tag is not None and tag.bot_id is not None}
+
+
+def _roles_in(message: discord.Message) -> list[discord.Role]:
+    """Return the roles that the text mentions. Discord lists only those that the author may ping, and most people may
+    not ping a bot's own role.
+    """
+    if not isinstance(message.guild, discord.Guild):
+        return []
+    found = (message.guild.get_role(role_id) for role_id in message.raw_role_mentions)
+    return [role for role in found if role is not None]
 
 
 def mentioned_roles(message: discord.Message) -> frozenset[int]:

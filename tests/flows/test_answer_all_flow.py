@@ -38,13 +38,16 @@ async def test_every_message_of_a_person_is_answered_by_one_bot_and_calls_go_to_
         await answered(f, "grok", 1)
         await f.discord.say("Alice", "casual", f"<@&{role_of(f, 'Grok')}> and again?")
         await answered(f, "grok", 2)
+        await f.discord.say("Bob", "casual", f"<@&{role_of(f, 'Grok')}> and for those who may not ping roles?")
+        await answered(f, "grok", 3)
         await f.discord.say_as_foreign_bot("Spam", "casual", "buy this")
         for unsaid in (". an aside", "\u200b", "> "):
             await f.discord.say("Alice", "casual", unsaid)
         await f.discord.say("Bob", "casual", "the last one")
         await answered(f, "claude", 4)
-        assert len(f.said("casual", "grok")) == 2
-        assert len(f.models.requests) == 6
+        assert len(f.said("casual", "grok")) == 3
+        assert len(f.models.requests) == 7
+        assert "Bob: @Grok and for those" in "\n".join(f.models.requests[-1].texts)
         assert not any(m.get("reactions") for m in f.discord.messages("casual"))
 
 

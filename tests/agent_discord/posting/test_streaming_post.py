@@ -31,7 +31,7 @@ class Channel:
 
     def _message(self, message_id):
         nobody = dict.fromkeys(("mentions", "channel_mentions", "role_mentions", "attachments", "embeds"), ())
-        return SimpleNamespace(id=message_id, content=self.texts[message_id] or "", nonce=None, **nobody)
+        return SimpleNamespace(id=message_id, content=self.texts[message_id] or "", nonce=None, guild=None, **nobody)
 
     async def _request(self):
         if self.hold is not None:
