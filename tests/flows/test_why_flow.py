@@ -48,6 +48,9 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                 for number in range(1, 4):
                     await f.discord.say("Alice", "casual", f"<@{claude}> hello")
                     await until(lambda number=number: len(f.models.requests) == number)
+                await f.discord.wait_for(lambda: any(m.get("reactions") for m in f.discord.messages("casual")))
+                explained_twice = f.said("casual", "claude")
+                assert len(explained_twice) == 2
                 await f.discord.wait_for(lambda: TEXT in str(f.discord.gateway.presences.get("claude")))
                 end = runtime.bots["claude"].cog.host.agent.model.backoff.until
             asked = len(f.models.requests)
@@ -55,7 +58,7 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
             async with f.running(**both) as runtime:
                 await f.discord.wait_for(lambda: TEXT in str(f.discord.gateway.presences.get("claude")))
                 await f.discord.say("Alice", "casual", f"<@{claude}> hello")
-                await f.discord.wait_for(lambda: f.said("casual", "claude")[1:] == [LINES["benched"]])
+                await f.discord.wait_for(lambda: f.said("casual", "claude") == [*explained_twice, LINES["benched"]])
                 assert runtime.bots["claude"].cog.host.agent.model.backoff.until == end
                 report = await runtime.coordinator.fire(f.channel("casual"))
                 assert (report.messages, report.absences, len(f.models.requests)) == (1, 1, asked + 1)
