@@ -67,12 +67,20 @@ class _Splitter:
         self._fences = [match.start() for match in re.finditer(FENCE, text)]
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self._formatting = Formatting(text, self._fences, growing=growing)
-        marks = self._formatting.marks
+        marks = [*self._formatting.marks, *self._backticks_in_code()]
         self._marks = _Spans(marks)
+        self._contents = {span.start: span.content for span in self._formatting.spans}
         self._whole = _Spans([*(match.span() for match in _WHOLE.finditer(text)), *marks])
         self._better_whole = _Spans([*(match.span() for match in _BETTER_WHOLE.finditer(text)), *marks])
         quotes = (match.start() for match in _LONG_QUOTE.finditer(text) if not self._is_code(match.start()))
         self._quoted_from = next(quotes, len(text))
+
+    def _backticks_in_code(self) -> Iterator[tuple[int, int]]:
+        """Yield the backticks in inline code with their neighbors: a mark beside one would become part of it."""
+        for span in self._formatting.spans:
+            if span.is_code:
+                for run in re.finditer("\\s*`+\\s*", self._text[span.content : span.content_end]):
+                    yield span.content + run.start() - 1, span.content + run.end() + 1
 
     def chunks(self) -> Iterator[str]:
         at = self._past_space(0)
@@ -111,6 +119,7 @@ class _Splitter:
         return end
 
     def _best_cut(self, at: int, end: int) -> int:
+        at = min(self._past_opening_marks(at), end - 1)  # a message of these alone would be empty
         worth = at + (end - at) // 4  # an earlier cut would make a stub of a message
         for earliest, rule in (
             (worth, self._between_paragraphs),
@@ -126,6 +135,13 @@ class _Splitter:
             if cut is not None:
                 return cut
         return end
+
+    def _past_opening_marks(self, at: int) -> int:
+        if not self._is_code(at) and (opening := _OPENING.match(self._text, at)):
+            return opening.end()
+        while at in self._contents:
+            at = self._past_space(self._contents[at])
+        return at
 
     def _between_paragraphs(self, place: int) -> bool:
         return self._text.startswith("\n\n", place) and not self._is_code(place)
@@ -236,7 +252,15 @@ class _Splitter:
     def _reopened(self, place: int) -> tuple[FormattedSpan, ...]:
         """The spans that are closed and reopened at this place; under a tiny limit spoilers alone."""
         spans = self._formatting.open_at(place)
+        if any(span.is_code for span in spans) and self._is_beside_backtick(place):
+            spans = tuple(span for span in spans if not span.is_code)
         return spans if self._affords("", spans) else tuple(span for span in spans if span.mark == SPOILER)
+
+    def _is_beside_backtick(self, place: int) -> bool:
+        """Whether a mark of inline code here would join a backtick, since white space around a cut is dropped."""
+        before = self._text[max(0, place - self._limit) : place].rstrip()
+        at = self._past_space(place)
+        return before.endswith("`") or self._text.startswith("`", at)
 
     def _affords(self, opening: str, spans: tuple[FormattedSpan, ...]) -> bool:
         return len(opening) + 2 * sum(len(span.mark) for span in spans) <= self._limit // 3

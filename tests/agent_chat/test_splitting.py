@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_chat.splitting import length, split_text
@@ -25,6 +25,9 @@ def test_nothing_is_lost_or_added_and_code_stays_code(text: str, limit: int) -> 
 
 @pytest.mark.promise(10, 11)
 @given(TEXTS, st.sampled_from([16, 50, 2000]))
+@example("``https://example.org/a/b?c=d``", 16)
+@example("漢字。000𐀀`code``code`", 16)
+@example("``" + " " * 20 + "x``", 16)
 def test_every_chunk_is_short_filled_and_balanced(text: str, limit: int) -> None:
     for chunk in split_text(text, limit):
         assert chunk.strip()
