@@ -457,7 +457,7 @@ class _Scanner:
             if another.search(self._text, end, closing.start()) is not None:
                 return end  # the closing mark belongs to that one
         if closing is not None and reasoning and not mentioned:
-            closing = self._real_close(closing, end)
+            closing = self._real_close(closing, end, must_balance=weak)
         if closing is None:
             return end if (mentioned or glued or weak) and not self._growing else self._cut(start)
         if self._is_pair_mentioned(mark, closing, mentioned=mentioned):
@@ -500,9 +500,9 @@ class _Scanner:
         self._closes[close] = found.start() if found is not None else len(self._text)
         return found
 
-    def _real_close(self, closing: re.Match[str], at: int) -> re.Match[str] | None:
+    def _real_close(self, closing: re.Match[str], at: int, *, must_balance: bool) -> re.Match[str] | None:
         """Return where reasoning ends: not at a mark that it talks about or has in code, and not where reasoning
-        inside it ends. If its marks don't match, it ends at the first closing mark."""
+        inside it ends. If its marks don't match, it ends at the first closing mark, or nowhere if it must balance."""
         found: re.Match[str] | None
         for found in islice(closing.re.finditer(self._text, closing.start()), MAX_NESTING):
             if not (self._is_mentioned(found.start(), found.end()) or self._is_code(found.start())):
@@ -518,7 +518,7 @@ class _Scanner:
             depth += -1 if _REASONING_CLOSE.match(found[0]) else 1
             if depth == 0:
                 return found
-        return None if self._growing else closing
+        return None if self._growing or must_balance else closing
 
     def _is_code(self, at: int) -> bool:
         if self._code is None:

@@ -297,6 +297,7 @@ def test_marks_that_lines_are_about_stay(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(INNOCENT), min_size=1, max_size=6))
+@example(["[Thinking] hmm", "Mistral: [THINK] ... [/THINK]"])
 def test_innocent_texts_together_stay_byte_for_byte(texts: list[str]) -> None:
     said = "Well.\n\n" + "\n\n".join(text for text in texts if not text.startswith((">", "!", "{", "<s>")))
     assert strip_markup(said) == said
@@ -363,7 +364,10 @@ def test_a_second_cleaning_finds_nothing(text: str) -> None:
 
 
 @given(TEXTS)
+@example("<think>x</think>```Use `</s>` or `<|im_end|>` at the end, and `[TOOL_CALLS]`.")
+@example("<|x |> f and f <| x```html\n<think>hm</think>\n```")
 def test_a_growing_text_shows_no_control_token_between_sentences(text: str) -> None:
+    """In code, also in a block without an end, and with a space within, it is no control token."""
     for end in range(0, len(text) + 1, 5):
-        shown = re.sub(r"```.*?```|`[^`\n]+`", "\n", certain(text[:end]))
-        assert not re.search(r"(?:^|[.!?>])<\|[^|<>\n]{1,60}\|>(?! (?:is|and|to)\b)", shown)
+        shown = re.sub(r"(?s)```.*?(?:```|\Z)|`[^`\n]+`", "\n", certain(text[:end]))
+        assert not re.search(r"(?:^|[.!?>])<\|[^|<>\s]{1,60}\|>(?! (?:is|and|to)\b)", shown)
