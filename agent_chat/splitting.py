@@ -29,6 +29,7 @@ _ONE_WORD = re.compile(rf"{FENCE}{_WORD}\Z")
 _TO_CLOSING = re.compile(rf"\s*(?:> )?{FENCE}")
 _WHOLE = re.compile(rf"{MENTION}|{FENCE}(?:{_LANGUAGE})?")
 _BETTER_WHOLE = re.compile(rf"{_WHOLE.pattern}|{LINK}")
+_BACKTICKS = re.compile(r"(?<!\s)\s*+`[`\s]*+")  # with the space around them
 _LONG_QUOTE = re.compile(r"^ {0,3}>>> (?=\S)", re.MULTILINE)  # up to the end of the message
 _LINE_MARKS = re.compile(r" {0,3}(> (?=\S))?((?:#{1,3}|-#) (?=\S))?")
 _PUNCTUATION = frozenset("。！？；：，、…」』）")
@@ -79,7 +80,7 @@ class _Splitter:
         """Yield the backticks in inline code with their neighbors: a mark beside one would become part of it."""
         for span in self._formatting.spans:
             if span.is_code:
-                for run in re.finditer("\\s*`+\\s*", self._text[span.content : span.content_end]):
+                for run in _BACKTICKS.finditer(self._text[span.content : span.content_end]):
                     yield span.content + run.start() - 1, span.content + run.end() + 1
 
     def chunks(self) -> Iterator[str]:
