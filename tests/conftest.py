@@ -1,6 +1,7 @@
 """For all tests."""
 
 import gc
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,7 +10,13 @@ from tests.support import warm_start
 from tests.support.time_limit import pytest_timeout_set_timer as pytest_timeout_set_timer
 
 # How long an example takes says something of the machine: a busy one must fail no test.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# CI repeats the same examples, so that a change fails there only for what it does; other runs look for new ones.
+settings.register_profile(
+    "patient",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
 settings.load_profile("patient")
 
 gc.disable()  # while modules are imported and tests collected, nothing becomes garbage

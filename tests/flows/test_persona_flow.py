@@ -5,17 +5,17 @@ import os
 import re
 import shutil
 import time
-from pathlib import Path
 
 from agent_cogs.persona.persona import read_fronts
 from agent_config import load_settings
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
+from agent_process.root import ROOT
 from tests.support.flow import decision, flow
 from tests.support.models.agent_sdk_doubles import FakeSdk, ResultMessage, init, model_with
 from tests.support.models.wire.values import Answer
 
-PENNY = Path(__file__).parents[2] / "personas" / "penny"
+PENNY = ROOT / "personas" / "penny"
 
 
 def noting(text):

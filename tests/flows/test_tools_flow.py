@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
 from agent_context.steering.options import Options
+from agent_process.root import ROOT
 from agent_runtime.runtime import running
 from tests.support.asking import ask, config, link, shown
 from tests.support.flow import decision, flow
@@ -18,7 +18,7 @@ from tests.support.thinking_scene import let
 from tests.support.tools.mcp_sessions import SessionServer
 from tests.support.tools.tool_doubles import FakeTool
 
-MCP_SERVER = Path(__file__).parents[1] / "support/tools/mcp_server.py"
+MCP_SERVER = ROOT / "tests/support/tools/mcp_server.py"
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 SHOWN = ".claude>[weather]: city: Oslo\nclaude<[weather]: rain until noon"
 VISIBLE = Options(tool_output_visible=True)

@@ -35,13 +35,13 @@ from agent_context.steering.stop_words import order_in
 from agent_context.untrusted import one_line, words
 from agent_coordinator.texts.phrases import questions
 from agent_process.redaction import Redactor
+from agent_process.root import ROOT
 from agent_tools.builtin.html_text import readable_page
 from agent_tools.builtin.query_privacy import without_private
 
 sre: Any = importlib.import_module("re._constants")
 sre_parser: Any = importlib.import_module("re._parser")
 
-ROOT = Path(__file__).parent.parent.parent
 SHORT, LONG = 500, 4_000  # characters
 ALLOWED = 0.003  # seconds for a text of LONG characters; what is faster is not compared
 GROWTH = 9  # times as long for a text that is 4 times as long; quadratic expressions take 16 times as long

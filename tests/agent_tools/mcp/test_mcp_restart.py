@@ -6,11 +6,11 @@ import signal
 import socket
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import psutil
 import pytest
 
+from agent_process.root import ROOT
 from agent_tools.mcp.client import McpServers
 from agent_tools.mcp.config import ServerConfig
 from tests.support.redis_server import until
@@ -24,7 +24,7 @@ from tests.support.tools.mcp_sessions import (
     reply,
 )
 
-PROGRAM = Path(__file__).parents[2] / "support/tools/mcp_server.py"
+PROGRAM = ROOT / "tests/support/tools/mcp_server.py"
 JSON = "application/json"
 REJECTIONS = {
     "the Python package": PYTHON,
