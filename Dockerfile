@@ -22,5 +22,5 @@ RUN python -m compileall -q . \
 USER agents
 # An answer on the container's loopback means that the program runs; /readyz says whether it can work.
 ENV HEALTH_PORT=8080
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "agent_runtime.health"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "agentic.runtime.health"]
 CMD ["python", "run_all.py"]

@@ -51,16 +51,16 @@ chaos: $(READY)
 	@$(PY) -m tests.chaos $(ARGS)
 
 migrate-test: $(READY)
-	@$(PY) -m agent_store migrate --test
+	@$(PY) -m agentic.record migrate --test
 
 migrate-validate: $(READY)
-	@$(PY) -m agent_store migrate --validate
+	@$(PY) -m agentic.record migrate --validate
 
 bench: $(READY)
-	@$(PY) -m benchmarks $(ARGS)
+	@$(PY) -m tests.benchmarks $(ARGS)
 
 simulate: $(READY)
-	@$(PY) -m benchmarks.simulate $(ARGS)
+	@$(PY) -m tests.benchmarks.simulate $(ARGS)
 
 # An environment that is missing, broken or of an older Python is recreated; one that works only gets what is missing.
 $(READY): requirements.txt

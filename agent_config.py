@@ -1,13 +1,13 @@
 """The settings, read once from the process environment and `.env`, and the table of agents.
 
 A setting has the same name in both places, in any case of letters; the environment wins, an empty value means unset.
-agent_settings/names.py has the old names that are still read. Each row of AGENTS
+agentic/settings/names.py has the old names that are still read. Each row of AGENTS
 brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key, base URL), and
 needs no line elsewhere. All problems are reported in one SettingsError, by key and with what was expected; values are
 not repeated, since any of them may be a secret pasted into the wrong line. Odd but usable settings become lines of
 `Settings.warnings`.
 
-This module is the only door to the package agent_settings: all others import from here.
+This module is the only door to the package agentic.settings: all others import from here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from agent_settings.agents import (
+from agentic.settings.agents import (
     AGENTS,
     BASE_URL_SETTINGS,
     AgentSettings,
@@ -29,13 +29,13 @@ from agent_settings.agents import (
     ReadFronts,
     no_fronts,
 )
-from agent_settings.build import agent_keys, named_in, with_agents
-from agent_settings.fields import NO_LIMIT
-from agent_settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
-from agent_settings.names import OLD_NAMES, OTHER_NAMES, in_capitals, name_warnings, typos, with_other_names
-from agent_settings.personas import NoModel
-from agent_settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
-from agent_settings.sources import (
+from agentic.settings.build import agent_keys, named_in, with_agents
+from agentic.settings.fields import NO_LIMIT
+from agentic.settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
+from agentic.settings.names import OLD_NAMES, OTHER_NAMES, in_capitals, name_warnings, typos, with_other_names
+from agentic.settings.personas import NoModel
+from agentic.settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
+from agentic.settings.sources import (
     env_file_lines,
     is_text,
     machine_timezone,
@@ -43,7 +43,7 @@ from agent_settings.sources import (
     read_env_file,
     validated,
 )
-from agent_settings.validation import conflicts, shared_tokens, warnings_of, with_ranges
+from agentic.settings.validation import conflicts, shared_tokens, warnings_of, with_ranges
 
 __all__ = [
     "AGENTS",

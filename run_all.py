@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from agent_process.python_check import check_python
+from agentic.process.python_check import check_python
 
 if __name__ == "__main__":
     check_python()
-    from agent_runtime.cli import main
+    from agentic.runtime.cli import main
 
     sys.exit(main(sys.argv[1:]))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from agent_process.python_check import check_python
+from agentic.process.python_check import check_python
 
 if __name__ == "__main__":
     check_python()
-    from agent_runtime.cli import main_one_bot
+    from agentic.runtime.cli import main_one_bot
 
     sys.exit(main_one_bot(sys.argv[1:]))

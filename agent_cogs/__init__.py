@@ -1,1 +1,1 @@
-"""From an event to an agent's answer. Uses models, Redis and Discord by the packages below; knows no coordinator."""
+"""Py-cord cogs: they receive Discord events and hand plain values on."""

@@ -13,21 +13,21 @@ from typing import Any, ClassVar
 
 import discord
 
-from agent_cogs.build_agent import build_agent, called_model
-from agent_cogs.channels import AgentChannels
-from agent_cogs.host import AgentHost
-from agent_cogs.services import AgentServices
-from agent_cogs.signal_agents.channels import with_signal
-from agent_cogs.tool_display import ToolDisplay
+from agent_cogs.gateway import TranscriptCog
+from agent_cogs.startup_check import channel_problems
 from agent_config import AgentSettings
-from agent_context.steering.stop_words import order_in
-from agent_discord.objects.channels import parent_of
-from agent_discord.objects.messages import command_question, incoming_message
-from agent_discord.objects.permissions import author_of, person_reaction
-from agent_discord.reading.gateway import TranscriptCog
-from agent_discord.rest.gate import Gate
-from agent_discord.startup_check import channel_problems
-from agent_llm.types import Drawing, Message, Model, Prompt, Reply
+from agentic.agent.build_agent import build_agent, called_model
+from agentic.agent.services import AgentServices
+from agentic.context.stop_words import order_in
+from agentic.inbox.host import AgentHost
+from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
+from agentic.services.discord.channels import parent_of
+from agentic.services.discord.cogs_channels import AgentChannels
+from agentic.services.discord.gate import Gate
+from agentic.services.discord.messages import command_question, incoming_message
+from agentic.services.discord.permissions import author_of, person_reaction
+from agentic.services.discord.tool_display import ToolDisplay
+from agentic.services.signal.channels import with_signal
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +75,11 @@ class BaseAgentCog(TranscriptCog):
         self.host = AgentHost(agent, services, channels, may_act=may_act)
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
-        """One completion. Raises agent_llm.errors.ModelError."""
+        """One completion. Raises agentic.llm.errors.ModelError."""
         raise TypeError(f"{type(self).__name__} has no _call_ai()")
 
     async def _generate_image(self, prompt: str) -> Drawing:
-        """One picture. Raises agent_llm.errors.ModelError, CannotDraw where the provider has none."""
+        """One picture. Raises agentic.llm.errors.ModelError, CannotDraw where the provider has none."""
         raise TypeError(f"{type(self).__name__} has no _generate_image()")
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_cogs.base import BaseAgentCog
-from agent_llm.types import Drawing, Message, Prompt, Reply
+from agentic.llm.types import Drawing, Message, Prompt, Reply
 
 
 class BedrockAgentCog(BaseAgentCog):

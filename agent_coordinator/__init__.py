@@ -1,1 +1,1 @@
-"""Turn-taking: when and where the agents converse, and who speaks next. Knows neither Discord nor models."""
+"""Turn-taking: when, where, and who speaks; no Discord, no models."""

@@ -14,15 +14,15 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.conversations.engine import Engine
+from agent_coordinator.engine import Engine
+from agent_coordinator.holds import ChannelBusy
+from agent_coordinator.keeping import RoomKeeper
 from agent_coordinator.ports import Bus, Presence, Start, Stops
-from agent_coordinator.rooms.commands import RoomCommands
-from agent_coordinator.rooms.keeping import RoomKeeper
-from agent_coordinator.schedule.holds import ChannelBusy
-from agent_coordinator.schedule.scheduler import Scheduler
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Command, CommandOutcome
+from agent_coordinator.rooms_commands import RoomCommands
+from agent_coordinator.scheduler import Scheduler
+from agentic.wire import keys
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import Command, CommandOutcome
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
-from agent_coordinator.idle.tasks import IdleAgent, IdleConfig
-from agent_ids import is_snowflake
-from agent_themes import DEFAULT_THEME, THEMES, Theme, theme_named
+from agent_coordinator.tasks import IdleAgent, IdleConfig
+from agentic.ids import is_snowflake
+from agentic.themes import DEFAULT_THEME, THEMES, Theme, theme_named
 
 if TYPE_CHECKING:
     from agent_config import FrontMatter, Settings

@@ -8,9 +8,9 @@ replaces.
 from __future__ import annotations
 
 from agent_coordinator.events import ConversationEnded, ConversationStarted, Event, RoomChanged, TurnTaken
-from agent_protocol.coordination.rooms import Room
-from agent_protocol.record.entries import ConversationNote, RoomNote
-from agent_protocol.record.writer import Notes
+from agentic.state.rooms import Room
+from agentic.state.writer import Notes
+from agentic.wire.entries import ConversationNote, RoomNote
 
 
 class ConversationNotes:

@@ -13,32 +13,32 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from agent_coordinator.choosing import Policies
 from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
 from agent_coordinator.conversation_notes import ConversationNotes
-from agent_coordinator.conversations.engine import Engine
-from agent_coordinator.conversations.entries import Heard
-from agent_coordinator.conversations.state import ConversationState
+from agent_coordinator.days import plan_date
+from agent_coordinator.engine import Engine
+from agent_coordinator.entries import Heard
 from agent_coordinator.events import ConversationReport
+from agent_coordinator.holds import ChannelBusy
 from agent_coordinator.idle.asking import IdleAsker
 from agent_coordinator.idle.scheduler import BackgroundScheduler
-from agent_coordinator.leadership import Leadership
-from agent_coordinator.policies.choosing import Policies
+from agent_coordinator.keeping import RoomKeeper
 from agent_coordinator.ports import Bus, Clock, IdleStore, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.pull_notes import PullNotes
 from agent_coordinator.reactive import Reactive
-from agent_coordinator.rooms.keeping import RoomKeeper
-from agent_coordinator.schedule.days import plan_date
-from agent_coordinator.schedule.holds import ChannelBusy
-from agent_coordinator.schedule.rotation import pick_channel
-from agent_coordinator.schedule.scheduler import Scheduler
-from agent_process.tasks import BackgroundTasks
-from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS
-from agent_protocol.record.writer import NoRecord, Notes
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Command, MentionNotice, PersonNotice
-from agent_protocol.wire.reading import read
-from agent_themes import theme_named
+from agent_coordinator.rotation import pick_channel
+from agent_coordinator.scheduler import Scheduler
+from agent_coordinator.state import ConversationState
+from agentic.process.tasks import BackgroundTasks
+from agentic.state.leadership import Leadership
+from agentic.state.leases import DEAD_HOLDER_SECONDS
+from agentic.state.writer import NoRecord, Notes
+from agentic.themes import theme_named
+from agentic.wire import keys
+from agentic.wire.messages import Command, MentionNotice, PersonNotice
+from agentic.wire.reading import read
 
 log = logging.getLogger(__name__)
 

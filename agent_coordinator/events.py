@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent_coordinator.conversations.entries import Tally
-from agent_coordinator.conversations.state import ConversationState, Missed
-from agent_protocol.coordination.endings import EndReason
-from agent_protocol.coordination.pulls import Pull
-from agent_protocol.coordination.rooms import Room
-from agent_protocol.wire.messages import Result
+from agent_coordinator.entries import Tally
+from agent_coordinator.state import ConversationState, Missed
+from agentic.state.pulls import Pull
+from agentic.state.rooms import Room
+from agentic.wire.endings import EndReason
+from agentic.wire.messages import Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Protocols of the bus and the stores, as far as the coordinator uses them; agent_protocol implements them.
+"""Protocols of the bus and the stores, as far as the coordinator uses them; agentic.state implements them.
 
-Each call may raise `RedisAway` (agent_protocol/connection/link.py): `until_back` tries again.
+Each call may raise `RedisAway` (agentic/wire/link.py): `until_back` tries again.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from typing import Any, Protocol, TypeVar
 
 from agent_coordinator.config import REDIS_RETRY_SECONDS
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.idle import Candidate, Sent
-from agent_protocol.coordination.idle_state import IdleState
-from agent_protocol.coordination.pulls import Pulls
-from agent_protocol.coordination.rooms import Room, RoomStatus
-from agent_protocol.coordination.schedule import Slot
-from agent_protocol.wire.messages import Instruction, MentionNotice, Result, WireMessage
+from agentic.state.idle import Candidate, Sent
+from agentic.state.idle_state import IdleState
+from agentic.state.pulls import Pulls
+from agentic.state.rooms import Room, RoomStatus
+from agentic.state.schedule import Slot
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import Instruction, MentionNotice, Result, WireMessage
 
 Start = Callable[[Coroutine[Any, Any, None], str], object]  # runs a task of that name
 Clock = Callable[[], float]  # unix seconds
@@ -104,7 +104,7 @@ class BackoffStore(Protocol):
 
 
 class IdleStore(Protocol):
-    """The record, as idle tasks read it; agent_store/queries/idle.py implements it.
+    """The record, as idle tasks read it; agentic/record/idle.py implements it.
 
     An agent takes part in a channel where the log has a message of its own. Times are unix seconds. Unlike the stores
     of Redis it raises nothing: a record that cannot be read has nothing.

@@ -6,8 +6,8 @@ import logging
 
 from agent_coordinator.events import Event, SpeakerChosen
 from agent_coordinator.ports import PullStore, Start
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.pulls import Pulls
+from agentic.state.pulls import Pulls
+from agentic.wire.link import RedisAway
 
 log = logging.getLogger(__name__)
 

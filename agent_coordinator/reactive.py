@@ -12,13 +12,13 @@ import random
 import uuid
 
 from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS, CoordinatorConfig
-from agent_coordinator.conversations.engine import Engine
-from agent_coordinator.conversations.state import ConversationState
+from agent_coordinator.engine import Engine
+from agent_coordinator.holds import ChannelBusy
 from agent_coordinator.ports import Clock, ScheduleStore
-from agent_coordinator.schedule.holds import ChannelBusy
-from agent_ids import is_snowflake
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.wire.messages import MentionNotice
+from agent_coordinator.state import ConversationState
+from agentic.ids import is_snowflake
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import MentionNotice
 
 log = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""The composition root: open every resource, wire the parts, start and stop them. Decides nothing."""
+"""The old name of `python -m agentic.runtime.health`, for units of before; it goes with version 0.3."""

@@ -1,1 +1,1 @@
-"""The durable record in SQLite: a recorder writes it, the console reads it. Knows neither Discord nor models."""
+"""The old name of `python -m agentic.record`, for cron jobs and units of before; it goes with version 0.3."""

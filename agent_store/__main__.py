@@ -1,66 +1,9 @@
-"""`python -m agent_store`: what an owner does with the record, by sub-command.
-
-Exit codes: 0 done; 1 it failed, the last line says why; 2 the command line or the settings are wrong.
-"""
-
-from __future__ import annotations
-
-import argparse
-import os
-import sqlite3
 import sys
-from collections.abc import Sequence
 
-from agent_process.python_check import check_python
-from agent_store.database import RecordError
-from agent_store.recorder import explained
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the sub-command; return the exit code."""
-    os.umask(0o077)  # what it writes has people's words in it
-    from agent_cogs.persona.persona import read_fronts
-    from agent_config import SettingsError, load_settings, process_environment
-    from agent_local.local_settings import LOCAL
-
-    options = parser().parse_args(arguments)
-    try:
-        settings = load_settings(process_environment(), fronts=read_fronts)
-    except SettingsError as error:
-        print(error, file=sys.stderr)
-        return 2
-    common, local = settings, settings.with_(data_dir=settings.data_dir / LOCAL)
-    settings = local if getattr(options, "local", False) else common
-    try:
-        return int(options.run(options, settings))
-    except BrokenPipeError:  # what read it has seen enough, such as `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except RecordError as error:
-        print(error, file=sys.stderr)
-        if getattr(options, "local", True) is False and local.record_file.exists():
-            print("With --local the record of local mode is read.", file=sys.stderr)
-    except sqlite3.Error as error:
-        print(f"{settings.record_file}: {explained(error)}", file=sys.stderr)
-    except OSError as error:
-        print(f"{error.filename or settings.record_file}: {error.strerror or error}", file=sys.stderr)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-    return 1
-
-
-def parser() -> argparse.ArgumentParser:
-    from agent_replay import arguments as replay
-    from agent_store.commands import export, import_costs, migrate
-
-    whole = argparse.ArgumentParser(
-        prog="python -m agent_store", description="Work with the record of the bots' turns."
-    )
-    commands = whole.add_subparsers(metavar="COMMAND", required=True)
-    for command in (export, import_costs, migrate, replay):
-        command.add(commands)
-    return whole
-
+from agentic.process.python_check import check_python
 
 if __name__ == "__main__":
     check_python()
+    from agentic.record.__main__ import main
+
     sys.exit(main(sys.argv[1:]))

@@ -21,16 +21,16 @@ from PIL import Image
 from playwright.async_api import Browser, Page, async_playwright
 
 from agent_config import AGENTS, load_settings
-from agent_console.serving import free_port
 from agent_coordinator.coordinator import Coordinator
-from agent_local.browser_person import BrowserPerson
-from agent_local.discord.server import DiscordStandIn, routed_to
-from agent_local.discord.world.world import World
-from agent_local.discord.world.worlds import small_world
-from agent_local.voices.voice import ScriptedVoice
-from agent_runtime.process import Runtime
-from agent_runtime.runtime import running
-from agent_runtime.services import Setup
+from agentic.console.serving import free_port
+from agentic.local.browser_person import BrowserPerson
+from agentic.local.discord.server import DiscordStandIn, routed_to
+from agentic.local.discord.world import World
+from agentic.local.discord.worlds import small_world
+from agentic.local.voices.voice import ScriptedVoice
+from agentic.runtime.process import Runtime
+from agentic.runtime.runtime import running
+from agentic.runtime.services import Setup
 from tests.support import records
 
 FOLDER = Path(__file__).parent / "pictures"

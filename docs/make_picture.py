@@ -19,16 +19,16 @@ from pathlib import Path
 from rich.console import Console
 
 from agent_config import AGENTS, load_settings
-from agent_local.discord.server import DiscordStandIn, routed_to
-from agent_local.discord.world.world import World
-from agent_local.discord.world.worlds import small_world
-from agent_local.local_conversations import LocalConversations
-from agent_local.terminal.terminal import Header, Terminal
-from agent_local.terminal.view import Names
-from agent_local.voices.voice import ScriptedVoice
-from agent_runtime.process import Runtime
-from agent_runtime.runtime import running
-from agent_runtime.services import Setup
+from agentic.local.discord.server import DiscordStandIn, routed_to
+from agentic.local.discord.world import World
+from agentic.local.discord.worlds import small_world
+from agentic.local.local_conversations import LocalConversations
+from agentic.local.terminal.terminal import Header, Terminal
+from agentic.local.terminal.view import Names
+from agentic.local.voices.voice import ScriptedVoice
+from agentic.runtime.process import Runtime
+from agentic.runtime.runtime import running
+from agentic.runtime.services import Setup
 
 TARGET = Path(__file__).parent / "conversation.svg"
 COLUMNS = 88

@@ -18,16 +18,16 @@ import discord
 import pytest
 
 from agent_cogs.base import BaseAgentCog
-from agent_cogs.channels import GUILD_WAIT
-from agent_cogs.turn.failure_replies import LINES, MEANINGS
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_coordinator.config import from_settings
-from agent_discord.posting.multipart import LIMIT
-from agent_llm.errors import BadAnswer, ConnectionFailed, Refused
-from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Source, Usage
-from agent_protocol.turns.turns import Claim
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Result
+from agentic.llm.errors import BadAnswer, ConnectionFailed, Refused
+from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Source, Usage
+from agentic.services.discord.cogs_channels import GUILD_WAIT
+from agentic.services.discord.multipart import LIMIT
+from agentic.state.turns import Claim
+from agentic.turn.failure_replies import LINES, MEANINGS
+from agentic.wire import keys
+from agentic.wire.messages import Result
 from tests.support.agent_scene import BOTS_ROLE, CALL, DEBATE, ELSEWHERE, LOUNGE, MEMES, THREAD, Scene
 from tests.support.doubles import (
     ALICE,
@@ -434,7 +434,7 @@ class InstructionTests(CogCase):
     async def test_what_cannot_be_read_at_all_is_dropped_with_a_warning(self) -> None:
         scene = await self.scene()
         for raw in ("not json", "[]", '{"protocol_version": 2, "instruction_id": "i1", "channel_id": 100}', "{}"):
-            with self.subTest(raw=raw), self.assertLogs("agent_protocol", "WARNING"):
+            with self.subTest(raw=raw), self.assertLogs("agentic", "WARNING"):
                 self.assertIsNone(await scene.say(raw))
         self.assertEqual(scene.bus.published, [])
 
@@ -472,7 +472,7 @@ class InstructionTests(CogCase):
     async def test_a_fault_of_the_program_is_a_result_too(self) -> None:
         scene = await self.scene()
         scene.answers(ZeroDivisionError())
-        with self.assertLogs("agent_cogs.turn.turn", "ERROR"):
+        with self.assertLogs("agentic.turn.turn", "ERROR"):
             self.assert_result(await scene.instruct(), skipped=True, reason="internal_error")
 
     async def test_what_discord_does_not_take_is_a_result_with_its_reason(self) -> None:
@@ -485,7 +485,7 @@ class InstructionTests(CogCase):
     async def test_a_timeout_of_something_else_is_not_the_turns_deadline(self) -> None:
         scene = await self.scene()
         scene.answers(TimeoutError("a socket"))
-        with self.assertLogs("agent_cogs.turn.turn", "ERROR"):
+        with self.assertLogs("agentic.turn.turn", "ERROR"):
             self.assert_result(await scene.instruct(), skipped=True, reason="internal_error")
 
     async def test_whoever_asked_is_told_that_the_answer_was_not_taken(self) -> None:
@@ -734,7 +734,7 @@ class ActionTests(CogCase):
         scene = await self.scene()
         scene.cog.brush = TimeoutError("the pool of connections")
         scene.answers({"text": "Look:", "generate_image": True, "image_prompt": "a fox"})
-        with self.assertLogs("agent_cogs.turn.actions", "WARNING") as logs:
+        with self.assertLogs("agentic.turn.actions", "WARNING") as logs:
             self.assert_result(await scene.instruct(), text="Look:", image_prompt=None)
         self.assertIn("the pool of connections", logs.output[0])
         self.assertNotIn("too long", logs.output[0])
@@ -903,7 +903,7 @@ class ContextTests(CogCase):
         channel.past = [message(channel, number, text) for number, text in enumerate(texts, start=2)][::-1]
         channel.last_message_id = channel.past[0].id
         channel.pinned = [SimpleNamespace(message=pin, pinned_at=0)]
-        with mock.patch("agent_context.steering.pins.may_configure", return_value=True):
+        with mock.patch("agentic.context.pins.may_configure", return_value=True):
             await scene.start()
             self.addAsyncCleanup(scene.aclose)
             await scene.ask()

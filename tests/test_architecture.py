@@ -1,8 +1,4 @@
-"""The import table of DESIGN.md, held by reading every module's imports, wherever in the module they stand.
-
-A package may import itself, the standard library, third-party packages that no rule names, and what its row allows.
-A row names a package of ours, or a package or module inside it ("agent_llm.types"), whose row counts in its place.
-"""
+"""Who may import whom: the levels of the packages, held by reading every module's imports."""
 
 from __future__ import annotations
 
@@ -14,93 +10,108 @@ from pathlib import Path
 
 import pytest
 
-from agent_process.root import ROOT
+from agentic.process.root import ROOT
 
-ANYTHING = None
+LEVELS: tuple[frozenset[str], ...] = (
+    frozenset({"agentic", "agentic.process", "agentic.net", "agentic.llm", "agentic.personas"}),
+    frozenset({"agentic.settings", "agent_config", "agentic.wire", "agentic.context", "agentic.tools"}),
+    frozenset({"agentic.chat", "agentic.state"}),
+    frozenset({"agentic.record"}),
+    frozenset({"agentic.agent"}),
+    frozenset({"agentic.turn"}),
+    frozenset({"agentic.inbox"}),
+    frozenset({"agentic.automation", "agentic.rooms"}),
+    frozenset({"agentic.actions"}),
+    frozenset({"agentic.services.discord", "agentic.services.signal"}),
+    frozenset({"agent_cogs", "agent_coordinator", "agentic.console"}),
+    frozenset({"agentic.local.discord", "agentic.local.voices", "agentic.replay", "agentic.telemetry"}),
+    frozenset(
+        {
+            *("agentic.runtime", "agentic.check", "agentic.setup", "agentic.local", "run_all", "run_bot"),
+            *("agentic.record.__main__", "agent_coordinator.__main__", "tests.benchmarks"),
+        }
+    ),
+)
+"""The packages and modules, lowest first. A row imports its own level and those below."""
 
-EVERYWHERE = "agent_ids"  # imported by any package, as if it were the standard library's
-FLOOR_0 = {"agent_themes", "agent_process", "agent_protocol", "agent_net", "agent_llm", "agent_personas"}
-FLOOR_1 = {"agent_settings", "agent_config", "agent_tools", "agent_context", "agent_store"}
-FLOOR_2 = {"agent_chat"}
-
-MAY_IMPORT: dict[str, set[str] | None] = {
-    EVERYWHERE: set(),
-    **{package: set() for package in FLOOR_0},
-    "agent_protocol": {"agent_process.tasks"},
-    "agent_settings": {"agent_themes", "agent_llm"},
-    "agent_config": {"agent_settings", "agent_themes"},
-    "agent_tools": {"agent_llm", "agent_net", "agent_personas"},
-    "agent_context": {"agent_llm.types", "agent_llm.usage_estimate", "agent_themes"},
-    "agent_store": {"agent_protocol", "agent_llm.embeddings"},
-    **dict.fromkeys(("agent_store.__main__", "agent_store.commands"), ANYTHING),  # a way to start
-    "agent_telemetry": {"agent_protocol"},
-    "agent_chat": {"agent_context", "agent_net", "agent_process", "agent_llm.types"},
-    "agent_discord": {"agent_chat", "agent_context", "agent_net", "agent_process", "agent_llm.types"},
-    "agent_signal": {"agent_chat", "agent_context", "agent_net", "agent_process", "agent_llm.types"},
-    "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol", "agent_process"},
-    "agent_coordinator.__main__": ANYTHING,  # a way to start, as run_all and run_bot are
-    "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2 | {"agent_discord", "agent_signal"},
-    "agent_console": {"agent_config", "agent_net", "agent_protocol", "agent_store", "agent_personas", "agent_themes"},
-    **dict.fromkeys(
-        (
-            "agent_check",
-            "agent_runtime",
-            "agent_local",
-            "agent_setup",
-            "agent_replay",
-            "run_all",
-            "run_bot",
-            "benchmarks",
-        ),
-        ANYTHING,
+ONLY: dict[str, frozenset[str]] = {
+    "agent_coordinator": frozenset(
+        {
+            "agentic.themes",
+            "agentic.ids",
+            "agentic.process",
+            "agentic.settings",
+            "agent_config",
+            "agentic.wire",
+            "agentic.state",
+        }
+    ),
+    "agentic.console": frozenset(
+        {
+            "agentic.wire",
+            "agentic.state",
+            "agentic.record",
+            "agentic.actions",
+            "agentic.personas",
+            "agentic.themes",
+            "agentic.ids",
+            "agentic.process",
+            "agent_config",
+        }
     ),
 }
-"""Package or module → what of ours it may import besides itself."""
+"""Packages that know only some of those below them."""
 
-INSIDE_COGS = (
-    {"events", "trace"},
-    {"answer", "limits"},
-    {"persona", "thread_memory"},
-    {"channels", "services", "agent", "tool_display"},
-    {"prompt"},
-    {"idle"},
-    {"turn"},
-    {"inbox"},
-    {"rooms"},
-    {"automation", "slash"},
-    {"build_agent"},
-    {"host"},
-    {"signal_agents"},
-    {"base", "webhook_agents"},
-    {f"{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok", "bedrock", "compatible")},
+UPWARD: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("agent_coordinator", "agentic"),
+        ("agentic", "agent_cogs"),
+        ("agentic", "agentic.agent"),
+        ("agentic", "agentic.chat"),
+        ("agentic.actions", "agent_cogs"),
+        ("agentic.actions", "agentic.console"),
+        ("agentic.actions", "agentic.services.discord"),
+        ("agentic.agent", "agentic.actions"),
+        ("agentic.agent", "agentic.inbox"),
+        ("agentic.agent", "agentic.services.discord"),
+        ("agentic.agent", "agentic.services.signal"),
+        ("agentic.agent", "agentic.turn"),
+        ("agentic.console", "agentic.net"),
+        ("agentic.inbox", "agentic.automation"),
+        ("agentic.inbox", "agentic.services.discord"),
+        ("agentic.inbox", "agentic.services.signal"),
+        ("agentic.replay", "agentic.local"),
+        ("agentic.replay", "agentic.runtime"),
+        ("agentic.rooms", "agentic.actions"),
+        ("agentic.rooms", "agentic.services.discord"),
+        ("agentic.services.signal", "agentic.runtime"),
+        ("agentic.state", "agent_coordinator"),
+        ("agentic.state", "agentic.services.signal"),
+    }
 )
-"""The floors of agent_cogs, lowest first: each folder, or module of its root, may import those below its own."""
+"""Imports that run upwards, package by package. The list may only become shorter."""
 
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "discord": (
-        "agent_discord",
-        "agent_cogs.base",
-        *(f"agent_cogs.{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok")),
-        "agent_local",
-        "agent_runtime",
-        "agent_check",  # reads the set-up over REST
-        "benchmarks.sides.bare",  # what the libraries cost without us
-        "benchmarks.sides.program",
+        "agentic.services.discord",
+        *("agent_cogs", "agentic.local", "agentic.runtime"),
+        "agentic.check",  # reads the set-up over REST
+        "tests.benchmarks",
     ),
-    "redis": ("agent_protocol", "benchmarks.sides.bare"),
-    "fakeredis": ("agent_protocol",),
+    "redis": ("agentic.wire", "agentic.state", "agentic.record.stream_reader", "tests.benchmarks"),
+    "fakeredis": ("agentic.wire",),
     # xAI speaks through openai's package
-    "openai": (*(f"agent_llm.providers.{name}" for name in ("openai", "grok", "compatible")), "benchmarks.sides.bare"),
-    "anthropic": ("agent_llm.providers.anthropic", "agent_llm.providers.bedrock", "benchmarks.sides.bare"),
-    "claude_agent_sdk": ("agent_llm.providers.agent_sdk",),
-    "google": ("agent_llm.providers.gemini", "benchmarks.sides.bare"),
-    "ollama": ("agent_llm.providers.ollama",),
+    "openai": (*(f"agentic.llm.providers.{name}" for name in ("openai", "grok", "compatible")), "tests.benchmarks"),
+    "anthropic": (*(f"agentic.llm.providers.{name}" for name in ("anthropic", "bedrock")), "tests.benchmarks"),
+    "claude_agent_sdk": ("agentic.llm.providers.agent_sdk",),
+    "google": ("agentic.llm.providers.gemini", "tests.benchmarks"),
+    "ollama": ("agentic.llm.providers.ollama",),
     **dict.fromkeys(
-        ("mcp", "mcp_types"), tuple(f"agent_tools.mcp.{name}" for name in ("connection", "process", "results"))
+        ("mcp", "mcp_types"), tuple(f"agentic.tools.mcp.{name}" for name in ("connection", "process", "results"))
     ),
-    "opentelemetry": ("agent_telemetry.spans",),
-    "prometheus_client": ("agent_telemetry.metrics",),
-    "os.environ": ("agent_config", "agent_settings"),
+    "opentelemetry": ("agentic.telemetry.spans",),
+    "prometheus_client": ("agentic.telemetry.metrics",),
+    "os.environ": ("agent_config", "agentic.settings"),
     "os.environb": (),
     "os.getenv": (),
     "os.getenvb": (),
@@ -108,27 +119,18 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 }
 """Third-party package or name of the standard library → the modules (or whole packages) that may use it."""
 
-EXCEPTIONS = {
-    "agent_cogs.services imports agent_cogs.slash.forget",
-}
-"""Imports that go upwards all the same: Forgetting is a service of the process, and lives with its command."""
-
-OF_NO_SERVICE = frozenset({"prompt", "turn", "answer", "inbox", "persona", "limits", "trace", "thread_memory", "idle"})
-"""Folders of agent_cogs that know no service: what they need of one stands behind agent_chat."""
-
-SERVICES = ("agent_discord", "agent_signal")
+OF_NO_SERVICE = ("agentic.agent", "agentic.turn", "agentic.inbox", "agentic.state", "agentic.context")
+SERVICES = ("agentic.services.discord", "agentic.services.signal")
 
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the program: dotted name → file."""
-    files = [
-        *ROOT.glob("*.py"),
-        *(path for folder in ROOT.glob("*/__init__.py") for path in folder.parent.rglob("*.py")),
-    ]
+    """Every module of the program and of the benchmarks: dotted name → file."""
+    folders = ("agent_cogs", "agent_coordinator", "agentic", "tests/benchmarks")
+    files = [*ROOT.glob("*.py"), *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))]
     dotted = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files}
-    ours = {name.removesuffix(".__init__"): path for name, path in dotted.items()}
-    return {name: path for name, path in ours.items() if not name.startswith("tests")}
+    found = {name.removesuffix(".__init__"): path for name, path in dotted.items()}
+    return {name: path for name, path in found.items() if not path.name.startswith("test_")}
 
 
 @cache
@@ -151,37 +153,14 @@ def _uses(source: str, module: str, is_package: bool) -> Iterator[str]:
             yield f"os.{node.attr}"
 
 
-def within(name: str, place: str) -> bool:
+def is_within(name: str, place: str) -> bool:
     return name == place or name.startswith(place + ".")
 
 
-def offences(module: str, source: str, is_package: bool = False) -> list[str]:
-    """What a module imports and may not, one line each."""
-    package = module.partition(".")[0]
-    allowed = MAY_IMPORT[max((row for row in MAY_IMPORT if within(module, row)), key=len)]
-    found = []
-    for used in sorted(uses(source, module, is_package)):
-        first = used.partition(".")[0]
-        foreign = first in MAY_IMPORT and first not in (package, EVERYWHERE) and allowed is not ANYTHING
-        if foreign and not any(within(used, place) for place in allowed or ()):
-            found.append(f"{module} imports {used}")
-        for restricted, places in ONLY_IN.items():
-            if within(used, restricted) and not any(within(module, place) for place in places):
-                found.append(f"{module} uses {used}")
-    return found
-
-
-def test_every_package_has_its_place_in_the_table() -> None:
-    packages = {name.partition(".")[0] for name in modules()}
-    assert packages <= MAY_IMPORT.keys()
-    assert "agent_config" in packages
-
-
-def test_no_module_imports_what_the_table_does_not_allow() -> None:
-    found = []
-    for module, path in modules().items():
-        found += offences(module, path.read_text(encoding="utf-8"), path.name == "__init__.py")
-    assert found == []
+def row_of(module: str) -> tuple[int, str]:
+    """The level of a module, and the row that names it: the most specific one."""
+    rows = [(level, row) for level, packages in enumerate(LEVELS) for row in packages if is_within(module, row)]
+    return max(rows, key=lambda row: len(row[1]))
 
 
 def module_of(name: str, known: dict[str, Path]) -> str | None:
@@ -199,6 +178,25 @@ def imports() -> Iterator[tuple[str, str]]:
         yield from ((module, found) for name in used if (found := module_of(name, known)) not in (None, module))
 
 
+def upward(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The rows of imports that run upwards or past what a package may know."""
+    for importer, imported in edges:
+        (level, row), (other_level, other_row) = row_of(importer), row_of(imported)
+        is_unknown = row in ONLY and other_row != row and not any(is_within(imported, one) for one in ONLY[row])
+        if other_level > level or is_unknown or (row in SERVICES and other_row in SERVICES and row != other_row):
+            yield row, other_row
+
+
+def misuses(module: str, source: str, is_package: bool = False) -> list[str]:
+    """What a module uses that belongs to others."""
+    return [
+        f"{module} uses {used}"
+        for used in sorted(uses(source, module, is_package))
+        for restricted, places in ONLY_IN.items()
+        if is_within(used, restricted) and not any(is_within(module, place) for place in places)
+    ]
+
+
 def circle(edges: Iterator[tuple[str, str]]) -> str:
     sorter = TopologicalSorter[str]()
     for importer, imported in edges:
@@ -210,56 +208,41 @@ def circle(edges: Iterator[tuple[str, str]]) -> str:
     return ""
 
 
+def test_imports_go_downwards() -> None:
+    found = set(upward(imports()))
+    assert sorted(found - UPWARD) == []
+    assert sorted(UPWARD - found) == [], "take out what is done"
+
+
+def test_sdks_redis_and_the_environment_are_used_where_they_belong() -> None:
+    found = []
+    for module, path in modules().items():
+        found += misuses(module, path.read_text(encoding="utf-8"), path.name == "__init__.py")
+    assert found == []
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Not even for types alone: what two modules need of each other is a third one's."""
     assert circle(imports()) == ""
 
 
-def cogs_floor(module: str) -> int:
-    part = module.split(".")[1]
-    return next(floor for floor, parts in enumerate(INSIDE_COGS) if part in parts)
-
-
-def test_inside_of_agent_cogs_imports_go_downwards() -> None:
-    found = [
-        f"{importer} imports {imported}"
-        for importer, imported in imports()
-        if importer.startswith("agent_cogs.") and imported.startswith("agent_cogs.")
-        if importer.split(".")[1] != imported.split(".")[1]
-        if cogs_floor(importer) < cogs_floor(imported) + ("." in importer[11:] and "." in imported[11:])
-    ]
-    assert sorted(set(found) - EXCEPTIONS) == []
-    assert set(found) >= EXCEPTIONS, "take out what is done"
-
-
-def test_a_turn_knows_no_service() -> None:
-    """From the inbox to the answer a channel is agent_chat's, on whatever service it lies."""
-    of_cogs = (each for each in imports() if each[0].startswith("agent_cogs."))
-    found = [
-        f"{importer} imports {imported}"
-        for importer, imported in of_cogs
-        if importer.split(".")[1] in OF_NO_SERVICE and any(within(imported, service) for service in SERVICES)
-    ]
-    assert sorted(found) == []
-
-
-def words_of(source: str) -> Iterator[str]:
+def literals(source: str) -> Iterator[str]:
     """The texts in a module that are no docstrings."""
     tree = ast.parse(source)
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node.value
 
 
-def test_what_a_turn_says_names_no_service() -> None:
-    """To models and to people: what differs between services stands in agent_chat.service."""
-    places = [f"agent_cogs.{folder}" for folder in OF_NO_SERVICE] + ["agent_context"]
+def test_a_turn_names_no_service_to_models_and_people() -> None:
+    """What differs between services is in agentic.chat.service."""
     found = [
         f"{module}: {text}"
         for module, path in modules().items()
-        if any(within(module, place) for place in places)
-        for text in words_of(path.read_text(encoding="utf-8"))
+        if any(is_within(module, place) for place in ("agentic.turn", "agentic.inbox", "agentic.context"))
+        if module != "agentic.inbox.hosts"  # logs which persona is where
+        for text in literals(path.read_text(encoding="utf-8"))
         if "Discord" in text or "Signal" in text
     ]
     assert found == []
@@ -271,56 +254,54 @@ def test_every_package_says_what_it_is_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "source"),
+    ("module", "imported"),
     [
-        ("agent_llm.types", "import agent_themes"),
-        ("agent_coordinator.conversations.engine", "from agent_cogs import turn"),
-        ("agent_coordinator.conversations.engine", "from agent_discord.rest.gate import Gate"),
-        ("agent_cogs.turn.turn", "def later():\n    from agent_coordinator import engine"),
-        ("agent_cogs.turn.turn", "import discord"),
-        ("agent_cogs.turn.turn", "from discord.ext import commands"),
-        ("agent_discord.rest.gate", "from agent_llm import retry"),
-        ("agent_discord.rest.gate", "import agent_llm"),
-        ("agent_cogs.turn.turn", "import redis.asyncio as redis"),
-        ("agent_llm.providers.gemini", "from openai import AsyncOpenAI"),
-        ("agent_llm.retry", "from google import genai"),
-        ("agent_llm.retry", "if TYPE_CHECKING:\n    import anthropic"),
-        ("agent_runtime", "import os\nkey = os.environ['KEY']"),
-        ("agent_settings.fields", "import discord"),
-        ("agent_chat.pins", "from agent_discord import outlet"),
-        ("agent_local.voices", "from os import getenv"),
-        ("agent_console.page", "import agent_cogs.base, agent_config"),
+        ("agentic.llm.types", "agentic.settings.fields"),
+        ("agentic.turn.turn", "agent_coordinator.engine"),
+        ("agent_coordinator.engine", "agentic.turn.turn"),
+        ("agentic.services.signal.sink", "agentic.services.discord.gate"),
+        ("agentic.console.app", "agentic.turn.turn"),
+        ("agentic.local.discord.server", "agentic.local.mode"),
     ],
 )
-def test_an_import_that_the_table_does_not_allow_is_found(module: str, source: str) -> None:
-    assert len(offences(module, source)) == 1
+def test_an_import_that_runs_upwards_is_found(module: str, imported: str) -> None:
+    assert list(upward(iter([(module, imported)])))
+
+
+@pytest.mark.parametrize(
+    ("module", "imported"),
+    [
+        ("agentic.turn.turn", "agentic.llm.types"),
+        ("agentic.runtime.process", "agent_coordinator.engine"),
+        ("agentic.context.entries", "agentic.ids"),
+        ("agentic.local.mode", "agentic.local.discord.server"),
+    ],
+)
+def test_an_import_that_runs_downwards_is_allowed(module: str, imported: str) -> None:
+    assert not list(upward(iter([(module, imported)])))
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("agent_discord.rest.gate", "from agent_llm.types import Picture"),
-        ("agent_discord.rest.gate", "from agent_llm import types"),
-        ("agent_discord.rest.gate", "import os\nos.path.join('a', 'b')"),
-        ("agent_cogs.base", "import discord"),
-        ("agent_cogs.turn.turn", "from .limits import Limits\nfrom . import inbox"),
-        ("agent_local.discord.gateway.gateway", "from ..voices import speak\nfrom .world import World"),
-        ("agent_local.discord.server", "from agent_local.discord import world"),
-        ("agent_llm.providers.grok", "from openai import AsyncOpenAI"),
-        ("agent_protocol.connection.link", "import redis.asyncio"),
-        ("agent_config", "import os\nfrom agent_themes import THEMES\nenviron = os.environ"),
-        ("agent_runtime.bot", "import discord"),
-        ("agent_context.entries", "from agent_ids import sent_at"),
-        ("agent_runtime", "import agent_coordinator.conversations.engine\nimport agent_cogs"),
+        ("agentic.turn.turn", "import discord"),
+        ("agentic.turn.turn", "from discord.ext import commands"),
+        ("agentic.turn.turn", "def later():\n    import redis.asyncio as redis"),
+        ("agentic.llm.providers.gemini", "from openai import AsyncOpenAI"),
+        ("agentic.llm.retry", "from google import genai"),
+        ("agentic.llm.retry", "if TYPE_CHECKING:\n    import anthropic"),
+        ("agentic.runtime.cli", "import os\nkey = os.environ['KEY']"),
+        ("agentic.local.voices.voice", "from os import getenv"),
     ],
 )
-def test_an_import_that_the_table_allows_passes(module: str, source: str) -> None:
-    assert offences(module, source) == []
+def test_a_use_outside_of_its_place_is_found(module: str, source: str) -> None:
+    assert len(misuses(module, source)) == 1
 
 
 def test_no_folder_of_tests_hides_a_package_of_ours() -> None:
     """With an __init__.py, tests/agent_cogs would be agent_cogs for `python -m unittest discover -s tests`."""
-    assert [str(path) for path in (ROOT / "tests").glob("*/**/__init__.py")] == []
+    packages = ("agentic", "agent_cogs", "agent_coordinator")
+    assert [str(path) for name in packages for path in (ROOT / "tests" / name).rglob("__init__.py")] == []
 
 
 def test_test_modules_have_names_of_their_own() -> None:

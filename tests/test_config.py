@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from agent_cogs.persona.persona import read_fronts
 from agent_config import (
     AGENTS,
     Settings,
@@ -24,12 +23,13 @@ from agent_config import (
     process_environment,
     setting_names,
 )
-from agent_process.root import ROOT
-from agent_protocol.coordination import rooms
-from agent_settings.fields import NO_LIMIT, POLICIES
-from agent_settings.names import OLD_NAMES
-from agent_settings.validation import shared_tokens
-from agent_themes import THEMES
+from agentic.agent.persona import read_fronts
+from agentic.process.root import ROOT
+from agentic.settings.fields import NO_LIMIT, POLICIES
+from agentic.settings.names import OLD_NAMES
+from agentic.settings.validation import shared_tokens
+from agentic.state import rooms
+from agentic.themes import THEMES
 
 EXAMPLE = ROOT / ".env.example"
 
@@ -119,7 +119,7 @@ def test_the_process_environment_wins_over_the_file(tmp_path: Path) -> None:
 
 
 def test_each_place_of_a_setting_wins_over_those_below_it(tmp_path: Path) -> None:
-    """Pins are above: tests/agent_cogs/persona/test_persona_options.py."""
+    """Pins are above: tests/agentic/agent/test_persona_options.py."""
     environ = {"PERSONAS_DIR": str(tmp_path / "personas"), "CONFIG_FILES_DIR": str(tmp_path / "config")}
     files = {"personas": "claude/identity.md", "config": "bots/claude.yaml"}
     for folder, name in files.items():

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from agent_coordinator.choosing import Policies
 from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, CoordinatorConfig
-from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.coordinator import Coordinator
+from agent_coordinator.engine import Engine
 from agent_coordinator.events import (
     ConversationEnded,
     ConversationReport,
@@ -23,16 +24,15 @@ from agent_coordinator.events import (
     TurnMissed,
     TurnTaken,
 )
-from agent_coordinator.policies.choosing import Policies
+from agent_coordinator.holds import ChannelBusy
 from agent_coordinator.reactive import Reactive
-from agent_coordinator.schedule.holds import ChannelBusy
-from agent_coordinator.schedule.rotation import pick_channel, pick_starter
-from agent_coordinator.schedule.scheduler import Scheduler
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.schedule import Slot
-from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result
-from agent_protocol.wire.requests import AgentTimedOut
-from agent_signal.ids import direct_chat_id
+from agent_coordinator.rotation import pick_channel, pick_starter
+from agent_coordinator.scheduler import Scheduler
+from agentic.services.signal.ids import direct_chat_id
+from agentic.state.schedule import Slot
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import Command, Instruction, MentionNotice, Result
+from agentic.wire.requests import AgentTimedOut
 from tests.support.coordinator_doubles import (
     AGENTS,
     BERLIN,
@@ -325,7 +325,7 @@ class EndingTests(AsyncCase):
             raise RuntimeError("no paper left")
 
         stage.engine.observers.insert(0, broken)
-        with self.assertLogs("agent_coordinator.conversations.engine", logging.ERROR):
+        with self.assertLogs("agent_coordinator.engine", logging.ERROR):
             report = await stage.converse()
         self.assertEqual(report.messages, 12)
         self.assertIsInstance(stage.events[-1], ConversationEnded)
@@ -423,7 +423,7 @@ class TroubleTests(AsyncCase):
         for agent in AGENTS:
             bus.voices[agent] = lambda _: AgentTimedOut("late")
         stage = Stage(bus, timeout_threshold=3)
-        with self.assertLogs("agent_coordinator.conversations.backoff", logging.ERROR) as logs:
+        with self.assertLogs("agent_coordinator.backoff", logging.ERROR) as logs:
             await stage.converse()
             await stage.converse()
         self.assertEqual(len(logs.records), 6)

@@ -18,40 +18,40 @@ from xml.etree import ElementTree
 
 import pytest
 
-from agent_check.forecast import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
-from agent_check.permissions import NEEDED, ROOMS, WELCOME
-from agent_cogs.answer.schema import DECISION_SCHEMA
-from agent_cogs.events.reasons import REASONS
-from agent_cogs.inbox.bot_mentions import CHAIN_END
-from agent_cogs.inbox.stop_orders import SEEN, STOP_SIGN
-from agent_cogs.limits.cost_estimate import Tariff
-from agent_cogs.turn.failure_replies import SIGNS
+from agent_cogs.slash_definitions import SLASH, SUB_COMMAND, command_list
 from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
-from agent_context.steering.options import LARGEST_STEP, Options, wanted
 from agent_coordinator.idle import results
-from agent_discord.slash.definitions import SLASH, SUB_COMMAND, command_list
-from agent_llm.base import Access
-from agent_llm.pricing import price
-from agent_llm.types import Prompt, Usage
-from agent_local.discord.server import routed_to
-from agent_local.discord.world.worlds import small_world
-from agent_local.voices.voice import ScriptedVoice
-from agent_process.root import ROOT
-from agent_protocol.coordination.endings import ENDINGS, PAUSES
-from agent_protocol.coordination.idle_state import Asking
-from agent_protocol.moderation.stop_store import LONGEST_PAUSE
-from agent_protocol.record.entries import SummaryNote
-from agent_protocol.wire import keys, messages, reading
-from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, WireMessage
-from agent_runtime.bot_run import cog_class
-from agent_runtime.cli import _parser
-from agent_runtime.runtime import running
-from agent_runtime.services import Setup
-from agent_settings.fields import DEFAULT_TOOLS
-from agent_settings.names import OLD_NAMES
-from agent_themes import THEMES
-from agent_tools.loop import run_tools
-from agent_tools.toolbox import Toolbox
+from agentic.agent.cost_estimate import Tariff
+from agentic.check.forecast import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
+from agentic.check.permissions import NEEDED, ROOMS, WELCOME
+from agentic.context.options import LARGEST_STEP, Options, wanted
+from agentic.inbox.bot_mentions import CHAIN_END
+from agentic.inbox.stop_orders import SEEN, STOP_SIGN
+from agentic.llm.model import Access
+from agentic.llm.pricing import price
+from agentic.llm.types import Prompt, Usage
+from agentic.local.discord.server import routed_to
+from agentic.local.discord.worlds import small_world
+from agentic.local.voices.voice import ScriptedVoice
+from agentic.process.root import ROOT
+from agentic.runtime.bot_run import cog_class
+from agentic.runtime.cli import _parser
+from agentic.runtime.runtime import running
+from agentic.runtime.services import Setup
+from agentic.settings.fields import DEFAULT_TOOLS
+from agentic.settings.names import OLD_NAMES
+from agentic.state.idle_state import Asking
+from agentic.state.stop_store import LONGEST_PAUSE
+from agentic.themes import THEMES
+from agentic.tools.loop import run_tools
+from agentic.tools.toolbox import Toolbox
+from agentic.turn.failure_replies import SIGNS
+from agentic.turn.schema import DECISION_SCHEMA
+from agentic.wire import keys, messages, reading
+from agentic.wire.endings import ENDINGS, PAUSES
+from agentic.wire.entries import SummaryNote
+from agentic.wire.messages import Command, Instruction, MentionNotice, Result, WireMessage
+from agentic.wire.reasons import REASONS
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.redis_server import redis_binary
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, call
@@ -297,14 +297,6 @@ def test_the_picture_is_a_conversation_with_all_bots_and_loads_nothing() -> None
 # --- architecture: the layout ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("package", ["agent_coordinator", "agent_cogs"])
-def test_the_layout_names_each_folder_of_the_packages_that_it_opens(package: str) -> None:
-    (layout,) = (part for part in ARCHITECTURE.split("\n## ") if part.startswith("Layout"))
-    below = layout.partition(f"    {package}/")[2].partition("\n    agent_")[0]
-    named = set(re.findall(r"^      (\w+)/", below, re.MULTILINE))
-    assert named == {path.parent.name for path in ROOT.glob(f"{package}/*/__init__.py")}
-
-
 # --- architecture: a fifth agent ------------------------------------------------------------------------------------
 
 
@@ -472,7 +464,7 @@ def test_the_fields_of_a_decision_are_documented() -> None:
 def texts_of_the_code() -> str:
     """All its texts, one a line, with … for what is filled in."""
     found = []
-    for path in (*ROOT.glob("agent_*.py"), *ROOT.glob("agent_*/**/*.py")):
+    for path in (*ROOT.glob("agent*.py"), *ROOT.glob("agent*/**/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_cogs.persona.persona import Persona
 from agent_config import AGENTS
-from agent_personas.memory import append
-from agent_personas.workspace import Workspace
-from agent_process.python_check import OLDEST
-from agent_process.root import ROOT
-from agent_process.version import program_version, version_line
-from agent_runtime import cli
+from agentic.agent.persona import Persona
+from agentic.personas.memory import append
+from agentic.personas.workspace import Workspace
+from agentic.process.python_check import OLDEST
+from agentic.process.root import ROOT
+from agentic.process.version import program_version, version_line
+from agentic.runtime import cli
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -71,7 +71,7 @@ def test_the_image_gets_every_module_of_the_program_and_no_tool_of_development()
     wanted = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
     copied = {path.name for pattern in wanted for path in ROOT.glob(pattern)}
     modules = {path.name for path in (*ROOT.glob("*.py"), *(init.parent for init in ROOT.glob("*/__init__.py")))}
-    assert copied - {"LICENSE", "README.md", "personas", "pyproject.toml"} == modules - {"tests", "benchmarks"}
+    assert copied - {"LICENSE", "README.md", "personas", "pyproject.toml"} == modules - {"tests"}
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -102,3 +102,11 @@ def test_what_bots_write_into_their_folders_is_nothing_that_git_tracks(tmp_path:
         (tmp_path / own).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / own).write_text("mine")
     assert git(tmp_path, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("name", ["agent_store", "agent_runtime.health", "agentic.record", "agentic.runtime.health"])
+def test_commands_of_units_and_cron_jobs_work_by_their_old_and_new_names(name: str) -> None:
+    command = [sys.executable, "-m", name, "--help"]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout

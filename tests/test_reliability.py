@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.agent_net.test_addresses import NOT_PUBLIC, PUBLIC
+from tests.agentic.net.test_addresses import NOT_PUBLIC, PUBLIC
 
 TESTS = Path(__file__).parent
 DOCUMENT = (TESTS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")

@@ -11,11 +11,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agent_coordinator.ports import Bus, Sleep
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.idle_state import Asking
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import CancelNotice, Instruction, Result
-from agent_protocol.wire.requests import NoAnswer
+from agentic.state.idle_state import Asking
+from agentic.wire import keys
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import CancelNotice, Instruction, Result
+from agentic.wire.requests import NoAnswer
 
 CANCEL_SECONDS = 5.0  # for the result of a turn that was cancelled
 

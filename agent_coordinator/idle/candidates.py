@@ -24,11 +24,11 @@ from agent_coordinator.idle.gates import (
     opted_in,
     person_rested,
 )
-from agent_coordinator.idle.tasks import IdleConfig
 from agent_coordinator.ports import IdleStore
-from agent_protocol.coordination.idle import UNASKED, Candidate, Sent
-from agent_protocol.coordination.idle_state import Asking
-from agent_protocol.wire.messages import Instruction, Reflection
+from agent_coordinator.tasks import IdleConfig
+from agentic.state.idle import UNASKED, Candidate, Sent
+from agentic.state.idle_state import Asking
+from agentic.wire.messages import Instruction, Reflection
 
 LOOKED_AT = 20  # candidates for an unasked message
 SENT_DAYS = 90.0  # of unasked messages that gates look at

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta, tzinfo
 
-from agent_coordinator.schedule.days import active_window, local_date
-from agent_protocol.coordination.idle import Sent
-from agent_protocol.coordination.similarity import says_again, tokens
+from agent_coordinator.days import active_window, local_date
+from agentic.similarity import says_again, tokens
+from agentic.state.idle import Sent
 
 HOUR = 3600.0
 MOST_UNANSWERED = 3  # unasked messages in a row, after which only the person's own message opens the gate again

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from agent_protocol.coordination.idle import Sent
-from agent_protocol.coordination.idle_state import Asking
-from agent_protocol.record.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
-from agent_protocol.record.topics import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
-from agent_protocol.wire.messages import Result
+from agentic.state.idle import Sent
+from agentic.state.idle_state import Asking
+from agentic.wire.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
+from agentic.wire.messages import Result
+from agentic.wire.topics import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
 
 NO_FAILURE = frozenset(
     {"skipped", "not_new", "unwanted", "person_wrote", "overtaken", "stopped", "withdrawn", "edited"}

@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from agent_coordinator.config import CoordinatorConfig
+from agent_coordinator.days import active_window, local_date
 from agent_coordinator.idle import gates
 from agent_coordinator.idle.asking import IdleAsker
 from agent_coordinator.idle.candidates import (
@@ -33,16 +34,15 @@ from agent_coordinator.idle.gates import Closed
 from agent_coordinator.idle.results import BUDGETS, failed, note_of, sent_of
 from agent_coordinator.idle.schedules import Schedule
 from agent_coordinator.idle.standing import Standing
-from agent_coordinator.leadership import Leadership
 from agent_coordinator.ports import Clock, IdleStore, Ledger, Sleep, Stops, until_back
-from agent_coordinator.schedule.days import active_window, local_date
-from agent_ids import id_at
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.idle import UNASKED, Sent
-from agent_protocol.coordination.idle_state import Asking
-from agent_protocol.record.entries import UnaskedNote
-from agent_protocol.record.writer import Notes
-from agent_protocol.wire.messages import Result
+from agentic.ids import id_at
+from agentic.state.idle import UNASKED, Sent
+from agentic.state.idle_state import Asking
+from agentic.state.leadership import Leadership
+from agentic.state.writer import Notes
+from agentic.wire.entries import UnaskedNote
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import Result
 
 TICK_SECONDS = 10.0
 TURN_SECONDS = 180.0  # for a turn of a task: a follow-up searches first

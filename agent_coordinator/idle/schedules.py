@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from typing import Protocol
 
-from agent_ids import id_at
-from agent_protocol.coordination.idle_state import TaskState
+from agentic.ids import id_at
+from agentic.state.idle_state import TaskState
 
 BACKOFF_FIRST = 300.0  # seconds after a run that failed; doubles with each further one
 BACKOFF_MAX = 6 * 3600.0

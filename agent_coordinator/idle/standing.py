@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from agent_coordinator.idle.schedules import DelayedSchedule, ImmediateSchedule, Schedule
-from agent_coordinator.idle.tasks import IdleConfig
-from agent_protocol.coordination.idle import TASKS
-from agent_protocol.coordination.idle_state import Asking, IdleState, TaskState, task_key
+from agent_coordinator.tasks import IdleConfig
+from agentic.state.idle import TASKS
+from agentic.state.idle_state import Asking, IdleState, TaskState, task_key
 
 SET_BACK = 60.0  # seconds; less is how clocks are corrected all day
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import Choice, Wait
 from agent_coordinator.policies.round_rules import RoundRules
-from agent_protocol.coordination.endings import EndReason
+from agent_coordinator.state import ConversationState
+from agentic.wire.endings import EndReason
 
 MODERATOR_WAIT_SECONDS = 1800.0  # for a person to name somebody
 

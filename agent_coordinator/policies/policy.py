@@ -11,9 +11,9 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent_coordinator.conversations.state import ConversationState
-from agent_protocol.coordination.endings import EndReason
-from agent_protocol.coordination.pulls import Pull
+from agent_coordinator.state import ConversationState
+from agentic.state.pulls import Pull
+from agentic.wire.endings import EndReason
 
 
 @dataclass(frozen=True, slots=True)

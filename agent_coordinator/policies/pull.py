@@ -11,13 +11,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import Choice
 from agent_coordinator.policies.pulls import is_called, pulls_of, reason_for
 from agent_coordinator.policies.round_rules import SPEAKERS_NEEDED, RoundRules
 from agent_coordinator.policies.scene import scene_of
 from agent_coordinator.policies.speakers import Speaker
-from agent_protocol.coordination.endings import EndReason
+from agent_coordinator.state import ConversationState
+from agentic.wire.endings import EndReason
 
 MOST_SILENCES = 2  # turns in a row
 LEAST_PULL = 0.4  # after a turn without a message

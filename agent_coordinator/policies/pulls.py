@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent_coordinator.policies.scene import Message, Scene
 from agent_coordinator.policies.speakers import Speaker
-from agent_coordinator.texts.words import content_words, in_common
-from agent_protocol.coordination.pulls import Pull, PullPart
+from agent_coordinator.words import content_words, in_common
+from agentic.state.pulls import Pull, PullPart
 
 NAMED = 1.0
 NAME_ASKED = 0.4  # more, where it is in a question

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import Choice
 from agent_coordinator.policies.round_rules import RoundRules
+from agent_coordinator.state import ConversationState
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY
-from agent_coordinator.conversations.state import ConversationState
-from agent_protocol.coordination.endings import EndReason
+from agent_coordinator.state import ConversationState
+from agentic.wire.endings import EndReason
 
 SPEAKERS_NEEDED = 2  # a single agent would only talk to itself
 

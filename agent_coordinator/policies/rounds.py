@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import Choice
 from agent_coordinator.policies.round_rules import SPEAKERS_NEEDED, RoundRules
+from agent_coordinator.state import ConversationState
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_coordinator.conversations.entries import Heard, Said
-from agent_coordinator.conversations.state import ConversationState
+from agent_coordinator.entries import Heard, Said
+from agent_coordinator.phrases import DISAGREEMENT, asks, questions, says
 from agent_coordinator.policies.speakers import Speaker
-from agent_coordinator.texts.phrases import DISAGREEMENT, asks, questions, says
-from agent_coordinator.texts.words import content_words
-from agent_protocol.coordination.names import names_in
+from agent_coordinator.state import ConversationState
+from agent_coordinator.words import content_words
+from agentic.coordination_names import names_in
 
 MESSAGES_READ = 12
 

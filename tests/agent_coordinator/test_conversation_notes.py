@@ -2,7 +2,7 @@
 
 from agent_coordinator.conversation_notes import ConversationNotes
 from agent_coordinator.events import ConversationStarted, TurnTaken
-from agent_protocol.wire.messages import Result
+from agentic.wire.messages import Result
 
 
 class Heard:

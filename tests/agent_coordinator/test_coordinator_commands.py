@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from agent_coordinator.coordinator import Coordinator
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Command, CommandOutcome
+from agentic.wire import keys
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import Command, CommandOutcome
 from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, room, skipper, until
 from tests.support.doubles import MemoryStops
 

@@ -7,10 +7,10 @@ import pytest
 from agent_config import FrontMatter, load_settings
 from agent_coordinator import config
 from agent_coordinator.config import CoordinatorConfig, from_settings
-from agent_coordinator.idle.tasks import IdleAgent, IdleConfig
-from agent_personas.identity import IdleTask
-from agent_protocol.coordination.idle import TASKS, UNASKED, WRITTEN
-from agent_settings import idle as idle_settings
+from agent_coordinator.tasks import IdleAgent, IdleConfig
+from agentic.personas.identity import IdleTask
+from agentic.settings import idle as idle_settings
+from agentic.state.idle import TASKS, UNASKED, WRITTEN
 
 
 def test_what_the_owner_set_reaches_the_coordinator() -> None:

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks import run as running
-from benchmarks.compare import render as compared
-from benchmarks.measures.context import EFFECTIVE_SHARE, PUBLIC_PROGRAM, conversation
-from benchmarks.processes import Broken
-from benchmarks.sides.call_counter import CallCounter
-from benchmarks.sides.monitor import StallMonitor
-from benchmarks.stage import Bench, NotHere
-from benchmarks.table import Row, percentile, render, shown
-from benchmarks.texts import tag_in, tagged
-from benchmarks.way import instruction, mention, stays, way
+from tests.benchmarks import run as running
+from tests.benchmarks.compare import render as compared
+from tests.benchmarks.measures.context import EFFECTIVE_SHARE, PUBLIC_PROGRAM, conversation
+from tests.benchmarks.processes import Broken
+from tests.benchmarks.sides.call_counter import CallCounter
+from tests.benchmarks.sides.monitor import StallMonitor
+from tests.benchmarks.stage import Bench, NotHere
+from tests.benchmarks.table import Row, percentile, render, shown
+from tests.benchmarks.texts import tag_in, tagged
+from tests.benchmarks.way import instruction, mention, stays, way
 from tests.support.doubles import MemoryLedger, TextChannel
 
 
@@ -159,12 +159,12 @@ def test_two_checkouts_are_compared_round_by_round() -> None:
 @pytest.mark.parametrize(
     ("turn", "first", "end", "last"),
     [
-        (mention, "on_message", TextChannel.send, "_found"),
+        (mention, "on_message", TextChannel.send, "_enter"),
         (instruction, "on_instruction", MemoryLedger.settle, "settle"),
     ],
 )
 def test_a_turn_is_followed_from_its_event_to_its_end(turn: Any, first: str, end: Any, last: str) -> None:
-    passed = way(turn, end, "agent_cogs")
+    passed = way(turn, end, "agent")
     assert [passed[0].function, passed[-1].function] == [first, last]
     assert "take_turn" in [call.function for call in passed]  # over the hand-off to the lane's task
     *_, total = stays(passed)

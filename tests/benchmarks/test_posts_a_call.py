@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
-from benchmarks.measures.posts import SILENT, TALKATIVENESS, rows
-from benchmarks.scripted_agents import IDLE_SILENCE
-from benchmarks.simulate.counted import Counted, deviation
-from benchmarks.simulate.week import Size, live_through
+from tests.benchmarks.measures.posts import SILENT, TALKATIVENESS, rows
+from tests.benchmarks.scripted_agents import IDLE_SILENCE
+from tests.benchmarks.simulate.counted import Counted, deviation
+from tests.benchmarks.simulate.week import Size, live_through
 
 SIZE = Size(channels=20, people=300, days=0.2, conversations=6.0)
 

@@ -9,12 +9,12 @@ from functools import cache
 
 import pytest
 
-from agent_process.root import ROOT
-from benchmarks.simulate.__main__ import rows
-from benchmarks.simulate.counted import Counted, deviation, gini
-from benchmarks.simulate.people import DAY, HABITS, HOUR, visits
-from benchmarks.simulate.virtual_time import NothingToWaitFor, run_virtually
-from benchmarks.simulate.week import USUAL, Size, live_through
+from agentic.process.root import ROOT
+from tests.benchmarks.simulate.__main__ import rows
+from tests.benchmarks.simulate.counted import Counted, deviation, gini
+from tests.benchmarks.simulate.people import DAY, HABITS, HOUR, visits
+from tests.benchmarks.simulate.virtual_time import NothingToWaitFor, run_virtually
+from tests.benchmarks.simulate.week import USUAL, Size, live_through
 
 HOUR_OF_TEN_CHANNELS = Size(channels=10, people=1_000, days=1 / 24, conversations=24.0)
 
@@ -109,4 +109,4 @@ def test_an_hour_without_anybody_counts_nothing() -> None:
 
 def test_make_simulate_runs_it() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert "-m benchmarks.simulate $(ARGS)" in makefile
+    assert "-m tests.benchmarks.simulate $(ARGS)" in makefile

@@ -19,20 +19,20 @@ from contextlib import closing
 from pathlib import Path
 
 from agent_config import AGENTS, Settings, load_settings
-from agent_console.serving import free_port
-from agent_llm.types import Message, Prompt, Reply, Usage
-from agent_local.discord.server import DiscordStandIn, routed_to
-from agent_local.discord.world import reactions
-from agent_local.discord.world.world import World
-from agent_local.discord.world.worlds import small_world
-from agent_local.voices.voice import ScriptedVoice
-from agent_personas.files import PERSONA_FILES
-from agent_protocol.record.entries import CallWords, HistoryMessage
-from agent_runtime.process import Runtime
-from agent_runtime.runtime import running
-from agent_runtime.services import Setup
-from agent_store.database import connect_blocking
-from agent_store.migrations import migrate
+from agentic.console.serving import free_port
+from agentic.llm.types import Message, Prompt, Reply, Usage
+from agentic.local.discord import world_reactions as reactions
+from agentic.local.discord.server import DiscordStandIn, routed_to
+from agentic.local.discord.world import World
+from agentic.local.discord.worlds import small_world
+from agentic.local.voices.voice import ScriptedVoice
+from agentic.personas.files import PERSONA_FILES
+from agentic.record.database import connect_blocking
+from agentic.record.migrations import migrate
+from agentic.runtime.process import Runtime
+from agentic.runtime.runtime import running
+from agentic.runtime.services import Setup
+from agentic.wire.entries import CallWords, HistoryMessage
 
 PAYLOAD = (
     "\"'><img src=x onerror=alert(1)><script>alert(2)</script><svg/onload=alert(3)>"

@@ -22,11 +22,11 @@ from pathlib import Path
 
 from aiohttp import web
 
-from agent_local.discord.faults import RequestInfo, RestFault
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.wire import keys
-from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.messages import Instruction
+from agentic.local.discord.faults import RequestInfo, RestFault
+from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import Instruction
 from tests.chaos.tally import Tally
 from tests.support.flow import Flow, decision, flow
 from tests.support.models.wire.values import ModelRequest

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from agent_config import AGENTS
-from agent_protocol.wire import keys
+from agentic.wire import keys
 from tests.chaos.process_days import MOMENTS, Outside
 from tests.chaos.scene import TALK, WITHIN, Scene, Trap, until
 from tests.chaos.stage import Inside

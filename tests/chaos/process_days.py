@@ -13,9 +13,9 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from agent_config import AGENTS
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Command
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import Command
 from tests.chaos.scene import TALK, WITHIN, Question, Scene, until
 from tests.support import warm_start
 from tests.support.flow import QUICK, flow

@@ -24,14 +24,14 @@ from typing import Any
 
 from aiohttp import web
 
-from agent_local.discord.faults import RequestInfo, RestFault
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.coordination.room_store import RoomStore
-from agent_protocol.coordination.rooms import Room, RoomMember
-from agent_protocol.wire import keys
-from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.messages import Command, RoomOrder
-from benchmarks.texts import Chat
+from agentic.local.discord.faults import RequestInfo, RestFault
+from agentic.state.room_store import RoomStore
+from agentic.state.rooms import Room, RoomMember
+from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import Command, RoomOrder
+from tests.benchmarks.texts import Chat
 from tests.chaos.kills import until_true
 from tests.chaos.tally import Tally
 from tests.support.flow import QUICK, Flow, decision, flow

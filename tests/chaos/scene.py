@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from agent_config import AGENTS
-from agent_local.discord.faults import RequestInfo
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.wire import keys
+from agentic.local.discord.faults import RequestInfo
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
 from tests.chaos.tally import Tally
 from tests.support.flow import Flow, decision
 from tests.support.models.wire.values import Answer, ModelRequest

@@ -20,8 +20,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.wire import keys
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
 from tests.chaos.kills import until_true
 from tests.chaos.tally import Tally
 from tests.support.flow import decision
@@ -37,7 +37,7 @@ MOST_JITTER = 0.03  # seconds between what is seen and the kill
 WITHIN = 40.0  # seconds for a trial's every wait
 STOPS_BEFORE_A_CLAIM = """
 import asyncio, sys
-from agent_protocol.state.once import PostClaims
+from agentic.state.once import PostClaims
 async def first(self, agent, part):
     print("about to claim", file=sys.stderr, flush=True)
     await asyncio.Event().wait()

@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 from agent_config import AGENTS
 from agent_coordinator.events import ConversationReport
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.wire.bus import Bus
-from agent_runtime.process import Runtime
+from agentic.runtime.process import Runtime
+from agentic.wire.bus import Bus
+from agentic.wire.link import RedisLink
 from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene, until
 from tests.chaos.slow_redis import SlowRedis
 from tests.support.flow import flow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_protocol.connection.link import RedisLink
-from agent_runtime import bot_run
+from agentic.runtime import bot_run
+from agentic.wire.link import RedisLink
 from tests.support import warm_start
 
 BUSY = 1.5  # seconds for a command: a machine on which the tests run side by side is busy, and Redis is not away

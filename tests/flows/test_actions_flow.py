@@ -10,10 +10,10 @@ from functools import partial
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from agent_console.app import console_app
-from agent_console.record_file import RecordFile
-from agent_protocol.wire.messages import Command
-from agent_runtime.console.serving import _parts
+from agentic.console.app import console_app
+from agentic.console.record_file import RecordFile
+from agentic.runtime.serving import _parts
+from agentic.wire.messages import Command
 from tests.support.console import csrf
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from agent_protocol.wire.messages import Command, RoomOrder
+from agentic.wire.messages import Command, RoomOrder
 from tests.flows.test_room_turns_flow import room
 from tests.support.asking import config
 from tests.support.flow import decision, flow

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from agent_cogs.persona.file_rights import MANAGERS_ONLY
-from agent_cogs.slash.handlers import NO_RIGHT_TO_RESET
-from agent_local.discord.interactions import EPHEMERAL
+from agent_cogs.handlers import NO_RIGHT_TO_RESET
+from agentic.agent.file_rights import MANAGERS_ONLY
+from agentic.local.discord.discord_interactions import EPHEMERAL
 from tests.flows.test_commands_flow import ready, told
 from tests.support.asking import link
 from tests.support.flow import decision, flow

@@ -8,12 +8,12 @@ import time
 import aiohttp
 import pytest
 
-from agent_cogs.automation.clock import Tick
-from agent_cogs.automation.webhook_server import WebhookPayload, sign
-from agent_personas.schedules.cron import Job
-from agent_personas.schedules.heartbeat import Check
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.state.last_runs import LastRuns
+from agentic.automation.clock import Tick
+from agentic.automation.webhook_server import WebhookPayload, sign
+from agentic.personas.cron import Job
+from agentic.personas.heartbeat import Check
+from agentic.state.last_runs import LastRuns
+from agentic.wire.link import RedisLink
 from tests.support.flow import decision, flow
 from tests.support.redis_server import PATIENT, RedisServer, until
 

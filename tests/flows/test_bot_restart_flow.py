@@ -6,9 +6,9 @@ from itertools import repeat
 import aiohttp
 import pytest
 
-from agent_local.discord.faults import RestFault
-from agent_protocol.wire import keys
-from agent_runtime.health import serving_health
+from agentic.local.discord.faults import RestFault
+from agentic.runtime.health import serving_health
+from agentic.wire import keys
 from tests.support.flow import flow
 from tests.support.redis_server import RedisServer, until
 
@@ -16,7 +16,7 @@ from tests.support.redis_server import RedisServer, until
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """A bot starts again after a moment, however often it has ended."""
-    monkeypatch.setattr("agent_runtime.bot.backoff", lambda rng: repeat(0.3))
+    monkeypatch.setattr("agentic.runtime.bot.backoff", lambda rng: repeat(0.3))
 
 
 TWO = {"agents": ("claude", "grok"), "coordinator": False}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cogs.thread_memory import message_log
-from agent_cogs.turn.failure_replies import error_line
-from agent_llm.errors import ServerFailed
-from agent_protocol.wire.messages import Instruction, Reflection
+from agentic.llm.errors import ServerFailed
+from agentic.record import message_log
+from agentic.turn.failure_replies import error_line
+from agentic.wire.messages import Instruction, Reflection
 from tests.support.asking import config
 from tests.support.both_channels import Service, on
 from tests.support.flow import decision

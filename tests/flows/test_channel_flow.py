@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_local.discord.world import permissions
-from agent_local.discord.world.world import Overwrite
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Instruction
-from agent_protocol.wire.reading import read_result
+from agentic.local.discord import permissions
+from agentic.local.discord.world import Overwrite
+from agentic.wire import keys
+from agentic.wire.messages import Instruction
+from agentic.wire.reading import read_result
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until
 

@@ -6,15 +6,15 @@ import re
 
 import pytest
 
-from agent_cogs.persona.file_rights import MANAGERS_ONLY
-from agent_cogs.slash.handlers import NOT_HERE, REDIS_AWAY
-from agent_discord.rest.outbound import MAX_TEXT
-from agent_discord.slash.cog import FAILED
-from agent_discord.slash.definitions import WHY
-from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Command, CommandOutcome
-from agent_protocol.wire.reading import read
+from agent_cogs.cog import FAILED
+from agent_cogs.handlers import NOT_HERE, REDIS_AWAY
+from agent_cogs.slash_definitions import WHY
+from agentic.agent.file_rights import MANAGERS_ONLY
+from agentic.local.discord.discord_interactions import ANSWER_SECONDS, EPHEMERAL
+from agentic.services.discord.outbound import MAX_TEXT
+from agentic.wire import keys
+from agentic.wire.messages import Command, CommandOutcome
+from agentic.wire.reading import read
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from agent_coordinator.config import from_settings
-from agent_local.discord.world.permissions import READ_MESSAGE_HISTORY, VIEW_CHANNEL
-from agent_local.discord.world.world import PRIVATE_THREAD, PUBLIC_THREAD, Overwrite
+from agentic.local.discord.permissions import READ_MESSAGE_HISTORY, VIEW_CHANNEL
+from agentic.local.discord.world import PRIVATE_THREAD, PUBLIC_THREAD, Overwrite
 from tests.support.asking import ask
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until
@@ -62,7 +62,7 @@ async def test_a_conversation_in_which_all_name_each_other_has_no_turns_besides(
 
 
 async def test_bots_of_two_processes_call_each_other_and_agree_where_that_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr("agent_runtime.presence.RENEW_EVERY", 0.05)
+    monkeypatch.setattr("agentic.runtime.presence.RENEW_EVERY", 0.05)
     monkeypatch.setattr("agent_coordinator.config.CONTINUATION_BASE_PROBABILITY", 2.0)  # no end by chance
     async with (
         flow(tmp_path, COORDINATOR_MAX_ROUNDS="3") as f,

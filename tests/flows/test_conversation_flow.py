@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from agent_coordinator.events import TurnTaken
-from agent_local.discord.world import messages
+from agentic.local.discord import messages
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 
@@ -131,7 +131,7 @@ async def test_the_bots_found_elsewhere_converse_with_those_here(tmp_path):
 
 @pytest.mark.promise(97)
 async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("agent_runtime.process.DEAD_HOLDER_SECONDS", 0.1)  # its holder lives
+    monkeypatch.setattr("agentic.runtime.process.DEAD_HOLDER_SECONDS", 0.1)  # its holder lives
     with RedisServer() as redis:
         async with (
             flow(tmp_path, redis_url=redis.url) as f,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.process import Runtime
-from agent_store.memory import everywhere
+from agentic.record.memory import everywhere
+from agentic.runtime.process import Runtime
 from tests.flows.test_signal_flow import told
 from tests.support.asking import config
 from tests.support.flow import decision, flow

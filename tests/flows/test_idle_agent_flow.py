@@ -7,8 +7,8 @@ import json
 import time
 from contextlib import asynccontextmanager
 
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import CancelNotice, Instruction, Reflection
+from agentic.wire import keys
+from agentic.wire.messages import CancelNotice, Instruction, Reflection
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until
 from tests.support.tools.search_web import search_web

@@ -7,9 +7,9 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 
-from agent_cogs.slash.why import why
-from agent_ids import sent_at
-from agent_protocol.record.entries import LoggedMessage
+from agentic.actions.explain import why
+from agentic.ids import sent_at
+from agentic.wire.entries import LoggedMessage
 from tests.support.flow import decision, flow
 from tests.support.moved_clock import MovedClock
 from tests.support.recorded import recorded

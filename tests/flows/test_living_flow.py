@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 
-from agent_process.root import ROOT
+from agentic.process.root import ROOT
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.redis_server import RedisServer

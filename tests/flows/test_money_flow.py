@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from agent_cogs.turn.failure_replies import LINES, error_line
 from agent_coordinator.config import from_settings
-from agent_discord.status import TEXT
-from agent_llm.errors import BadKey
-from agent_runtime.models import provider_model
+from agentic.llm.errors import BadKey
+from agentic.runtime.models import provider_model
+from agentic.services.discord.status import TEXT
+from agentic.turn.failure_replies import LINES, error_line
 from tests.support.coordinator_doubles import Luck
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer

@@ -9,10 +9,10 @@ import sys
 import pytest
 from PIL import Image
 
-from agent_context.steering.options import Options
-from agent_local.discord.world.world import Role
-from agent_process.root import ROOT
-from agent_runtime.models import provider_model
+from agentic.context.options import Options
+from agentic.local.discord.world import Role
+from agentic.process.root import ROOT
+from agentic.runtime.models import provider_model
 from tests.support.asking import ask, config, picture, pictures_in, shown
 from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_local.discord.world.messages import Draft, Upload
+from agentic.local.discord.messages import Draft, Upload
 from tests.support.flow import Flow, decision, flow
 from tests.support.models.wire.values import SMALL_PNG, ModelRequest
 

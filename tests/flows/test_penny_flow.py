@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_process.root import ROOT
-from agent_runtime.models import provider_model
+from agentic.process.root import ROOT
+from agentic.runtime.models import provider_model
 from tests.support.flow import decision
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
 from tests.support.moved_clock import MovedClock

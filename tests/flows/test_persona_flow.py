@@ -6,11 +6,11 @@ import re
 import shutil
 import time
 
-from agent_cogs.persona.persona import read_fronts
 from agent_config import load_settings
-from agent_local.discord.world import permissions
-from agent_local.discord.world.world import Overwrite
-from agent_process.root import ROOT
+from agentic.agent.persona import read_fronts
+from agentic.local.discord import permissions
+from agentic.local.discord.world import Overwrite
+from agentic.process.root import ROOT
 from tests.support.flow import decision, flow
 from tests.support.models.agent_sdk_doubles import FakeSdk, ResultMessage, init, model_with
 from tests.support.models.wire.values import Answer

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from aiohttp import web
 
-from agent_protocol.coordination.rooms import Room
-from agent_protocol.wire.messages import Command, Instruction, RoomOrder
+from agentic.state.rooms import Room
+from agentic.wire.messages import Command, Instruction, RoomOrder
 from tests.support.flow import decision, flow
 from tests.support.recorded import recorded
 from tests.support.redis_server import until
@@ -96,7 +96,7 @@ async def test_what_a_persona_posts_and_what_it_costs_is_in_the_record(tmp_path)
 
 @pytest.mark.promise(162)
 async def test_folders_are_followed_while_the_program_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr("agent_cogs.persona.roster.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("agentic.agent.roster.LOOK_EVERY", 0.05)
     async with debate(tmp_path) as (f, runtime, thread):
         personas, roster = tmp_path / "who", runtime.services.roster
         write(personas, model="gemini-4-argon")
@@ -169,7 +169,7 @@ class Held:
 async def test_a_turn_whose_process_ends_at_the_post_is_finished_by_the_next_one_and_posted_once(
     tmp_path, arrives, monkeypatch
 ):
-    monkeypatch.setattr("agent_cogs.inbox.catch_up.ROUND_SECONDS", 0.2)
+    monkeypatch.setattr("agentic.inbox.catch_up.ROUND_SECONDS", 0.2)
     async with world(tmp_path) as (f, thread), AsyncExitStack() as later:
         f.models.answer = lambda r: decision("Once.")
         f.discord.faults.on_request = held = Held(arrives=arrives)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from agent_context.steering.options import Options
-from agent_llm.types import Picture
-from agent_net.picture_headers import size_of
-from agent_tools.protocol import ToolOutput
+from agentic.context.options import Options
+from agentic.llm.types import Picture
+from agentic.net.picture_headers import size_of
+from agentic.tools.protocol import ToolOutput
 from tests.support.asking import picture, pictures_in
 from tests.support.flow import flow
 from tests.support.models.wire.values import Answer

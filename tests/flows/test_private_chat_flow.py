@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_runtime.process import Runtime
+from agentic.runtime.process import Runtime
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import ModelRequest
 from tests.support.signal_flow import GROUP, signal_flow

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from agent_process.root import ROOT
+from agentic.process.root import ROOT
 from tests.support.flow import QUICK, decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.program import Program, at, environment
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("warm")
 
 # Nobody watches: voices think and wait no longer than they must.
 AT_ONCE = (
-    "from agent_local import mode; from agent_local.local_settings import Pace; "
+    "from agentic.local import mode; from agentic.local.local_settings import Pace; "
     "mode.ONCE = mode.WATCHING = Pace((0, 0), (0, 0.01), max_rounds=2)"
 )
 AS_USUAL = "import os; os.umask(0o022)"
@@ -86,7 +86,7 @@ def test_local_mode_and_an_export_are_their_owners_alone_to_read(tmp_path):
         tmp_path, "--local", "--once", before=f"{AS_USUAL}; {AT_ONCE}", environment={"TIMEZONE": "UTC"}
     ) as local:
         assert local.wait(within=60) == 0, local.stderr
-    command = [sys.executable, "-m", "agent_store", "export", "--last", "--local", "--output", "page.html"]
+    command = [sys.executable, "-m", "agentic.record", "export", "--last", "--local", "--output", "page.html"]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "TIMEZONE": "UTC"}
     subprocess.run(command, cwd=tmp_path, env=environment, umask=0o022, check=True, capture_output=True)  # noqa: S603
     assert (tmp_path / "page.html").stat().st_size

@@ -10,8 +10,8 @@ from aiohttp.test_utils import TestServer
 from PIL import Image
 
 from agent_config import AGENTS
-from agent_process.root import ROOT
-from agent_runtime.models import provider_model
+from agentic.process.root import ROOT
+from agentic.runtime.models import provider_model
 from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 from tests.support.models.wire.values import Answer

@@ -7,9 +7,9 @@ import pytest
 import redis.asyncio
 
 from agent_config import AGENTS
-from agent_local.discord.faults import RestFault
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Instruction
+from agentic.local.discord.faults import RestFault
+from agentic.wire import keys
+from agentic.wire.messages import Instruction
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.redis_server import RedisServer, until

@@ -4,9 +4,9 @@ import asyncio
 import json
 import random
 
-from agent_local.voices.voice import ScriptedVoice
-from agent_replay.command import recorded_turns, replay
-from agent_store.__main__ import parser
+from agentic.local.voices.voice import ScriptedVoice
+from agentic.record.__main__ import parser
+from agentic.replay.command import recorded_turns, replay
 from tests.support.flow import flow
 
 

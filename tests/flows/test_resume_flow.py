@@ -12,9 +12,9 @@ import time
 import pytest
 
 from agent_coordinator.events import ConversationEnded
-from agent_process.root import ROOT
-from agent_runtime import health
-from agent_runtime.bot_run import cancel
+from agentic.process.root import ROOT
+from agentic.runtime import health
+from agentic.runtime.bot_run import cancel
 from tests.support.flow import decision, flow
 from tests.support.program import Program
 from tests.support.redis_server import RedisServer, until
@@ -126,7 +126,7 @@ async def test_a_coordinator_alone_has_the_log_and_the_health_of_every_other_sta
 
 TELLS = """
 import logging
-from agent_runtime import coordinator_process
+from agentic.runtime import coordinator_process
 
 async def serve(settings, stop, watched):
     logging.getLogger("x").warning("it is %s", settings.tavily_api_key.get_secret_value())

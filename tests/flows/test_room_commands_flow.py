@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from agent_local.discord.faults import RestFault
-from agent_local.discord.interactions import EPHEMERAL
-from agent_local.discord.world.world import PUBLIC_THREAD
+from agentic.local.discord.discord_interactions import EPHEMERAL
+from agentic.local.discord.faults import RestFault
+from agentic.local.discord.world import PUBLIC_THREAD
 from tests.flows.test_commands_flow import ready, told
 from tests.support.flow import flow
 from tests.support.redis_server import RedisServer

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from agent_local.discord.world.world import PUBLIC_THREAD
+from agentic.local.discord.world import PUBLIC_THREAD
 from tests.flows.test_commands_flow import ready, told
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer

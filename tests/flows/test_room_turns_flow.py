@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from agent_local.discord.world.world import World
-from agent_protocol.coordination.rooms import Room, RoomMember
-from agent_protocol.wire.messages import Command, RoomOrder
-from agent_runtime.models import cheap_model
+from agentic.local.discord.world import World
+from agentic.runtime.models import cheap_model
+from agentic.state.rooms import Room, RoomMember
+from agentic.wire.messages import Command, RoomOrder
 from tests.support.flow import SHOWN, Flow, decision, flow
 from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until

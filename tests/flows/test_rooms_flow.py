@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agent_local.discord.world.world import PUBLIC_THREAD
+from agentic.local.discord.world import PUBLIC_THREAD
 from tests.flows.test_commands_flow import ready
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer

@@ -241,7 +241,7 @@ async def test_without_a_picture_the_text_is_posted(tmp_path, pictures):
 
 
 async def test_a_picture_that_hangs_delays_the_text_only_briefly(tmp_path, monkeypatch):
-    monkeypatch.setattr("agent_cogs.turn.actions.FOUND_SECONDS", 0.05)
+    monkeypatch.setattr("agentic.turn.actions.FOUND_SECONDS", 0.05)
     async with searching(tmp_path, "gemini", PICTURES) as (f, there):
         there.pictures = ["{web}/slow.png"]
         f.models.answer = searches("tallest tree")

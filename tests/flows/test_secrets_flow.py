@@ -13,14 +13,14 @@ import pytest
 import redis.asyncio
 
 from agent_config import AGENTS
-from agent_local.discord.faults import RestFault
-from agent_process.root import ROOT
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Instruction
-from agent_store.database import connect
-from agent_store.export.render import FORMATS, export
-from agent_store.export.story import Look
-from agent_store.queries.conversations import last_conversation
+from agentic.local.discord.faults import RestFault
+from agentic.process.root import ROOT
+from agentic.record.database import connect
+from agentic.record.export.render import FORMATS, export
+from agentic.record.export.story import Look
+from agentic.record.queries.conversations import last_conversation
+from agentic.wire import keys
+from agentic.wire.messages import Instruction
 from tests.support.flow import SHOWN, decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.program import environment, program

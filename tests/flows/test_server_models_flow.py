@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 
-from agent_cogs.slash.why import why
 from agent_config import AGENTS, load_settings
-from agent_llm.lazy import LazyModel
-from agent_llm.pricing import price
-from agent_llm.types import Usage
-from agent_local.discord.world import worlds
-from agent_runtime.models import provider_model
+from agentic.actions.explain import why
+from agentic.llm.lazy import LazyModel
+from agentic.llm.pricing import price
+from agentic.llm.types import Usage
+from agentic.local.discord import worlds
+from agentic.runtime.models import provider_model
 from tests.support.asking import ask, config
 from tests.support.flow import QUICK, decision, flow
 from tests.support.models.wire.values import Answer

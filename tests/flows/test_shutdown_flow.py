@@ -8,7 +8,7 @@ import socket
 import aiohttp
 import pytest
 
-from agent_runtime.runtime import serve
+from agentic.runtime.runtime import serve
 from tests.support.flow import decision, flow
 from tests.support.program import environment, program
 from tests.support.redis_server import RedisServer, until

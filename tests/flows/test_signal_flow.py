@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from agent_chat import transcript
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.record.entries import UnaskedNote
-from agent_protocol.wire import keys
-from agent_runtime import presence
-from agent_runtime.process import Runtime
-from agent_signal.ids import group_chat_id
-from agent_store.memories.people import is_shared
+from agentic.chat import transcript
+from agentic.record.people import is_shared
+from agentic.runtime import presence
+from agentic.runtime.process import Runtime
+from agentic.services.signal.ids import group_chat_id
+from agentic.wire import keys
+from agentic.wire.entries import UnaskedNote
+from agentic.wire.link import RedisLink
 from tests.support.asking import config
 from tests.support.flow import decision
 from tests.support.recorded import recorded

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.turns.turns import Turns
+from agentic.state.turns import Turns
+from agentic.wire.link import RedisLink
 from tests.support.flow import decision
 from tests.support.program import Program
 from tests.support.redis_server import RedisServer, until

@@ -12,10 +12,10 @@ import pytest
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from agent_local.discord.world import permissions
-from agent_local.discord.world.world import Overwrite
-from agent_process.root import ROOT
-from agent_runtime.runtime import running, serve
+from agentic.local.discord import permissions
+from agentic.local.discord.world import Overwrite
+from agentic.process.root import ROOT
+from agentic.runtime.runtime import running, serve
 from tests.support.flow import flow
 from tests.support.models.chat_api import ChatServer
 from tests.support.program import Program, wait_for
@@ -23,7 +23,7 @@ from tests.support.redis_server import RedisServer, until
 
 # Nobody watches: voices think and wait no longer than they must.
 AT_ONCE = (
-    "from agent_local import mode; from agent_local.local_settings import Pace; "
+    "from agentic.local import mode; from agentic.local.local_settings import Pace; "
     "mode.ONCE = mode.WATCHING = Pace((0, 0), (0, 0.01), max_rounds=2); "
 )
 
@@ -250,7 +250,7 @@ def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_pat
 def test_a_second_start_in_the_same_folder_says_so_before_it_opens_anything(tmp_path):
     with started(tmp_path, "--local", "--scripted", PYTHONUNBUFFERED="1") as running:
         wait_for(lambda: running.says("agentic-discord, local"))
-        second = run(tmp_path, "--local", "--once", before="import agent_local; agent_local.mode = None; ")
+        second = run(tmp_path, "--local", "--once", before="import agentic.local.mode; agentic.local.mode = None; ")
         assert second.returncode == 1
         assert second.stderr == (
             f"Already running in this folder (process {running.pid}): type /quit there first, or set DATA_DIR to"

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Instruction
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import Instruction
 from tests.support.flow import flow
 from tests.support.redis_server import until
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent_context.steering.options import Options
+from agentic.context.options import Options
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.redis_server import until

@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 
-from agent_console.parts import Change
-from agent_protocol.wire import keys
-from agent_replay.from_console import ConsoleReplayer
-from agent_runtime.models import provider_model
-from agent_store.database import opened
-from agent_store.queries.costs import read_costs
-from agent_store.queries.turns import whole_turn
+from agentic.console.parts import Change
+from agentic.record.database import opened
+from agentic.record.queries.costs import read_costs
+from agentic.record.queries.turns import whole_turn
+from agentic.runtime.from_console import ConsoleReplayer
+from agentic.runtime.models import provider_model
+from agentic.wire import keys
 from tests.flows.test_return_flow import vanish
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer

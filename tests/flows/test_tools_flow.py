@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_context.steering.options import Options
-from agent_process.root import ROOT
-from agent_runtime.runtime import running
+from agentic.context.options import Options
+from agentic.process.root import ROOT
+from agentic.runtime.runtime import running
 from tests.support.asking import ask, config, link, shown
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer

@@ -5,14 +5,14 @@ from functools import partial
 
 from rich.console import Console
 
-from agent_discord.slash.definitions import command_list
-from agent_local.command_use import CommandUse
-from agent_local.local_conversations import LocalConversations
-from agent_local.mode import content_of
-from agent_local.terminal.saved_files import SavedFiles
-from agent_local.terminal.terminal import Names, Terminal
-from agent_personas.files import PERSONA_FILES
-from agent_themes import THEMES
+from agent_cogs.slash_definitions import command_list
+from agentic.local.command_use import CommandUse
+from agentic.local.local_conversations import LocalConversations
+from agentic.local.mode import content_of
+from agentic.local.terminal.saved_files import SavedFiles
+from agentic.local.terminal.terminal import Names, Terminal
+from agentic.personas.files import PERSONA_FILES
+from agentic.themes import THEMES
 from tests.flows.test_commands_flow import ready
 from tests.support.flow import SHOWN, flow
 from tests.support.recorded import recorded

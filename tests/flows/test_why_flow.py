@@ -2,11 +2,11 @@
 
 import time
 
-from agent_cogs.slash.why import NO_RECORD, why, why_not
-from agent_cogs.turn.failure_replies import LINES
 from agent_coordinator.config import from_settings
-from agent_discord.status import TEXT
-from agent_protocol.wire import keys
+from agentic.actions.explain import NO_RECORD, why, why_not
+from agentic.services.discord.status import TEXT
+from agentic.turn.failure_replies import LINES
+from agentic.wire import keys
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.redis_server import RedisServer, until

@@ -6,11 +6,11 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_chat.splitting import FENCE, length, split_text
-from agent_cogs.turn.failure_replies import error_line
-from agent_discord.posting.multipart import LIMIT
-from agent_llm.errors import ModelError, ServerFailed
-from agent_llm.types import Prompt
+from agentic.chat.splitting import FENCE, length, split_text
+from agentic.llm.errors import ModelError, ServerFailed
+from agentic.llm.types import Prompt
+from agentic.services.discord.multipart import LIMIT
+from agentic.turn.failure_replies import error_line
 from tests.support.discord.chunks import spoken
 from tests.support.models.agent_sdk_doubles import ClaudeSDKError, FakeSdk
 from tests.support.models.agent_sdk_doubles import model_with as model_in

@@ -7,10 +7,10 @@ import discord
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from agent_chat.names import strip_mention
-from agent_cogs.inbox.triggers import called
-from agent_discord.objects.messages import incoming_message, question_text, read_question
-from agent_discord.slash.cog import read_interaction
+from agent_cogs.cog import read_interaction
+from agentic.chat.names import strip_mention
+from agentic.inbox.triggers import called
+from agentic.services.discord.messages import incoming_message, question_text, read_question
 from tests.support.doubles import Client, TextChannel, message, user
 
 ME = 21

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_context.untrusted import words
-from agent_llm.providers.agent_sdk import AgentSdkModel, options_of
-from agent_llm.providers.agent_sdk_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
-from agent_llm.types import Message, Prompt
+from agentic.context.untrusted import words
+from agentic.llm.providers.agent_sdk import AgentSdkModel, options_of
+from agentic.llm.providers.agent_sdk_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
+from agentic.llm.types import Message, Prompt
 from tests.support.agent_scene import LOUNGE, MEMES
 from tests.support.gateway_agent import gateway
 from tests.support.models.agent_sdk_doubles import FakeSdk, MemoryConversations, ResultMessage, init

@@ -6,13 +6,13 @@ from fakeredis import FakeServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cogs.prompt.conversation import AgentSessions, after, reset_conversation
-from agent_context.entries import Entry, Speaker
-from agent_llm.providers.agent_sdk_query import AgentSession
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.ledger import Ledger
-from agent_protocol.state.sessions import Resets, Sessions
-from agent_protocol.wire.bus import Bus
+from agentic.context.entries import Entry, Speaker
+from agentic.llm.providers.agent_sdk_query import AgentSession
+from agentic.state.sessions import Resets, Sessions
+from agentic.state.shared_state import Ledger
+from agentic.turn.conversation import AgentSessions, after, reset_conversation
+from agentic.wire.bus import Bus
+from agentic.wire.link import RedisLink
 
 CHANNEL = st.integers(1, 2**63)
 CONVERSATION = st.builds(AgentSession, st.text(min_size=1, max_size=60), st.integers(0, 10**6), st.text(max_size=32))

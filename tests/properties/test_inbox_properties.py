@@ -1,4 +1,4 @@
-"""The inbox's properties of the specification. "Event queue" is agent_cogs.inbox.lanes; "null" is None."""
+"""The inbox's properties of the specification. "Event queue" is agentic.inbox.lanes; "null" is None."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cogs.events.automation import CronEvent, HeartbeatEvent, HookEvent, WebhookEvent
-from agent_cogs.events.calls import InstructionEvent, MentionEvent
-from agent_cogs.events.event import TurnEvent
-from agent_cogs.inbox.lanes import Inbox
-from agent_context.entries import Entry, Speaker
-from agent_protocol.wire.messages import Instruction
+from agentic.agent.automation import CronEvent, HeartbeatEvent, HookEvent, WebhookEvent
+from agentic.agent.calls import InstructionEvent, MentionEvent
+from agentic.agent.event import TurnEvent
+from agentic.context.entries import Entry, Speaker
+from agentic.inbox.lanes import Inbox
+from agentic.wire.messages import Instruction
 
 KINDS = ("message", "heartbeat", "cron", "hook", "webhook", "instruction")
 Wanted = tuple[str, int]  # kind and channel
@@ -85,7 +85,7 @@ def test_a_channels_events_are_taken_in_order_and_one_at_a_time(wanted, steps, g
 @given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 6))
 def test_with_all_places_taken_and_the_queue_full_the_next_is_refused(max_running, max_depth, more) -> None:
     """Deviation: a prompt waits where MAX_QUEUE_DEPTH leaves room; it is refused when both limits are reached, which is
-    at once with MAX_QUEUE_DEPTH=0. The person's line is in tests/agent_cogs/inbox/test_busy_replies.py."""
+    at once with MAX_QUEUE_DEPTH=0. The person's line is in tests/agentic/turn/test_busy_replies.py."""
 
     async def main() -> None:
         gate, forwarded = asyncio.Event(), []

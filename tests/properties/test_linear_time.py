@@ -22,22 +22,22 @@ from typing import Any
 
 import pytest
 
-from agent_chat.names import strip_mention
-from agent_chat.splitting import split_text
-from agent_cogs.answer.cleaning import clean_prose, clean_text
-from agent_cogs.answer.decision import UnreadableDecision, parse_decision, spoken
-from agent_cogs.prompt.streaming import certain
-from agent_context.entries import Entry, Speaker
-from agent_context.layout.prefill import PrefillLayout, escaped, read_completion
-from agent_context.layout.render import render_entry
-from agent_context.steering.commands import parse_command, parse_m
-from agent_context.steering.stop_words import order_in
-from agent_context.untrusted import one_line, words
-from agent_coordinator.texts.phrases import questions
-from agent_process.redaction import Redactor
-from agent_process.root import ROOT
-from agent_tools.builtin.html_text import readable_page
-from agent_tools.builtin.query_privacy import without_private
+from agent_coordinator.phrases import questions
+from agentic.chat.names import strip_mention
+from agentic.chat.splitting import split_text
+from agentic.context.commands import parse_command, parse_m
+from agentic.context.entries import Entry, Speaker
+from agentic.context.prefill_layout import PrefillLayout, escaped, read_completion
+from agentic.context.render import render_entry
+from agentic.context.stop_words import order_in
+from agentic.context.untrusted import one_line, words
+from agentic.net.html_text import readable_page
+from agentic.process.redaction import Redactor
+from agentic.process.root import ROOT
+from agentic.tools.query_privacy import without_private
+from agentic.turn.cleaning import clean_prose, clean_text
+from agentic.turn.decision import UnreadableDecision, parse_decision, spoken
+from agentic.turn.streaming import certain
 
 sre: Any = importlib.import_module("re._constants")
 sre_parser: Any = importlib.import_module("re._parser")
@@ -48,16 +48,16 @@ GROWTH = 9  # times as long for a text that is 4 times as long; quadratic expres
 REPEATS = 2
 
 METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "finditer", "findall")
-MEETS_NO_OUTSIDE_TEXT = ("agent_setup.",)  # who types there is the owner of the machine
+MEETS_NO_OUTSIDE_TEXT = ("agentic.setup.",)  # who types there is the owner of the machine
 BOUNDED = {
-    "agent_local.voices.asking._OR": "longer messages are answered before it (LONG)",
-    "agent_local.voices.asking._ABOUT": "longer messages are answered before it (LONG)",
-    "agent_signal.posting.markdown._INLINE": "each alternative reads at most 2,000 characters",
-    "agent_store.export.discord_html._INLINE": "reads one message at a time, of at most 4,000 characters",
+    "agentic.local.voices.asking._OR": "longer messages are answered before it (LONG)",
+    "agentic.local.voices.asking._ABOUT": "longer messages are answered before it (LONG)",
+    "agentic.services.signal.markdown._INLINE": "each alternative reads at most 2,000 characters",
+    "agentic.record.export.discord_html._INLINE": "reads one message at a time, of at most 4,000 characters",
 }
 MATCHED_ONLY = {  # passed to a function that calls `match` alone
-    "agent_cogs.answer.loose_json._END_IN_OBJECT": frozenset({"match"}),
-    "agent_cogs.answer.loose_json._END_IN_LIST": frozenset({"match"}),
+    "agentic.turn.loose_json._END_IN_OBJECT": frozenset({"match"}),
+    "agentic.turn.loose_json._END_IN_LIST": frozenset({"match"}),
 }
 GENERIC = (
     "\n",

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from agent_llm.types import Prompt
-from agent_personas.files import PersonaFiles
-from agent_personas.prompt import laid_out
+from agentic.llm.types import Prompt
+from agentic.personas.files import PersonaFiles
+from agentic.personas.prompt import laid_out
 from tests.support.gateway_agent import gateway
 from tests.support.persona_strategies import configs
 

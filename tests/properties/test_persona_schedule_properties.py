@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_personas.boot import parse_boot
-from agent_personas.identity import parse_identity
-from agent_personas.schedules.cron import PUNCTUAL_SECONDS, Job, due, next_time, parse_cron
-from agent_personas.schedules.fields import ActiveHours
-from agent_personas.schedules.heartbeat import Check, parse_heartbeat
-from agent_personas.schedules.hooks import parse_hooks
+from agentic.personas.boot import parse_boot
+from agentic.personas.cron import PUNCTUAL_SECONDS, Job, due, next_time, parse_cron
+from agentic.personas.fields import ActiveHours
+from agentic.personas.heartbeat import Check, parse_heartbeat
+from agentic.personas.hooks import parse_hooks
+from agentic.personas.identity import parse_identity
 from tests.support.persona_strategies import CHANNELS, CRON, INSTRUCTIONS, LINE_ENDS, NAMES, NO_CRON, channel_field
 
 HOURS = st.one_of(

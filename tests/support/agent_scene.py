@@ -10,23 +10,23 @@ from typing import Any
 
 import discord
 
-from agent_chat.attachments import AttachmentReader
-from agent_chat.directory import Directory
-from agent_chat.transcript import Transcripts
 from agent_cogs.base import BaseAgentCog
-from agent_cogs.limits.model_access import is_free
-from agent_cogs.persona.options import NothingLive, load_options
-from agent_cogs.persona.roster import Roster
-from agent_cogs.services import AgentServices, Scope
 from agent_config import AGENTS, AgentSpec, load_settings
-from agent_discord.reading.history import HistoryFetcher
-from agent_discord.reading.history_cache import HistoryCache
-from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
-from agent_protocol.record.entries import Entry as RecordEntry
-from agent_protocol.record.writer import TurnWords
-from agent_protocol.turns.budget_rules import Caps
-from agent_protocol.turns.records import TurnRecord
-from agent_protocol.wire.messages import HistoryEntry, Instruction, MentionNotice, Result, TurnNotice
+from agentic.agent.model_access import is_free
+from agentic.agent.options import NothingLive, load_options
+from agentic.agent.roster import Roster
+from agentic.agent.services import AgentServices, Scope
+from agentic.chat.attachments import AttachmentReader
+from agentic.chat.directory import Directory
+from agentic.chat.transcript import Transcripts
+from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
+from agentic.services.discord.history import HistoryFetcher
+from agentic.services.discord.history_cache import HistoryCache
+from agentic.state.budget_rules import Caps
+from agentic.state.records import TurnRecord
+from agentic.state.writer import TurnWords
+from agentic.wire.entries import Entry as RecordEntry
+from agentic.wire.messages import HistoryEntry, Instruction, MentionNotice, Result, TurnNotice
 from tests.support.doubles import (
     GUILD,
     PNG,

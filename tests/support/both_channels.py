@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_runtime.process import Runtime
-from agent_signal.ids import group_chat_id
+from agentic.runtime.process import Runtime
+from agentic.services.signal.ids import group_chat_id
 from tests.support.flow import Flow, flow
 from tests.support.models.model_server import ModelServer
 from tests.support.redis_server import until

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agent_cogs.limits.cheap_model import CheapModel
-from agent_cogs.limits.cost_estimate import Tariff
-from agent_cogs.limits.provider_backoff import ProviderBackoff
-from agent_llm.types import Message, Prompt, Reply, Usage
+from agentic.agent.cheap_model import CheapModel
+from agentic.agent.cost_estimate import Tariff
+from agentic.agent.provider_backoff import ProviderBackoff
+from agentic.llm.types import Message, Prompt, Reply, Usage
 from tests.support.agent_scene import Scene
 
 CHEAP_CALL = Usage(model="openai/gpt-6-luna", calls=1, input_tokens=90, output_tokens=5, text_cost_usd=0.0001)

@@ -12,11 +12,11 @@ import discord
 from aiohttp import web
 from rich.console import Console
 
-from agent_check.run import run_check
 from agent_config import AGENTS, Settings, load_settings
-from agent_local.discord.server import routed_to
-from agent_local.discord.world.world import World
-from agent_local.discord.world.worlds import small_world
+from agentic.check.run import run_check
+from agentic.local.discord.server import routed_to
+from agentic.local.discord.world import World
+from agentic.local.discord.worlds import small_world
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.models.model_server import ModelServer
 from tests.support.redis_server import RedisServer

@@ -9,15 +9,15 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 
 from agent_config import load_settings
-from agent_console.app import console_app
-from agent_console.live.channels import Channel, Message, OnChange, Picture
-from agent_console.parts import ConsoleParts
-from agent_console.record_file import RecordFile
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.stops import Stops
-from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.coordinator_commands import CoordinatorCommands
+from agentic.console.app import console_app
+from agentic.console.channels import Channel, Message, OnChange, Picture
+from agentic.console.parts import ConsoleParts
+from agentic.console.record_file import RecordFile
+from agentic.state.shared_state import Ledger
+from agentic.state.stops import Stops
+from agentic.wire.bus import Bus
+from agentic.wire.coordinator_commands import CoordinatorCommands
+from agentic.wire.link import RedisLink
 
 NOWHERE = "redis://127.0.0.1:1/0"  # nothing listens there: what needs Redis is answered by 503
 

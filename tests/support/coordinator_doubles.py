@@ -12,16 +12,16 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.policy import ConversationPolicy
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.idle_state import IdleState
-from agent_protocol.coordination.pulls import Pulls
-from agent_protocol.coordination.rooms import Room, RoomStatus
-from agent_protocol.coordination.schedule import Slot, hold_of
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, TurnUsage, WireMessage
-from agent_protocol.wire.requests import AgentAbsent
+from agent_coordinator.state import ConversationState
+from agentic.state.idle_state import IdleState
+from agentic.state.pulls import Pulls
+from agentic.state.rooms import Room, RoomStatus
+from agentic.state.schedule import Slot, hold_of
+from agentic.wire import keys
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import Command, Instruction, MentionNotice, Result, TurnUsage, WireMessage
+from agentic.wire.requests import AgentAbsent
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -16,20 +16,20 @@ from typing import Any
 
 import discord
 
-from agent_ids import id_at
-from agent_net.addresses import FetchRefused
-from agent_net.picture_fetcher import FetchedPicture
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.rooms import Room
-from agent_protocol.state.summaries import Summary
-from agent_protocol.state.unasked import UnaskedMessage
-from agent_protocol.turns.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
-from agent_protocol.turns.limits import MemoryLimits, TurnRequest, Verdict
-from agent_protocol.turns.records import TurnRecord
-from agent_protocol.turns.turns import Claim
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import PersonNotice, WireMessage
-from agent_protocol.wire.reading import read_result
+from agentic.ids import id_at
+from agentic.net.addresses import FetchRefused
+from agentic.net.picture_fetcher import FetchedPicture
+from agentic.state.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
+from agentic.state.limits import MemoryLimits, TurnRequest, Verdict
+from agentic.state.records import TurnRecord
+from agentic.state.rooms import Room
+from agentic.state.summaries import Summary
+from agentic.state.turns import Claim
+from agentic.state.unasked import UnaskedMessage
+from agentic.wire import keys
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import PersonNotice, WireMessage
+from agentic.wire.reading import read_result
 
 GUILD = 7
 ALICE, BOB = 11, 12
@@ -380,7 +380,7 @@ class MemoryBus(_Away):
 
 
 class MemoryStops:
-    """Stops of one process, as agent_protocol.moderation.stops has them for all."""
+    """Stops of one process, as agentic.state.stops has them for all."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -644,7 +644,7 @@ class MemoryTold:
 
 
 class MemoryTicks(_Away):
-    """When things ran last, as agent_protocol.state.last_runs has it for all processes."""
+    """When things ran last, as agentic.state.last_runs has it for all processes."""
 
     def __init__(self) -> None:
         self.times: dict[tuple[str, str], float] = {}

@@ -12,13 +12,13 @@ from importlib import import_module
 from pathlib import Path
 
 from agent_config import AGENTS, Settings, load_settings
-from agent_local.discord.server import routed_to
-from agent_local.discord.world.world import World
-from agent_local.discord.world.worlds import small_world
-from agent_runtime.models import provider_model
-from agent_runtime.process import Runtime
-from agent_runtime.runtime import running
-from agent_runtime.services import Setup
+from agentic.local.discord.server import routed_to
+from agentic.local.discord.world import World
+from agentic.local.discord.worlds import small_world
+from agentic.runtime.models import provider_model
+from agentic.runtime.process import Runtime
+from agentic.runtime.runtime import running
+from agentic.runtime.services import Setup
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.models.model_server import ModelServer
 from tests.support.models.wire.values import ModelRequest

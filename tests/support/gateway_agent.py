@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agent_cogs.automation.runner import STARTUP
-from agent_cogs.automation.webhook_server import WebhookPayload
-from agent_cogs.persona.persona import Personas
-from agent_cogs.services import AgentServices
-from agent_llm.providers.agent_sdk import AgentSdkModel
-from agent_llm.types import Message, Prompt, Reply
-from agent_protocol.wire.messages import Instruction
+from agentic.agent.persona import Personas
+from agentic.agent.services import AgentServices
+from agentic.automation.runner import STARTUP
+from agentic.automation.webhook_server import WebhookPayload
+from agentic.llm.providers.agent_sdk import AgentSdkModel
+from agentic.llm.types import Message, Prompt, Reply
+from agentic.wire.messages import Instruction
 from tests.support.agent_scene import ScriptedCog
 from tests.support.thinking_scene import ThinkingScene
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import CancelNotice, Result
+from agentic.wire import keys
+from agentic.wire.messages import CancelNotice, Result
 from tests.support.agent_scene import Scene
 from tests.support.doubles import ALICE, settle
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.idle.results import sent_of
-from agent_coordinator.idle.tasks import IdleAgent, IdleConfig
-from agent_ids import id_at
-from agent_protocol.coordination.idle import TASKS, Candidate, Sent
-from agent_protocol.record.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
-from agent_protocol.wire.messages import CancelNotice, Instruction, Result
+from agent_coordinator.tasks import IdleAgent, IdleConfig
+from agentic.ids import id_at
+from agentic.state.idle import TASKS, Candidate, Sent
+from agentic.wire.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
+from agentic.wire.messages import CancelNotice, Instruction, Result
 from tests.support.coordinator_doubles import BERLIN, CHANNEL, NOON, MemoryBus, config
 
 ADA = 11

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from agent_runtime.process import Runtime
+from agentic.runtime.process import Runtime
 
 
 class MovedClock:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from agent_personas.files import PERSONA_FILES
-from agent_personas.schedules.fields import MAX_NAME
+from agentic.personas.fields import MAX_NAME
+from agentic.personas.files import PERSONA_FILES
 
 SHOWN = ("soul", "identity", "agents", "user", "memory", "tools")
 

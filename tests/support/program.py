@@ -18,8 +18,8 @@ WITHIN = 30.0  # seconds for a start or an end
 class Program:
     """`with Program(...) as process:`. What it has written so far, and its exit code once it has ended.
 
-    `entry` is a function of agent_runtime/cli.py, `before` is code that runs first, `typed` what stands in its standard
-    input before that ends.
+    `entry` is a function of agentic/runtime/cli.py, `before` is code that runs first, `typed` what stands in its
+    standard input before that ends.
     """
 
     def __init__(self, folder, *arguments, entry="main", before="", typed="", environment):

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agent_llm.types import Message, Prompt, ToolRound
-from agent_protocol.record.entries import CallRecord, CallWords, HistoryMessage
-from agent_store.database import connect_blocking
-from agent_store.migrations import migrate
+from agentic.llm.types import Message, Prompt, ToolRound
+from agentic.record.database import connect_blocking
+from agentic.record.migrations import migrate
+from agentic.wire.entries import CallRecord, CallWords, HistoryMessage
 from tests.support.records import Rows, insert
 
 PERSONA = "# Personality\n\nYou are a careful one."

@@ -10,11 +10,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from agent_ids import id_at
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.coordination.leases import Lease
-from agent_protocol.moderation.forget_requests import ForgetRequests
-from agent_protocol.record.entries import (
+from agentic.ids import id_at
+from agentic.record.database import connect_blocking
+from agentic.record.recorder import Recorder
+from agentic.record.retention import Ages
+from agentic.record.stream_reader import RecordReader
+from agentic.state.forget_requests import ForgetRequests
+from agentic.state.leases import Lease
+from agentic.state.records import RECORD, TurnRecord
+from agentic.state.writer import RecordWriter
+from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.entries import (
     NOTES,
     CallRecord,
     CallWords,
@@ -27,14 +34,7 @@ from agent_protocol.record.entries import (
     SummaryNote,
     ToolCallRecord,
 )
-from agent_protocol.record.reader import RecordReader
-from agent_protocol.record.writer import RecordWriter
-from agent_protocol.turns.records import RECORD, TurnRecord
-from agent_protocol.wire import keys
-from agent_protocol.wire.bus import Bus
-from agent_store.database import connect_blocking
-from agent_store.recorder import Recorder
-from agent_store.retention import Ages
+from agentic.wire.link import RedisLink
 from tests.support.redis_server import PATIENT, until
 
 AGENTS = ("claude", "grok")

@@ -18,11 +18,11 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from agent_ids import id_at
-from agent_protocol.record.entries import CallWords, HistoryMessage
-from agent_store.database import connect_blocking
-from agent_store.migrations import migrate
-from agent_store.packing import pack
+from agentic.ids import id_at
+from agentic.record.database import connect_blocking
+from agentic.record.migrations import migrate
+from agentic.record.packing import pack
+from agentic.wire.entries import CallWords, HistoryMessage
 
 NOW = 1_795_370_400.0  # 2026-11-22 18:00 UTC
 DAY = 86400.0

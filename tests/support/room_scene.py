@@ -8,10 +8,10 @@ from itertools import count
 from typing import Any
 
 from agent_coordinator.coordinator import Coordinator
-from agent_protocol.coordination.rooms import Room, RoomMember
-from agent_protocol.rooms.outcomes import ROOM_DONE, ROOM_REFUSALS
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Command, CommandOutcome, Instruction, PersonNotice, Result, RoomOrder
+from agentic.actions.outcomes import ROOM_DONE, ROOM_REFUSALS
+from agentic.state.rooms import Room, RoomMember
+from agentic.wire import keys
+from agentic.wire.messages import Command, CommandOutcome, Instruction, PersonNotice, Result, RoomOrder
 from tests.support.agent_scene import KeptNotes
 from tests.support.coordinator_doubles import (
     CHANNEL,

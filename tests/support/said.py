@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC
 from typing import Any
 
-from agent_chat.service import DISCORD
-from agent_context.build import Identity, TurnContext
-from agent_context.entries import Attachment, Entry, Speaker
-from agent_context.selecting.window import Window
-from agent_themes import theme_named
+from agentic.chat.service import DISCORD
+from agentic.context.build import Identity, TurnContext
+from agentic.context.entries import Attachment, Entry, Speaker
+from agentic.context.window import Window
+from agentic.themes import theme_named
 
 ALICE = Speaker(1, "Alice", "person")
 BOB = Speaker(4, "Bob", "person")

@@ -12,11 +12,11 @@ from pathlib import Path
 from rich.console import Console
 
 from agent_config import AGENTS, Settings, load_settings
-from agent_local.discord.server import routed_to
-from agent_local.discord.world import worlds
-from agent_local.discord.world.world import World
-from agent_local.discord.world.worlds import small_world
-from agent_setup.setup import run_setup
+from agentic.local.discord import worlds
+from agentic.local.discord.server import routed_to
+from agentic.local.discord.world import World
+from agentic.local.discord.worlds import small_world
+from agentic.setup.setup import run_setup
 from tests.support.check_doubles import EMOJIS, KEYS, TOKENS, KeyedModelServer
 from tests.support.discord.stand_in import DiscordStandIn
 

@@ -9,21 +9,21 @@ from typing import Any
 
 from support.signal_server import ACCOUNT, ANNA, SignalServer
 
-from agent_chat.attachments import AttachmentReader
-from agent_chat.directory import Directory
-from agent_chat.incoming import PersonReaction
-from agent_chat.transcript import Transcripts
-from agent_context.entries import Entry
-from agent_signal.account import SignalAccount
-from agent_signal.chats import Chat, Chats
-from agent_signal.contacts import Contacts
-from agent_signal.hearing.listener import SignalListener
-from agent_signal.hearing.reading import Heard
-from agent_signal.ids import message_id
-from agent_signal.rest_api.client import SignalClient
-from agent_signal.rest_api.files import SignalFetcher
-from agent_signal.sink import SignalSink
-from agent_signal.view import SignalView
+from agentic.chat.attachments import AttachmentReader
+from agentic.chat.directory import Directory
+from agentic.chat.incoming import PersonReaction
+from agentic.chat.transcript import Transcripts
+from agentic.context.entries import Entry
+from agentic.services.signal.account import SignalAccount
+from agentic.services.signal.chats import Chat, Chats
+from agentic.services.signal.client import SignalClient
+from agentic.services.signal.contacts import Contacts
+from agentic.services.signal.files import SignalFetcher
+from agentic.services.signal.ids import message_id
+from agentic.services.signal.listener import SignalListener
+from agentic.services.signal.reading import Heard
+from agentic.services.signal.sink import SignalSink
+from agentic.services.signal.view import SignalView
 
 
 class Handler:
@@ -112,7 +112,7 @@ class Scene:
         return self.handler.messages[-1]
 
     def chat_with(self, who: str = ANNA) -> Chat:
-        from agent_signal.models import Address
+        from agentic.services.signal.models import Address
 
         return self.account.chats.direct(self.account.number, self.account.contacts.learn(Address(who)))
 
@@ -130,7 +130,7 @@ class Scene:
 
     def number_of(self, who: str, timestamp: int) -> int:
         """The number of a person's message."""
-        from agent_signal.models import Address
+        from agentic.services.signal.models import Address
 
         return message_id(self.account.contacts.base_of(Address(who)), timestamp)
 

@@ -12,40 +12,40 @@ from typing import Any
 
 from fakeredis import FakeServer
 
-from agent_chat.directory import Directory
-from agent_chat.incoming import Person
-from agent_chat.transcript import Transcripts
-from agent_cogs.persona.file_rights import FileRights
-from agent_cogs.persona.options import OptionBook, base_layer
-from agent_cogs.persona.roster import Roster
-from agent_cogs.rooms.opening import RoomOpener
-from agent_cogs.services import Scope
-from agent_cogs.slash.forget import Forgetting
-from agent_cogs.slash.handlers import SlashHandlers
-from agent_cogs.thread_memory.hearers import Hearers
-from agent_cogs.thread_memory.own_memory import OwnMemory, RecordAccess
-from agent_cogs.thread_memory.privacy import Privacy
-from agent_cogs.trace.consents import Consents
+from agent_cogs.cog import CommandInvocation
+from agent_cogs.handlers import SlashHandlers
 from agent_config import load_settings
-from agent_discord.rest.outbound import OutboundShared
-from agent_discord.slash.cog import CommandInvocation
-from agent_process.redaction import Redactor
-from agent_protocol.connection.link import RedisLink
-from agent_protocol.coordination.room_store import WRITE_ROOM, room_args, room_keys
-from agent_protocol.coordination.rooms import Room, RoomMember
-from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.forget_requests import ForgetRequests
-from agent_protocol.moderation.ignores import Ignores
-from agent_protocol.moderation.stops import Stops
-from agent_protocol.record.entries import ActionNote
-from agent_protocol.state.live_options import LiveOptions
-from agent_protocol.state.sessions import Resets
-from agent_protocol.wire import keys
-from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.coordinator_commands import CoordinatorCommands
-from agent_protocol.wire.messages import Command, CommandOutcome
-from agent_protocol.wire.reading import read
-from agent_runtime.coordinating import caps_of
+from agentic.actions.forget import Forgetting
+from agentic.actions.own_memory import OwnMemory, RecordAccess
+from agentic.actions.privacy import Privacy
+from agentic.agent.file_rights import FileRights
+from agentic.agent.options import OptionBook, base_layer
+from agentic.agent.roster import Roster
+from agentic.agent.services import Scope
+from agentic.chat.directory import Directory
+from agentic.chat.incoming import Person
+from agentic.chat.transcript import Transcripts
+from agentic.process.redaction import Redactor
+from agentic.record.consents import Consents
+from agentic.record.hearers import Hearers
+from agentic.rooms.opening import RoomOpener
+from agentic.runtime.coordinating import caps_of
+from agentic.services.discord.outbound import OutboundShared
+from agentic.state.forget_requests import ForgetRequests
+from agentic.state.ignores import Ignores
+from agentic.state.live_options import LiveOptions
+from agentic.state.room_store import WRITE_ROOM, room_args, room_keys
+from agentic.state.rooms import Room, RoomMember
+from agentic.state.sessions import Resets
+from agentic.state.shared_state import Ledger
+from agentic.state.stops import Stops
+from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.coordinator_commands import CoordinatorCommands
+from agentic.wire.entries import ActionNote
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import Command, CommandOutcome
+from agentic.wire.reading import read
 from tests.support.redis_server import PATIENT
 from tests.support.remembered import Remembered
 

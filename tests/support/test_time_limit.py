@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-from agent_process.root import ROOT
+from agentic.process.root import ROOT
 
 IN_A_CALL = """
     import asyncio

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from agent_process.root import ROOT
+from agentic.process.root import ROOT
 
 
 def test_the_unittest_cases_run_by_unittest():

@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agent_cogs.persona.option_files import Layer
-from agent_cogs.services import AgentServices
-from agent_context.steering.options import Options
-from agent_llm.types import Message, Prompt, Reply, ToolCall
-from agent_tools.toolset import Toolset
+from agentic.agent.option_files import Layer
+from agentic.agent.services import AgentServices
+from agentic.context.options import Options
+from agentic.llm.types import Message, Prompt, Reply, ToolCall
+from agentic.tools.toolset import Toolset
 from tests.support.agent_scene import CALL, Scene, ScriptedCog
 
 

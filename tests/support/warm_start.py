@@ -24,9 +24,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_process.root import ROOT
+from agentic.process.root import ROOT
 
-OURS = ("agent_local.mode", "agent_check.run", "agent_runtime.coordinator_process")
+OURS = ("agentic.local.mode", "agentic.check.run", "agentic.runtime.coordinator_process")
 SDKS = ("openai", "anthropic", "google.genai")
 MOST_BYTES = 1 << 20  # of a request
 
@@ -128,7 +128,7 @@ def run(request: Mapping[str, Any]) -> object:
     sys.stdin = stream(0)
     sys.stdout = stream(1, write_through="PYTHONUNBUFFERED" in os.environ)
     sys.stderr = stream(2, line_buffering=True, errors="backslashreplace")
-    from agent_runtime import cli
+    from agentic.runtime import cli
 
     sys.argv = ["program", *request["arguments"]]
     entry = getattr(cli, request["entry"])

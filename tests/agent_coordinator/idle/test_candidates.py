@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from agent_coordinator.idle.candidates import Circumstances, Plan, choose
-from agent_coordinator.idle.tasks import IdleConfig
-from agent_protocol.coordination.idle import Candidate, Sent
+from agent_coordinator.tasks import IdleConfig
+from agentic.state.idle import Candidate, Sent
 from tests.support.coordinator_doubles import NOON
 
 HOUR = 3600.0

@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from agent_coordinator.idle import gates
-from agent_protocol.coordination.idle import Sent
+from agentic.state.idle import Sent
 from tests.support.coordinator_doubles import BERLIN, NOON
 
 HOUR = 3600.0

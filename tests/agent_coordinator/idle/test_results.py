@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from agent_coordinator.idle.results import failed, note_of, safe_topics
-from agent_protocol.coordination.idle_state import Asking
-from agent_protocol.record.entries import ProfileNote, SummaryNote, UnaskedNote
-from agent_protocol.wire.messages import Result
+from agentic.state.idle_state import Asking
+from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
+from agentic.wire.messages import Result
 
 
 def asking(task: str, **changes: object) -> Asking:

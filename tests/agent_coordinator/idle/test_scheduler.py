@@ -11,16 +11,16 @@ import pytest
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.idle.asking import IdleAsker
 from agent_coordinator.idle.scheduler import LEFT_SECONDS, TURN_SECONDS, BackgroundScheduler
-from agent_coordinator.leadership import Leadership
-from agent_process.tasks import BackgroundTasks
-from agent_protocol.connection.link import RedisAway
-from agent_protocol.coordination.idle import Candidate
-from agent_protocol.coordination.idle_state import TaskState
-from agent_protocol.moderation.stop_store import EVERYWHERE
-from agent_protocol.record.entries import ProfileNote, SummaryNote, UnaskedNote
-from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Result
-from agent_protocol.wire.requests import AgentAbsent
+from agentic.process.tasks import BackgroundTasks
+from agentic.state.idle import Candidate
+from agentic.state.idle_state import TaskState
+from agentic.state.leadership import Leadership
+from agentic.state.stop_store import EVERYWHERE
+from agentic.wire import keys
+from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import Result
+from agentic.wire.requests import AgentAbsent
 from tests.support.coordinator_doubles import CHANNEL, MemoryLease, MemoryLedger, Time
 from tests.support.idle_server import ADA, HOUR, NEWS, NOON, Agents, Record, idle_config
 

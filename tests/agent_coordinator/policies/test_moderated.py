@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.conversations.state import ConversationState, Heard, Said
 from agent_coordinator.policies.moderated import MODERATOR_WAIT_SECONDS, Moderated
 from agent_coordinator.policies.policy import Choice, Wait
-from agent_protocol.coordination.endings import EndReason
+from agent_coordinator.state import ConversationState, Heard, Said
+from agentic.wire.endings import EndReason
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 BY_CLAUDE, BY_PEOPLE = Moderated(AGENTS, 30, moderator="claude"), Moderated(AGENTS, 30)

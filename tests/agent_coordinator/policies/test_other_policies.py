@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from agent_coordinator.conversations.engine import Engine
-from agent_coordinator.conversations.state import ConversationState
+from agent_coordinator.engine import Engine
 from agent_coordinator.policies.policy import Choice
-from agent_protocol.coordination.endings import EndReason
+from agent_coordinator.state import ConversationState
+from agentic.wire.endings import EndReason
 from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryLedger, OnePolicy, Time, config, room
 
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_coordinator.conversations.asking import instruction_for
-from agent_coordinator.conversations.state import ConversationState, Heard, Said, Tally
+from agent_coordinator.asking import instruction_for
 from agent_coordinator.policies.pull import LEAD, PullPolicy
 from agent_coordinator.policies.speakers import Speaker
-from agent_protocol.coordination.endings import EndReason
-from agent_protocol.wire.messages import Result
+from agent_coordinator.state import ConversationState, Heard, Said, Tally
+from agentic.wire.endings import EndReason
+from agentic.wire.messages import Result
 
 ADA = Speaker("ada", "Ada", 0.5, ("ships", "steam engines"))
 BOB = Speaker("bob", "Bob", 0.5, ("Schiffe", "cooking"))

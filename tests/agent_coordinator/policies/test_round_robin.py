@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.conversations.state import ConversationState, Said
 from agent_coordinator.policies.round_robin import RoundRobin
+from agent_coordinator.state import ConversationState, Said
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 RULES = RoundRobin(AGENTS, max_rounds=30)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
-from agent_coordinator.conversations.entries import Said
-from agent_coordinator.conversations.state import ConversationState
+from agent_coordinator.entries import Said
 from agent_coordinator.policies.round_rules import continuation_probability
 from agent_coordinator.policies.rounds import Rounds
-from agent_protocol.coordination.endings import EndReason
+from agent_coordinator.state import ConversationState
+from agentic.wire.endings import EndReason
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 ROUNDS = Rounds(AGENTS, max_rounds=30, delay_min=15.0, delay_max=45.0)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agent_config import FrontMatter, load_settings
 from agent_coordinator.config import from_settings
-from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.round_rules import SPEAKERS_NEEDED
 from agent_coordinator.policies.rounds import Rounds
+from agent_coordinator.state import ConversationState
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 shares = st.dictionaries(st.sampled_from(AGENTS), st.floats(0, 1))

@@ -11,10 +11,10 @@ from typing import Any
 
 import discord
 
-from agent_discord.reading.gateway_connection import GatewayConnection
-from agent_discord.reading.unreadable_events import tolerate_unreadable_events
-from agent_local.discord.server import routed_to
-from agent_local.discord.world.worlds import small_world
+from agentic.local.discord.server import routed_to
+from agentic.local.discord.worlds import small_world
+from agentic.services.discord.gateway_connection import GatewayConnection
+from agentic.services.discord.unreadable_events import tolerate_unreadable_events
 from tests.support.discord.stand_in import DiscordStandIn
 
 

@@ -10,17 +10,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agent_local.discord import message_payloads, payloads, server
-from agent_local.discord.backend import TypingEvent
-from agent_local.discord.control import File, MessageRef, draft_of_text
-from agent_local.discord.gateway.sessions import INVALID_SESSION, RECONNECT, Session
-from agent_local.discord.interaction_payloads import MESSAGE, Json, registered
-from agent_local.discord.interactions import Interaction
-from agent_local.discord.rest import webhooks
-from agent_local.discord.rest.api import RequestRecord
-from agent_local.discord.world import channels, messages, reactions, threads, worlds
-from agent_local.discord.world.messages import Change, Draft, Posting
-from agent_local.discord.world.world import BotApplication, Channel, Member, Message, User, World
+from agentic.local.discord import channels, message_payloads, messages, payloads, server, threads, webhooks, worlds
+from agentic.local.discord import world_reactions as reactions
+from agentic.local.discord.api import RequestRecord
+from agentic.local.discord.backend import TypingEvent
+from agentic.local.discord.control import File, MessageRef, draft_of_text
+from agentic.local.discord.discord_interactions import Interaction
+from agentic.local.discord.interaction_payloads import MESSAGE, Json, registered
+from agentic.local.discord.messages import Change, Draft, Posting
+from agentic.local.discord.sessions import INVALID_SESSION, RECONNECT, Session
+from agentic.local.discord.world import BotApplication, Channel, Member, Message, User, World
 
 
 class DiscordStandIn(server.DiscordStandIn):

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from agent_llm.providers.agent_sdk import AgentSdkModel
-from agent_llm.providers.agent_sdk_query import AgentSession, QueryConfig
+from agentic.llm.providers.agent_sdk import AgentSdkModel
+from agentic.llm.providers.agent_sdk_query import AgentSession, QueryConfig
 
 
 class ClaudeSDKError(Exception):

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agent_llm.base import ProviderModel
-from agent_llm.registry import build_model
-from agent_llm.retry import Retrier
+from agentic.llm.model import ProviderModel
+from agentic.llm.registry import build_model
+from agentic.llm.retry import Retrier
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
 from tests.support.models.model_doubles import Waits
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agent_llm.types import Tool
-from agent_tools.mcp.client import McpServers
-from agent_tools.mcp.config import ServerConfig
-from agent_tools.mcp.server import McpConnection, McpFailure, Offer, Watch
-from agent_tools.protocol import ToolContext, ToolOutput
+from agentic.llm.types import Tool
+from agentic.tools.mcp.client import McpServers
+from agentic.tools.mcp.config import ServerConfig
+from agentic.tools.mcp.server import McpConnection, McpFailure, Offer, Watch
+from agentic.tools.protocol import ToolContext, ToolOutput
 
 ANY = {"type": "object", "properties": {}}
 

@@ -13,9 +13,9 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 
-from agent_net.addresses import is_public
-from agent_net.public_fetcher import PublicFetcher
-from agent_tools.builtin.web_tools import Keyless
+from agentic.net.addresses import is_public
+from agentic.net.public_fetcher import PublicFetcher
+from agentic.tools.web_tools import Keyless
 from tests.support.asking import picture
 
 LOOPBACK = "127.0.0.1"

@@ -1,1 +1,0 @@
-"""From a model's text to a decision. Pure: no I/O, no clock."""

@@ -1,1 +1,0 @@
-"""Automation: heartbeats, cron jobs, hooks and signed webhooks become events. Knows no prompt."""

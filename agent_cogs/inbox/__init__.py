@@ -1,1 +1,0 @@
-"""From what reaches an agent to its turns: triggers, orders, the queue, the runner. Knows no prompt."""

@@ -1,1 +1,0 @@
-"""An agent's persona files, memory and options. Must not know turns."""

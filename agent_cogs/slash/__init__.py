@@ -1,1 +1,0 @@
-"""Slash command handlers: plain values in, text out. Must not know py-cord."""

@@ -1,1 +1,0 @@
-"""Commands about what is kept of a person, for that person alone."""

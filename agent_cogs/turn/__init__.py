@@ -1,1 +1,0 @@
-"""The one path that every turn takes, from admission to its result. Knows no queue and no cog."""

@@ -1,0 +1,364 @@
+"""The pure transitions that a room adds to a conversation: numbered turns, members who leave, slots for the audience,
+and ends of its own in place of those of its policy.
+
+The room is in the conversation's state, so that both are stored in one step. A turn that posts has the next number; one
+that does not, whatever the cause, has used none.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from agent_coordinator.entries import Heard, is_post, is_skip
+from agent_coordinator.state import ConversationState, Missed
+from agentic.coordination_names import calls_in, names_in
+from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, MOST_MEMBERS, Room, RoomMember
+from agentic.wire.endings import ENDINGS, EndReason
+from agentic.wire.messages import MAX_TOPIC, Result, RoomBrief
+
+log = logging.getLogger(__name__)
+
+ROOM_TURN_SECONDS = 60.0
+RETRY_SECONDS = 5.0
+MOST_UNSEEN = 2  # turns in a row whose agents did not see the thread, and the room pauses
+IDLE_ROUNDS = 2  # so many turns a member with nothing to say, and the room closes
+FAIR_TURNS = 2  # of each member, before agreement, repetition, or a goodbye may close the room
+CHOSE, REMOVED, DELETED = "chose", "removed", "deleted"  # why a member left, besides reasons of results
+
+FAILURES = frozenset(
+    {
+        "agent_budget",
+        "benched",
+        "daily_limit",
+        "deadline",
+        "discord_failed",
+        "internal_error",
+        "invalid",
+        "model_failed",
+        "picture_failed",
+        "refused",
+        "session_lost",
+        "unknown_action",
+        "unknown_channel",
+        "unreadable",
+    }
+)
+"""Reasons of results for which a member leaves after some in a row; the others are skips."""
+UNSEEN = "unknown_channel"
+"""The agent does not see the thread: no reason to end at the first time, since after a restart its server may still be
+on its way, as a thread may that is just brought back from the archive."""
+PASSING = frozenset({"absent", UNSEEN})
+"""Failures that the thread hears of the second time: they are common for a moment, after a restart or a resume."""
+ENDS: Mapping[str, EndReason] = {
+    "budget": "budget",
+    "person_budget": "budget",  # of the person who opened it
+    "stopped": "stopped",
+    "not_permitted": "no_access",
+}
+"""Reasons of results that end the room for all."""
+
+
+def conversation_of(room: Room) -> ConversationState:
+    """Return the state of a room's conversation if none is stored. Its messages are in the thread."""
+    return ConversationState(
+        room.conversation_id,
+        room.thread_id,
+        room.theme,
+        started_at=room.opened_at,
+        topic=room.topic[:MAX_TOPIC],
+        round_number=room.rounds,
+        last_speaker=room.last_speaker,
+        last_in_order=room.last_speaker,
+        policy=room.policy,
+        room=room,
+    )
+
+
+def brief_for(room: Room, agent: str) -> RoomBrief:
+    number = room.turn_number + 1
+    return RoomBrief(
+        turn_number=number,
+        turns=room.turns,
+        policy=room.policy,
+        rules=room.rules,
+        members=tuple(member.shown for member in room.members),
+        names_next=room.policy == "moderated" and room.moderator == agent,
+        closing=number >= room.turns,
+        goodbye_ends=room.goodbye_ends,
+    )
+
+
+# turns
+
+
+def retry_pause(state: ConversationState) -> float:
+    """Seconds to wait before the next turn where the last one failed: an agent that starts again needs a moment."""
+    last = state.room and state.last_in_order and state.room.member(state.last_in_order)
+    return RETRY_SECONDS if last and (last.failures or last.name in state.away) else 0.0
+
+
+def after_turn(
+    state: ConversationState, room: Room, agent: str, outcome: Result | Missed, because: str | None = None
+) -> ConversationState:
+    """The room's part of a turn that the conversation has recorded: its number, its cost, who leaves, the end.
+    `because`: why the agent was not asked."""
+    if isinstance(outcome, str):
+        return _after_no_answer(state, _updated(room, rounds=state.round_number), agent, outcome, because)
+    room = _updated(
+        room,
+        rounds=state.round_number,
+        skips=room.skips + is_skip(outcome),
+        cost_usd=room.cost_usd + (outcome.usage.cost_usd if outcome.usage else 0.0),
+    )
+    if is_post(outcome):
+        room = _updated(room, turn_number=room.turn_number + 1, last_speaker=agent, starter=room.starter or agent)
+    if is_post(outcome) or outcome.reason in (None, "skipped"):
+        room = _with_turn_taken(room, agent)
+    failure = outcome.reason if outcome.skipped and outcome.reason in FAILURES else None
+    state = _after(state, room, agent, posted=is_post(outcome), failure=failure)
+    state = replace(state, away=(), unseen=state.unseen + 1 if outcome.reason == UNSEEN else 0)
+    if outcome.leaves:
+        state = without_member(state, agent, CHOSE)
+    reason = "no_access" if state.unseen >= MOST_UNSEEN else _end_by(outcome, room)
+    return state if reason is None or room.status != "active" else state.ended(reason)
+
+
+def _after_no_answer(
+    state: ConversationState, room: Room, agent: str, missed: Missed, because: str | None
+) -> ConversationState:
+    """A failure of the member; but where all are absent, one after the other, their program is down: the room waits."""
+    away = (*(other for other in state.away if other != agent), agent) if missed == "absent" else ()
+    if set(room.names) <= set(away):
+        return replace(state, room=room, away=away)
+    return _after(replace(state, away=away), room, agent, posted=False, failure=because or missed)
+
+
+def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, failure: str | None) -> ConversationState:
+    """Count the turns with nothing to say and the member's failures, both in a row. The thread hears of its first
+    failure, or of the second one that may pass by itself. After too many it leaves."""
+    failures = room.member(agent).failures + 1 if failure and room.member(agent) else 0  # type: ignore[union-attr]
+    room = _with_member(room, agent, failures=failures)
+    member, idle_turns = room.member(agent), 0 if posted else state.idle_turns + (failure is None)
+    state = replace(state, room=room, idle_turns=idle_turns)
+    if member is None or failure is None:
+        return state
+    if failures >= MOST_FAILURES:
+        log.warning("%s leaves the room in thread %d: %d failures in a row", agent, room.thread_id, failures)
+        return without_member(state, agent, failure)
+    if not member.failure_noted and (failure not in PASSING or failures > 1):
+        room = _with_member(room, agent, failure_noted=True).with_line("failed", member.shown, why=failure)
+    return replace(state, room=room)
+
+
+def _with_turn_taken(room: Room, agent: str) -> Room:
+    member = room.member(agent)
+    return room if member is None else _with_member(room, agent, turns_taken=member.turns_taken + 1)
+
+
+def _with_member(room: Room, agent: str, **changes: object) -> Room:
+    members = (each.model_copy(update=changes) if each.name == agent else each for each in room.members)
+    return _updated(room, members=tuple(members))
+
+
+def ending(state: ConversationState, room: Room) -> EndReason | None:
+    """Why the room ends before its next turn, None to continue."""
+    if room.status != "active":  # a person wanted it so during the last turn
+        return _known(room.why)
+    if len(room.members) < FEWEST_MEMBERS:
+        return "too_few_left"
+    if room.turn_number >= room.turns:
+        return "turn_limit"
+    if state.agreed_to_end and may_end_early(state):
+        return "agreed"
+    return "most_skipped" if state.idle_turns >= IDLE_ROUNDS * len(room.members) else None
+
+
+def may_end_early(state: ConversationState) -> bool:
+    """Whether a conversation may end before its limit, by what its agents say. In a room each member must have had
+    FAIR_TURNS turns first, since it was opened or resumed."""
+    return state.room is None or all(member.turns_taken >= FAIR_TURNS for member in state.room.members)
+
+
+def ended(state: ConversationState, because: EndReason) -> ConversationState:
+    """The room is paused or closed, by the reason, whatever it was, once the turn that is under way is over."""
+    return state if state.room is None else replace(state, room=state.room.ended(because))
+
+
+def paused(state: ConversationState, because: EndReason) -> ConversationState:
+    """An active room is paused, by the reason, once the turn that is under way is over."""
+    return ended(state, because) if state.room is not None and state.room.status == "active" else state
+
+
+def resumed(state: ConversationState, turns: int) -> ConversationState:
+    """The room is active, with that limit of turns; all have a clean slate, and a slot that was cut short is over."""
+    if state.room is None:
+        return state
+    clean = {"failures": 0, "failure_noted": False, "turns_taken": 0}
+    members = tuple(member.model_copy(update=clean) for member in state.room.members)
+    room = after_slot(state.room)
+    room = _updated(room, status="active", why=None, turns=turns, members=members, wait_noted=False)
+    return replace(state, room=room, idle_turns=0, end_streak=0, unseen=0)
+
+
+def is_goodbye(text: str) -> bool:
+    """Whether the text is a goodbye and nothing else, in any spelling."""
+    return re.sub(r"[\W_]+", "", text.casefold()) == "goodbye"
+
+
+def _known(why: str | None) -> EndReason:
+    """The reason; one that another version wrote is a person's wish."""
+    return cast(EndReason, why) if why in ENDINGS else "paused"
+
+
+def _end_by(result: Result, room: Room) -> EndReason | None:
+    has_been_fair = all(member.turns_taken >= FAIR_TURNS for member in room.members)
+    if room.goodbye_ends and has_been_fair and is_post(result) and is_goodbye(result.text or ""):
+        return "goodbye"
+    # "budget" comes with the last turn that could be paid, or with none.
+    return ENDS.get(result.reason or "") if result.skipped or result.reason == "budget" else None
+
+
+# members
+
+
+def without_member(state: ConversationState, agent: str, why: str) -> ConversationState:
+    """The member leaves, and the thread hears why: CHOSE, REMOVED, DELETED, or the reason of its failures. A turn of
+    its that is under way is still recorded."""
+    if state.room is None or (member := state.room.member(agent)) is None:
+        return state
+    room = _updated(
+        state.room,
+        members=tuple(other for other in state.room.members if other.name != agent),
+        left=(*(other for other in state.room.left if other.name != agent), member),
+    )
+    room = room.with_line("left", member.shown, why=why)
+    keeps = state.pending[:1] if state.asking else ()
+    pending = (*keeps, *(other for other in state.pending[len(keeps) :] if other != agent))
+    requested = None if state.requested == agent else state.requested
+    called = tuple(other for other in state.called if other != agent)
+    return replace(state, room=room, pending=pending, requested=requested, called=called)
+
+
+def without_deleted(state: ConversationState, agents: Collection[str]) -> ConversationState:
+    """Members whose personas were deleted leave."""
+    for agent in agents:
+        state = without_member(state, agent, DELETED)
+    return state
+
+
+def without_strangers(state: ConversationState) -> ConversationState:
+    """A request for an agent that is no member, or no longer, is dropped."""
+    if state.room is None or state.requested is None or state.room.member(state.requested) is not None:
+        return state
+    return replace(state, requested=None)
+
+
+def with_member(state: ConversationState, member: RoomMember) -> ConversationState:
+    """The member joins, as the last in the order. A room that is full, since two were added at once, stays as it is."""
+    if state.room is None or state.room.member(member.name) is not None or len(state.room.members) >= MOST_MEMBERS:
+        return state
+    left = tuple(other for other in state.room.left if other.name != member.name)
+    return replace(state, room=_updated(state.room, members=(*state.room.members, member), left=left))
+
+
+# people
+
+
+def in_room(room: Room, heard: Heard, called: Sequence[str] = ()) -> Heard:
+    """A person's message as the room takes it: which members it names, and in which order. A member that it calls by
+    @mention, role, or reply answers with its next turn, as does one of `called`, which have said so themselves."""
+    members = {member.name: member.shown for member in room.members}
+    replied_to = (heard.replied_to,) if heard.replied_to in members else ()
+    known = (*called, *replied_to, *heard.names, *names_in(heard.text, members))
+    names = tuple(dict.fromkeys(name for name in known if name in members))
+    calling = tuple(name for name in dict.fromkeys((*called, *heard.called)) if name in members)
+    return replace(heard, names=names, called=calling, calls=heard.calls and not calling)
+
+
+def hearing(state: ConversationState, heard: Heard) -> ConversationState:
+    """The room's conversation after a person wrote; a message that is reported again changes nothing twice."""
+    if heard.message_id <= state.taken_up:
+        return state
+    before = next((each.called for each in state.heard if each.message_id == heard.message_id), ())
+    after = state.hearing(heard)
+    new = tuple(agent for agent in heard.called if agent not in before)
+    if after is state and not new:
+        return state
+    return replace(after, called=(*(agent for agent in after.called if agent not in new), *new))
+
+
+def with_called(state: ConversationState) -> ConversationState:
+    """The first member that people called speaks next, unless somebody asked for another one or the thread is the
+    audience's."""
+    room = state.room
+    if room is None or state.requested is not None or not state.called or room.slot_until is not None:
+        return state
+    agent, *rest = state.called
+    state = replace(state, called=tuple(rest))
+    return replace(state, requested=agent) if room.member(agent) is not None else with_called(state)
+
+
+def waiting(state: ConversationState) -> ConversationState:
+    """The room waits for a person to name the next speaker; the thread hears of it once."""
+    room = state.room
+    if room is None or room.wait_noted:
+        return state
+    return replace(
+        state, room=_updated(room, wait_noted=True).with_line("waits", *(each.shown for each in room.members))
+    )
+
+
+def with_unclear_name(state: ConversationState, heard: Heard) -> ConversationState:
+    """A room that waits for a name, after a message with a name that fits several members."""
+    room = state.room
+    if room is None or state.waits_until is None:
+        return state
+    groups = calls_in(heard.text, {member.name: member.shown for member in room.members})
+    if not groups or len(groups[0]) == 1 or heard.called or heard.replied_to in room.names:
+        return state
+    shown = (member.shown for member in room.members if member.name in groups[0])
+    return replace(state, room=room.with_line("unclear", *shown))
+
+
+def with_lines_of(state: ConversationState, known: ConversationState) -> ConversationState:
+    """The state that a step led to, with the lines that came meanwhile; the step's own are numbered after them."""
+    if state.room is None or known.room is None or state.room.lines == known.room.lines:
+        return state
+    own = [line for line in state.room.lines if line not in known.room.lines]
+    room = _updated(state.room, lines=known.room.lines)
+    for line in own:
+        room = room.with_line(line.kind, *line.members, why=line.why)
+    return replace(state, room=room)
+
+
+# slots for the audience
+
+
+def slot_is_due(room: Room) -> bool:
+    """Whether the thread is the audience's: as many posts as there are members came after the last slot."""
+    if room.slot_until is not None:
+        return True
+    return room.has_slots and room.turn_number - room.slot_turn >= len(room.members)
+
+
+def with_slot(room: Room, until: float) -> Room:
+    return _updated(room, slot_until=until)
+
+
+def after_slot(room: Room) -> Room:
+    return _updated(room, slot_until=None, slot_turn=room.turn_number)
+
+
+def speaking_next(state: ConversationState, agent: str | None) -> ConversationState:
+    """The agent speaks next, or the next one at once; a slot for the audience is over."""
+    if state.room is not None and state.room.slot_until is not None:
+        state = replace(state, room=after_slot(state.room))
+    return state if agent is None else replace(state, requested=agent)
+
+
+def _updated(room: Room, **changes: object) -> Room:
+    return room.model_copy(update=changes)

@@ -1,0 +1,210 @@
+"""Executes Commands about rooms. Each returns its outcome, which docs/protocol.md lists and
+agentic/actions/outcomes.py words for people; None where it was reported already.
+
+Whether the hour is one of the coordinator's does not matter, and the thread is none of its channels: a person asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from pydantic import ValidationError
+
+from agent_coordinator import room_rules as rooms
+from agent_coordinator.entries import Heard
+from agent_coordinator.holds import ChannelBusy
+from agent_coordinator.keeping import RoomKeeper
+from agent_coordinator.ports import Presence, Stops
+from agent_coordinator.running import Change
+from agentic.ids import is_snowflake
+from agentic.state.rooms import DEFAULT_TURNS, FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, Room, RoomMember
+from agentic.wire.endings import EndReason
+from agentic.wire.messages import Command
+
+PAUSE_REASONS: Mapping[str, EndReason] = {
+    "asked": "paused",
+    "archived": "archived",
+    "locked": "locked",
+    "deleted": "deleted",
+    "no_access": "no_access",
+}
+STANDING = frozenset(
+    {
+        "changed_at",
+        "cost_usd",
+        "last_speaker",
+        "left",
+        "lines",
+        "rounds",
+        "skips",
+        "slot_turn",
+        "slot_until",
+        "starter",
+        "status",
+        "turn_number",
+        "wait_noted",
+        "why",
+    }
+)
+"""The fields of a Room that are not for its opener to say."""
+
+Report = Callable[[Command, str, int], object]
+Execute = Callable[[Command], Awaitable[str | None]]
+OfRoom = Callable[[Command, Room], Awaitable[str | None]]
+
+log = logging.getLogger(__name__)
+
+
+class RoomCommands:
+    """`agents` are those with an account of their own, whose presence is known. `report` sends an outcome soon."""
+
+    def __init__(
+        self, keeper: RoomKeeper, agents: tuple[str, ...], presence: Presence, stops: Stops | None, report: Report
+    ) -> None:
+        self._keeper, self._agents, self._presence, self._stops, self._report = keeper, agents, presence, stops, report
+        self.known: Mapping[str, Execute] = {
+            "room-open": self._open,
+            "room-pause": self._of_room(self._pause),
+            "room-resume": self._of_room(self._resume),
+            "room-next": self._of_room(self._next),
+            "room-close": self._of_room(self._close),
+            "room-add": self._of_room(self._add),
+            "room-remove": self._of_room(self._remove),
+        }
+
+    def _of_room(self, execute: OfRoom) -> Execute:
+        async def find(command: Command) -> str | None:
+            room = None if command.channel_id is None else await self._keeper.read(command.channel_id)
+            return "no_room" if room is None else await execute(command, room)
+
+        return find
+
+    async def _open(self, command: Command) -> str | None:
+        """The same order twice opens one room."""
+        wanted = _wanted(command)
+        if wanted is None:
+            return "incomplete"
+        if await self._keeper.read(wanted.thread_id) is not None:
+            return "opened"
+        if len(wanted.members) > MOST_MEMBERS:
+            return "full"
+        outcome = self._refusal(wanted) or await self._run(command, wanted, lambda state: state, "opened")
+        return "opened" if outcome == "busy" and await self._keeper.read(wanted.thread_id) is not None else outcome
+
+    async def _pause(self, command: Command, room: Room) -> str:
+        asked = command.room.reason if command.room else None
+        because = PAUSE_REASONS.get(asked or "asked", "paused")
+        if because == "deleted":  # whatever it was: it cannot be resumed
+            return await self._change(room, partial(rooms.ended, because="deleted"), "room_paused")
+        if room.status != "active":
+            return f"already_{room.status}"
+        return await self._change(room, partial(rooms.paused, because=because), "room_paused")
+
+    async def _close(self, command: Command, room: Room) -> str:
+        del command
+        if room.status == "closed":
+            return "already_closed"
+        return await self._change(room, partial(rooms.ended, because="closed"), "room_closed")
+
+    async def _resume(self, command: Command, room: Room) -> str | None:
+        if room.why == "deleted":
+            return "no_room"
+        gone = [agent for agent in (command.room.gone if command.room else ()) if room.member(agent) is not None]
+        if gone:
+            if not await self._keeper.change(room, partial(rooms.without_deleted, agents=gone)):
+                return "busy"
+            room = await self._keeper.at_rest(room)
+        if (refusal := self._refusal(room)) is not None:
+            return refusal
+        more = command.room.turns if command.room else None
+        if await self._keeper.change_running(room.thread_id, partial(rooms.resumed, turns=_limit(room, more))):
+            return "room_resumed"
+        room = await self._keeper.at_rest(room)
+        return await self._run(command, room, partial(rooms.resumed, turns=_limit(room, more)), "room_resumed")
+
+    async def _next(self, command: Command, room: Room) -> str:
+        agent = command.agent_name
+        if room.status != "active":
+            return "not_active"
+        if agent is not None and room.member(agent) is None:
+            return "no_member"
+        if agent in self._agents and agent not in await self._presence.online([agent]):
+            return "offline"
+        if agent is not None and command.room is not None and (message_id := command.room.message_id) is not None:
+            heard = Heard(message_id, names=(agent,))
+            return "requested" if await self._keeper.heard(room.thread_id, heard, (agent,)) else "busy"
+        return await self._change(room, partial(rooms.speaking_next, agent=agent), "requested")
+
+    async def _add(self, command: Command, room: Room) -> str:
+        member = _member(command)
+        if member is None:
+            return "incomplete"
+        if room.member(member.name) is not None:
+            return "already_member"
+        if len(room.members) >= MOST_MEMBERS:
+            return "full"
+        return await self._change(room, partial(rooms.with_member, member=member), "added_member")
+
+    async def _remove(self, command: Command, room: Room) -> str:
+        if command.room is not None and command.room.gone:
+            return await self._change(room, partial(rooms.without_deleted, agents=command.room.gone), "removed_member")
+        agent = command.agent_name
+        if agent is None:
+            return "incomplete"
+        if room.member(agent) is None:
+            return "no_member"
+        return await self._change(room, partial(rooms.without_member, agent=agent, why=rooms.REMOVED), "removed_member")
+
+    # pieces
+
+    async def _run(self, command: Command, room: Room, change: Change, outcome: str) -> str | None:
+        """Report the outcome when the room runs, and return when it no longer does."""
+        try:
+            await self._keeper.run(room, change, lambda: self._report(command, outcome, room.thread_id))
+        except ChannelBusy:
+            return "busy"
+        return None
+
+    async def _change(self, room: Room, change: Change, outcome: str) -> str:
+        return outcome if await self._keeper.change(room, change) else "busy"
+
+    def _refusal(self, room: Room) -> str | None:
+        if len(room.members) < FEWEST_MEMBERS:
+            return "too_few_members"
+        if self._stops is None:
+            return None
+        if self._stops.paused:
+            return "paused"
+        return "stopped" if self._stops.holds(room.thread_id) or self._stops.holds(room.channel_id) else None
+
+
+def _wanted(command: Command) -> Room | None:
+    """The room to open; None, after a warning, where it cannot be read."""
+    try:
+        room = Room.model_validate_json((command.room and command.room.room) or "")
+    except ValidationError as error:
+        log.warning("a room is not opened, its order cannot be read: %d errors", error.error_count())
+        return None
+    if not room.conversation_id or command.channel_id not in (None, room.thread_id):
+        return None
+    if not (is_snowflake(room.thread_id) and is_snowflake(room.channel_id)):
+        return None
+    definition = room.model_dump(exclude=set(STANDING)) | {"turns": max(1, min(room.turns, MOST_TURNS))}
+    return Room.model_validate(definition)
+
+
+def _member(command: Command) -> RoomMember | None:
+    try:
+        return RoomMember.model_validate_json((command.room and command.room.member) or "")
+    except ValidationError as error:
+        log.warning("a member is not added, its order cannot be read: %d errors", error.error_count())
+        return None
+
+
+def _limit(room: Room, more: int | None) -> int:
+    """The limit of a room that is resumed; one that has reached its limit has as many more as a new one."""
+    if more:
+        return max(room.turns, room.turn_number) + min(more, MOST_TURNS)
+    return room.turn_number + DEFAULT_TURNS if room.turn_number >= room.turns else room.turns

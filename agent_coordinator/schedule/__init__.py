@@ -1,1 +1,0 @@
-"""Decides when and where a conversation begins. Knows no turns."""

@@ -1,1 +1,0 @@
-"""Find in messages what code can see: words, phrases, repetitions. Pure, without lists of endings or models."""

@@ -1,1 +1,0 @@
-"""From py-cord's objects to our values and back. Sends nothing."""

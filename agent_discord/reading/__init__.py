@@ -1,1 +1,0 @@
-"""Gateway events and fetched history that keep the transcripts true. Posts nothing."""

@@ -1,1 +1,0 @@
-"""Every request to Discord passes here, with its limits and retries. Knows no texts."""

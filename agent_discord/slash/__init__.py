@@ -1,1 +1,0 @@
-"""Slash commands on Discord's side: definitions, interactions, responses. agent_cogs/slash handles them."""

@@ -1,1 +1,0 @@
-"""Talking to models: one protocol, a provider each, prices, retries. Knows neither Discord nor Redis."""

@@ -1,1 +1,0 @@
-"""The providers' common network code: HTTP clients, streams, size limits, HTTP errors. Knows no provider's format."""

@@ -1,1 +1,0 @@
-"""The whole program on one machine with no token and no key: scripted models, a Discord stand-in, a terminal."""

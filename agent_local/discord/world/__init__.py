@@ -1,1 +1,0 @@
-"""The world of the Discord stand-in: guilds, channels, messages, people. Knows no HTTP."""

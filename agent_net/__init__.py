@@ -1,1 +1,0 @@
-"""Fetch addresses that come from outside, by strict rules. Knows nothing of its callers."""

@@ -1,1 +1,0 @@
-"""Heartbeats, cron jobs and hooks as data, parsed from persona files. Runs nothing."""

@@ -1,5 +1,0 @@
-"""The folder of the program: of run_all.py, pyproject.toml, docs/ and personas/."""
-
-from pathlib import Path
-
-ROOT = Path(__file__).parents[1]

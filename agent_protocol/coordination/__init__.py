@@ -1,1 +1,0 @@
-"""Leases, presence, schedules and running conversations in Redis. Knows no turns."""

@@ -1,1 +1,0 @@
-"""Stops, pauses of agents, ignored people and forget requests in Redis. Knows no permissions: callers check them."""

@@ -1,1 +1,0 @@
-"""The way of the durable record through Redis: its entries, the streams that carry them, their writer and reader."""

@@ -1,1 +1,0 @@
-"""Messages and their transport: keys, bus, requests, commands. Stores nothing."""

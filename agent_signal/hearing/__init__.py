@@ -1,1 +1,0 @@
-"""Ears of an account: the connection, envelopes as entries and facts, changes of what was said. Sends nothing."""

@@ -1,1 +1,0 @@
-"""Answers as messages of Signal: styled text, its parts, the typing sign. Knows no turn and no envelope."""

@@ -1,1 +1,0 @@
-"""Requests to signal-cli-rest-api: the session, what is asked of it, and how that fails. Knows no transcript."""

@@ -1,1 +1,0 @@
-"""Memories of what was said: logged messages, summaries, profiles, consents. Knows no turn and no prompt."""

@@ -1,1 +1,0 @@
-"""Tools of MCP servers. Only this folder imports the mcp package."""

@@ -1,0 +1,1 @@
+"""What people may do; one implementation for every surface."""

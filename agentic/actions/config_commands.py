@@ -1,0 +1,196 @@
+"""`/config show` and `/config set`: plain values in, a reply out.
+
+Managers of a server set options for its channels; the bots' owner sets them everywhere, and those that cost money or
+keep what people write (OWNERS_LIVE). The record notes who set what (noting.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from agent_cogs.cog import CommandInvocation, Completion, Handle
+from agent_cogs.slash_definitions import LONGEST_VALUE
+from agentic.actions.lines import options_text, said
+from agentic.actions.responses import MOST_CHOICES, Choice, Response
+from agentic.agent.file_rights import FileRights
+from agentic.agent.options import Pins
+from agentic.agent.roster import RosterEntry
+from agentic.agent.services import AgentServices
+from agentic.context.options import LIVE, OWNERS_LIVE, Options, read_options
+from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
+from agentic.wording import unknown_value
+
+DEFAULT = "default"
+FULL = "Too many options are set by /config already. Take some back with the value default."
+EVERYWHERE_IS_THE_OWNERS = (
+    "Only the bots' owner may set options everywhere, because the bots are in other servers too. Choose this channel or"
+    " this server."
+)
+
+SHOWN_REACH: Mapping[str, str] = {
+    "channel": "in this channel",
+    "server": "in this server",
+    "everywhere": "everywhere",
+}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPlace:
+    """The channel of a command, as options see it."""
+
+    channel_id: int
+    guild_id: int | None
+    pins: Pins
+    parent: CommandPlace | None = None
+
+
+class ConfigCommands:
+    """The handlers of /config. `managers` need the Manage Server permission."""
+
+    def __init__(self, services: AgentServices, rights: FileRights) -> None:
+        self._services, self._rights = services, rights
+        self.managers: Mapping[str, Handle] = {"config show": self._show, "config set": self._set}
+
+    async def _show(self, command: CommandInvocation) -> Response:
+        agent = self._agent(command)
+        if agent is None:
+            return self._unknown_agent(command)
+        option = _option_named(str(command.values.get("option", "")).strip())
+        if option and option not in Options.model_fields:
+            return read_options({option: None})[1][0]
+        place, book = self._place(command), self._services.options
+        found, sources = book.options(agent.key, place), book.sources(agent.key, place)
+        return options_text(agent.shown, found, sources, option or None)
+
+    async def _set(self, command: CommandInvocation) -> Response:
+        agent = self._agent(command) if command.values.get("agent") else None
+        if agent is None and command.values.get("agent"):
+            return self._unknown_agent(command)
+        option, written, agent = self._read_words(command, agent)
+        reach = str(command.values.get("place", "channel"))
+        if reach not in SHOWN_REACH or (reach == "server" and command.guild_id is None):
+            return unknown_value("place", reach, [one for one in SHOWN_REACH if one != "server" or command.guild_id])
+        if (refusal := await self._refusal(command, option, reach)) is not None:
+            return refusal
+        where, who = _where(command, reach), agent.key if agent else ALL
+        whom = f"for {agent.shown if agent else 'all agents'} {SHOWN_REACH[reach]}"
+        if written.strip().lower() == DEFAULT:
+            return await self._unset(where, who, option, whom)
+        if option in Options.model_fields.keys() - LIVE:
+            return f"Nothing was changed. Only the files of the bots' owner set {option}."
+        layer, problems = read_options({option: _value_of(written)}, LIVE)
+        if problems:
+            return f"Nothing was changed. {problems[0]}."
+        outcome = await self._services.live_options.set(where, who, option, _plain(layer[option]))
+        if outcome == "full":
+            return FULL
+        log.info("option %s was set by a person, %s", option, whom)
+        above = self._above(command, option, agent, f"{where.partition('@')[0]}:{who}")
+        return f"{option} is {said(option, layer[option])} {whom} from now on{above}."
+
+    def _read_words(self, command: CommandInvocation, agent: RosterEntry | None) -> tuple[str, str, RosterEntry | None]:
+        """The option, its value and the agent. People also type the agent's name before the option, or next to a value
+        that is none with that name in it."""
+        option, written = str(command.values.get("option", "")).strip(), str(command.values.get("value", "")).strip()
+        named = self._services.roster.named
+        if agent is None and _option_named(option) not in Options.model_fields and (agent := named(option)) is not None:
+            option, _, written = written.partition(" ")
+        option, written = _option_named(option), written.strip().strip("`")
+        words = written.split()
+        if agent is None and option in Options.model_fields and not _fits(option, written):
+            for cut in range(1, len(words)):
+                first, last = " ".join(words[:cut]), " ".join(words[cut:])
+                for name, value in ((last, first), (first, last)):
+                    if (found := named(name)) is not None and _fits(option, value):
+                        return option, value, found
+        return option, written, agent
+
+    async def _unset(self, where: str, who: str, option: str, whom: str) -> str:
+        if option not in Options.model_fields:
+            return f"Nothing was changed. {read_options({option: None})[1][0]}."
+        if not await self._services.live_options.unset(where, who, option):
+            return f"{option} was not set by /config {whom}."
+        log.info("option %s was taken back by a person, %s", option, whom)
+        return f"{option} is no longer set by /config {whom}: files and settings hold again."
+
+    async def _refusal(self, command: CommandInvocation, option: str, reach: str) -> str | None:
+        """Why this person may not set it; None where they may."""
+        if option in OWNERS_LIVE and not await self._rights.is_owner(command.who):
+            return (
+                f"Only the bots' owner may set {option}, because it costs money or keeps what people write. If that is"
+                f" you, set OWNER_USER_IDS={command.who.user_id} in .env and restart the bots."
+            )
+        if reach == "everywhere" and await self._rights.refusal(command.who, command.guild_id) is not None:
+            return EVERYWHERE_IS_THE_OWNERS
+        return None
+
+    def _above(self, command: CommandInvocation, option: str, agent: RosterEntry | None, now_set: str) -> str:
+        """A note if something else decides in this channel all the same: a pinned `.config`, or what was set for a
+        narrower place or for one agent. `now_set`: the live entry's place and agent, as in OptionSource."""
+        place, names = self._place(command), [agent.key] if agent else list(self._services.names)
+        sources = [self._services.options.sources(name, place).get(option) for name in names]
+        if any(source is not None and source.kind == "pin" for source in sources):
+            return "; a pinned .config here still wins"
+        narrower = any(source is not None and source.kind == "live" and source.place != now_set for source in sources)
+        return "; here, what was set for a narrower place or for one bot still wins" if narrower else ""
+
+    def _agent(self, command: CommandInvocation) -> RosterEntry | None:
+        name = str(command.values.get("agent", "")).strip()
+        return self._services.roster.of(name) or self._services.roster.named(name)
+
+    def _unknown_agent(self, command: CommandInvocation) -> str:
+        written = str(command.values.get("agent", ""))
+        return unknown_value("agent", written, [entry.shown for entry in self._services.roster])
+
+    def _place(self, command: CommandInvocation) -> CommandPlace:
+        above = command.parent_id
+        parent = CommandPlace(above, command.guild_id, (self._pinned(above),)) if above is not None else None
+        pins = (*(parent.pins if parent else ()), self._pinned(command.channel_id))
+        return CommandPlace(command.channel_id, command.guild_id, pins, parent)
+
+    def _pinned(self, channel_id: int) -> Any:
+        return tuple(self._services.transcripts.of(channel_id).pinned())
+
+
+def option_choices(typed: Completion) -> Sequence[Choice]:
+    """The options that fit what was typed so far: all of them to show, and those that may be set."""
+    names = sorted(LIVE if typed.command.name == "config set" else Options.model_fields)
+    letters = typed.typed.strip().casefold().replace(" ", "_").replace("-", "_")
+    found = [name for name in names if letters in name]
+    first = sorted(found, key=lambda name: not name.startswith(letters))
+    return [Choice(name, name) for name in first[:MOST_CHOICES]]
+
+
+def _where(command: CommandInvocation, reach: str) -> str:
+    if reach == "server" and command.guild_id is not None:
+        return in_guild(command.guild_id)
+    return EVERYWHERE if reach == "everywhere" else in_channel(command.channel_id, command.guild_id)
+
+
+def _option_named(written: str) -> str:
+    """The option's name for what was typed, such as `Always-Search`; the same text if there is no such option."""
+    name = written.strip().strip("`").lower().replace("-", "_").replace(" ", "_")
+    return name if name in Options.model_fields else written
+
+
+def _fits(option: str, written: str) -> bool:
+    return written.lower() == DEFAULT or not read_options({option: _value_of(written)})[1]
+
+
+def _value_of(written: str) -> object:
+    """The value as a line of a file would have it: `60`, `true`, `[a, b]`; a text where it is no YAML."""
+    try:
+        return yaml.safe_load(written[:LONGEST_VALUE])
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return written
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

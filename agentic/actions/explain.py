@@ -1,0 +1,299 @@
+"""/why and /why-not: explain why a bot posted a message, or why it is silent, from turn records and current state.
+
+`why` and `why_not` read and raise RedisAway; the rest is pure. Texts have at most 2,000 characters and quote nobody.
+People are shown as mentions, so a caller must post with pings off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from urllib.parse import quote
+
+from agent_config import Settings
+from agentic.actions.status import unasked_waits
+from agentic.ids import sent_at
+from agentic.record.memory import Unasked
+from agentic.state.conversations import Running
+from agentic.state.pulls import Pull, Pulls
+from agentic.state.records import KEEP_SECONDS, TurnRecord
+from agentic.state.shared_state import Ledger
+from agentic.state.stops import Stops
+from agentic.wire.reasons import REASONS
+from agentic.wording import listed
+
+NO_RECORD = (
+    f"There is no record of that message: no bot here posted it, it is over {KEEP_SECONDS // 86400} days old, or it is"
+    " in a channel that not everyone here can read (then ask there)."
+)
+MAX_CHARACTERS = 2_000
+AUTOMATION: Mapping[str, str] = {
+    "heartbeat": "ran a check from its heartbeat.md",
+    "cron": "ran a cron job from its agents.md",
+    "hook": "ran a hook from its agents.md",
+    "webhook": "handled a webhook event",
+}
+UNASKED: Mapping[str, str] = {
+    "follow_up": "followed up on a talk, while nobody wrote",
+    "discover": "had something new for {person}, while nobody wrote",
+}
+UNASKED_END = "Nobody asked for it: react to it with 🔕 and you get no more such messages."
+MAX_WORD = 100  # characters of a model name or an unknown trigger: another program may have written the record
+
+BUDGETS: Mapping[str, str] = {
+    "all": "today's budget for all bots is used up, or nearly so",
+    "agent": "its budget for today is used up, or nearly so",
+    "channel": "today's budget for this channel is used up, or nearly so",
+}
+
+
+# -- why a bot spoke ---------------------------------------------------------------------------------------------------
+
+
+async def why(ledger: Ledger, names: Mapping[str, str], message_id: int, now: float) -> str:
+    """Why a message was posted, in two or three lines. `names` maps agents' keys to shown names; `now` in unix seconds.
+
+    A message older than any record is answered without asking Redis.
+    """
+    if now - sent_at(message_id) > KEEP_SECONDS:
+        return NO_RECORD
+    record = await ledger.records.of_message(message_id, names)
+    return NO_RECORD if record is None else why_text(record, names)
+
+
+def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
+    name = names.get(record.agent, record.agent)
+    because = "because" if record.kind == "reflection" else "chosen because"
+    chosen = f", {because}: {_word(record.chosen_because)}" if record.chosen_because else ""
+    lines = [f"**{name}** {_called(record)}{chosen}.", _spent(record)]
+    if record.kind == "reflection":
+        lines.append(UNASKED_END)
+    if record.reason is not None:
+        lines.append(f"It did not do everything that was asked: {_reason(record.reason)}.")
+    return "\n".join(lines)[:MAX_CHARACTERS]
+
+
+def unasked_text(sent: Unasked, names: Mapping[str, str]) -> str:
+    """Why a message was posted unasked, from the record, which keeps that longer than Redis keeps its turn."""
+    because = f", because: {_word(sent.cause)}" if sent.cause else ""
+    first = f"**{names.get(sent.agent, sent.agent)}** {_unasked(sent.task, sent.person_id)}{because}."
+    return f"{first}\n{UNASKED_END}"[:MAX_CHARACTERS]
+
+
+def turn_link(console: str, record: TurnRecord) -> str:
+    """The address of the turn's page in the console at this address."""
+    return f"{console}/#/turn/{quote(record.agent, safe='')}/{quote(record.id, safe='')}"
+
+
+def _called(record: TurnRecord) -> str:
+    person = _person(record.asked_by)
+    if record.room_turn is not None:
+        return f"took turn {record.room_turn} of a room"
+    if record.trigger == "mention":
+        return f"was called by {person}"
+    if record.trigger == "call":
+        return f"was called by another bot, in a chain that {person} started"
+    if record.trigger == "continue":
+        return f"was asked by {person} to continue"
+    if record.trigger == "reactive":
+        return f"joined in after another bot answered {person}"
+    if record.trigger == "starter":
+        return "started a conversation of the bots"
+    if record.trigger == "round":
+        return f"took its turn in round {record.round_number or 1} of a conversation of the bots"
+    if record.trigger in UNASKED:
+        return _unasked(record.trigger, record.asked_by)
+    if record.trigger == "errand":
+        return AUTOMATION.get(record.kind, "ran an automation task")
+    return f"was triggered by: {_word(record.trigger)}"
+
+
+def _unasked(task: str, person_id: int | None) -> str:
+    return UNASKED.get(task, UNASKED["discover"]).format(person=_person(person_id))
+
+
+def _person(user_id: int | None) -> str:
+    return f"<@{user_id}>" if user_id else "a person"
+
+
+def _spent(record: TurnRecord) -> str:
+    messages = "1 message" if record.entries == 1 else f"{record.entries:,} messages"
+    cached = f" ({record.cached_tokens:,} of them cached)" if record.cached_tokens else ""
+    tokens = f"{record.input_tokens:,} tokens in{cached}, {record.output_tokens:,} out"
+    model = _word(record.model) or "unknown"
+    return f"Model {model}, {messages} read, {record.seconds:.1f} s, {record.cost_usd:.4f} USD: {tokens}."
+
+
+# -- why it is silent --------------------------------------------------------------------------------------------------
+
+
+class StateSource(Protocol):
+    """Implemented by agentic.agent.services.AgentServices."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def stops(self) -> Stops: ...
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def names(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentState:
+    """An agent's state in a channel; `agent` is its key, `name` its shown name. Times in unix seconds."""
+
+    name: str
+    now: float
+    agent: str = ""
+    online: bool = True
+    muted_until: float | None = None
+    backoff_until: float | None = None
+    stopped: bool = False
+    paused: bool = False
+    used_up: tuple[str, ...] = ()  # keys of BUDGETS
+    turns: int = 0  # today
+    most_turns: int = 0
+    cooldown: float = 0.0  # seconds left
+    running: Running | None = None  # the channel's conversation
+    speaker: str | None = None  # shown name of the agent whose turn it is there
+    last: TurnRecord | None = None  # its last turn in the channel
+    pulls: Pulls | None = None  # the last choice of a speaker in the channel
+    chosen: str | None = None  # shown name of the agent chosen then
+    unasked: tuple[str, ...] = ()  # what its tasks that post unasked wait for
+    outside: bool = False  # the channel is the thread of a room in which it takes no part
+
+
+async def why_not(
+    services: StateSource,
+    agent: str,
+    channel_id: int,
+    now: float,
+    *,
+    muted_until: Callable[[str], float | None] = lambda _: None,
+) -> str:
+    """Why an agent is silent in a channel, the decisive reason first. `muted_until` gives the end of a mute."""
+    ledger, settings = services.ledger, services.settings
+    room = await ledger.rooms.read(channel_id)
+    names = {**services.names, **({member.name: member.shown for member in room.members} if room is not None else {})}
+    outside = room is not None and agent not in room.names
+    date = f"{datetime.fromtimestamp(now, settings.timezone):%Y-%m-%d}"
+    running, pulls = await ledger.conversations.running(channel_id), await ledger.pulls.last(channel_id)
+    idle = await ledger.idle.read()
+    state = AgentState(
+        name=names.get(agent, agent),
+        now=now,
+        agent=agent,
+        online=agent in await ledger.presence.online([agent]),
+        muted_until=muted_until(agent),
+        backoff_until=await ledger.backoffs.until(agent),
+        stopped=channel_id in services.stops.held(),
+        paused=services.stops.paused,
+        used_up=tuple(await ledger.budgets.used_up(agent, channel_id, date)),
+        turns=await ledger.limits.count(agent, date),
+        most_turns=settings.agent_max_daily,
+        cooldown=await ledger.limits.cooldown_left(agent, channel_id),
+        running=running,
+        speaker=names.get(running.speaker, running.speaker) if running and running.speaker else None,
+        last=next(iter(await ledger.records.last(agent, channel_id)), None),
+        pulls=pulls if pulls is not None and pulls.chosen != agent and not outside else None,
+        chosen=names.get(pulls.chosen, pulls.chosen) if pulls is not None else None,
+        unasked=unasked_waits(idle, agent, now) if idle is not None else (),
+        outside=outside,
+    )
+    return why_not_text(state)
+
+
+def why_not_text(state: AgentState) -> str:
+    first, *others = [*_hindrances(state), *_other_chosen(state), *_last_turn(state), *_nobody_asked(state)]
+    if state.unasked:
+        others.append(f"nothing came unasked either: {listed(state.unasked)}")
+    lines = [f"**{state.name}** is silent here: {first}."]
+    if others:
+        lines += ["Also:", *(f"- {other}" for other in others)]
+    return "\n".join(lines)[:MAX_CHARACTERS]
+
+
+def _hindrances(state: AgentState) -> list[str]:
+    """The reasons for which it cannot speak now, the most decisive first."""
+    found = ["it takes no part in this room; /room add lets it"] if state.outside else []
+    if not state.online:
+        found.append("it is offline")
+    if state.muted_until is not None and state.muted_until > state.now:
+        found.append(f"it is muted until {_when(state.muted_until)}")
+    if state.paused:
+        found.append("all bots are paused, which a server manager lifts by /bots resume")
+    if state.stopped:
+        found.append("a person stopped the bots in this channel")
+    if state.backoff_until is not None:
+        found.append(f"its provider refuses it (key or quota), it is tried again {_when(state.backoff_until)}")
+    found += [BUDGETS[budget] for budget in state.used_up]
+    if state.turns >= state.most_turns:
+        found.append(f"its {state.most_turns} turns for today are used up")
+    if state.cooldown > 0:
+        found.append(f"it has just spoken here, its cooldown ends in {state.cooldown:.0f} s")
+    return found + _conversation(state)
+
+
+def _conversation(state: AgentState) -> list[str]:
+    if state.running is None:
+        return []
+    where = f"round {state.running.round_number}"
+    if state.speaker is None:
+        return [f"a conversation is running here, between two turns of {where}"]
+    if state.speaker == state.name:
+        return [f"it is its turn right now, in {where} of a conversation"]
+    return [f"a conversation is running here, and in {where} it is {state.speaker}'s turn"]
+
+
+def _other_chosen(state: AgentState) -> list[str]:
+    """The last choice by pulls, where it fell on another agent, with the numbers of both."""
+    pulls, agent = state.pulls, state.agent
+    if pulls is None or (chosen := pulls.of(pulls.chosen)) is None:
+        return []
+    when, other = _when(pulls.at), f"{state.chosen} was asked with a pull of {_pull(chosen)}"
+    own = pulls.of(agent)
+    if own is None:
+        return [f"{when} it was not its turn, since it had just spoken or been asked; {other}"]
+    return [f"{when} {other}, and its own was {_pull(own)}"]
+
+
+def _pull(pull: Pull) -> str:
+    """Its strength and parts: 1.24 (named by Ada 1.00, has said less than its share 0.24)."""
+    parts = sorted(pull.parts, key=lambda part: -part.amount)
+    shown = ", ".join(f"{_word(part.why)} {part.amount:.2f}" for part in parts)
+    weakened = f", times {pull.channel:.2f} after silence" if pull.channel < 1 else ""
+    return f"{pull.strength:.2f} ({shown}{weakened})"
+
+
+def _last_turn(state: AgentState) -> list[str]:
+    last = state.last
+    if last is None or last.reason is None:
+        return []
+    return [f"in its last turn here, {_when(last.at)}: {_reason(last.reason)}"]
+
+
+def _nobody_asked(state: AgentState) -> list[str]:
+    """The fallback where no other reason is known."""
+    if _hindrances(state) or _other_chosen(state) or _last_turn(state):
+        return []
+    if state.last is None:
+        return ["nobody has called it here for a week, and no conversation is running"]
+    return [f"nobody has called it since its last turn here, {_when(state.last.at)}"]
+
+
+def _reason(reason: str) -> str:
+    return REASONS.get(reason) or _word(reason)
+
+
+def _word(text: str) -> str:
+    """A value of a record, without characters that Discord would format."""
+    return "".join(letter for letter in text if letter.isalnum() or letter in "-_./:, ")[:MAX_WORD]
+
+
+def _when(at: float) -> str:
+    """A Discord timestamp, shown as "3 minutes ago" or "in 3 minutes"."""
+    return f"<t:{at:.0f}:R>"

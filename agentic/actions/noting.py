@@ -1,0 +1,76 @@
+"""Notes for the record of what moderators and owners do by commands: who, what, where, and what came of it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+
+from agent_cogs.cog import CommandInvocation
+from agent_cogs.slash_definitions import FORM, MENU
+from agentic.actions.draft import ROOM
+from agentic.actions.persona_files import EDIT_FILE
+from agentic.actions.personas import PERSONA
+from agentic.actions.responses import CommandReply, Form, Menu, Response
+from agentic.wire.entries import ActionNote
+
+ACTIONS: Mapping[str, str] = {
+    "stop": "stop",
+    "resume": "resume",
+    "reset": "reset",
+    "bots start": "start",
+    "bots next": "next",
+    "bots end": "end",
+    "bots pause": "pause",
+    "bots resume": "go_on",
+    "bots mute": "mute",
+    "bots unmute": "unmute",
+    "bots ignore": "ignore",
+    "bots unignore": "unignore",
+    f"{FORM} {EDIT_FILE}": "edit_file",
+    "room create": "open_room",
+    f"{FORM} {ROOM}": "open_room",
+    f"{MENU} {ROOM}": "open_room",
+    "room stop": "pause_room",
+    "room resume": "resume_room",
+    "room next": "next_in_room",
+    "room close": "close_room",
+    "room add": "add_to_room",
+    "room remove": "remove_from_room",
+    f"{FORM} {PERSONA}": "save_persona",
+    "agent delete": "delete_persona",
+    "config set": "set_option",
+}
+"""Command → the action's name in the record. Commands that only show something are not noted."""
+
+AGENT_OPTIONS = ("agent", "bot", "starter")
+MAX_OUTCOME = 200  # characters
+
+_PERSON = re.compile(r"<@!?\d+>")  # the record has no ids of people besides the one who acted
+
+
+def note_of(command: CommandInvocation, response: Response, at: float) -> ActionNote | None:
+    """The note of a command that was carried out, or refused for what it found; None for one that is not noted."""
+    action = ACTIONS.get(command.name)
+    if action is None or isinstance(response, Form | Menu):
+        return None
+    text = response.text if isinstance(response, CommandReply) else response
+    channel = command.values.get("channel")
+    agent = next((command.values[name] for name in AGENT_OPTIONS if command.values.get(name)), None)
+    return ActionNote(
+        id=secrets.token_hex(16),
+        at=at,
+        by=str(command.who.user_id),
+        action=action,
+        channel_id=int(channel) if channel is not None else command.channel_id,
+        agent=None if agent is None else str(agent),
+        detail=_detail(command),
+        outcome=_PERSON.sub("a person", text)[:MAX_OUTCOME],
+    )
+
+
+def _detail(command: CommandInvocation) -> str:
+    given = command.values
+    if "option" in given:
+        return f"{given['option']}: {given.get('value', '')}"[:MAX_OUTCOME]
+    return str(given.get("topic") or given.get("name") or "")

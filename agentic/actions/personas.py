@@ -1,0 +1,283 @@
+"""`/agent`: create, edit, show and delete personas, agents without a bot of their own, and list all agents.
+
+A persona is a folder of files (docs/personas.md). The form has what a person decides about one: its name, who it is
+(soul.md), model, interests, and further lines of identity.md's front matter as they stand there. A form with a fault is
+given back with the reason. A deleted persona is moved aside, where the owner finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from agent_cogs.cog import CommandInvocation, Handle
+from agent_cogs.slash_definitions import FORM
+from agent_config import NoModel
+from agentic.actions.responses import FIELD_CHARACTERS, CommandReply, Field, Form, Response, given_back
+from agentic.agent.members import find, without_mentions
+from agentic.agent.persona import front_of
+from agentic.agent.roster import KEY, RosterEntry
+from agentic.agent.services import AgentServices
+from agentic.chat.splitting import length
+from agentic.context.untrusted import RESERVED, skeleton
+from agentic.personas.errors import Ambiguous, NotFound, PersonaError
+from agentic.personas.files import FileCache, read_file
+from agentic.personas.identity import FILE as IDENTITY
+from agentic.personas.identity import further_lines, parse_identity, with_front_matter
+from agentic.personas.store import DELETED, change, create_folder, delete_folder
+from agentic.services.discord.multipart import LIMIT
+
+PERSONA = "agent"  # the form, as its id begins
+SOUL = "soul.md"
+MOST_NAME, MOST_MODEL, MOST_INTERESTS, MOST_FURTHER = 32, 200, 400, 1500  # characters
+MOST_LISTED = 30
+IN_THE_FORM = ("display_name", "model", "interests", "provider")  # the form's model names the provider too
+FURTHER_HINT = "avatar: https://… · temperature: 0.8 · max_output_tokens: 800 · talkativeness: 0.6; a line each"
+NO_FILES = "This installation reads no persona files."
+
+log = logging.getLogger(__name__)
+
+
+class PersonaCommands:
+    """`everyone`, `managers` and `owners` are the handlers for those who may use them, by command."""
+
+    def __init__(self, services: AgentServices) -> None:
+        self._services = services
+        self._folder, self._roster = services.settings.personas_dir, services.roster
+        self._folder_of = services.settings.persona_folder
+        self.everyone: Mapping[str, Handle] = {"agent list": self.list}
+        self.managers: Mapping[str, Handle] = {"agent show": self.show}
+        self.owners: Mapping[str, Handle] = {
+            "agent create": self.create,
+            "agent edit": self.edit,
+            f"{FORM} {PERSONA}": self.save,
+            "agent delete": self.delete,
+        }
+
+    async def list(self, _: CommandInvocation) -> str:
+        entries = tuple(self._roster)
+        lines = [_line(entry) for entry in entries[:MOST_LISTED]]
+        more = [f"and {len(entries) - MOST_LISTED} more"] if len(entries) > MOST_LISTED else []
+        return "\n".join(["Bots and personas:", *lines, *more])
+
+    async def show(self, command: CommandInvocation) -> Response:
+        entry = self._entry(command)
+        if isinstance(entry, str):
+            return entry
+        soul = await asyncio.to_thread(read_file, self._folder_of(entry.key), SOUL, FileCache())
+        head = "\n".join([_line(entry), *_facts(entry)])
+        text = f"{head}\n```md\n{soul or ' '}\n```"
+        if "```" in (soul or "") or length(text) > LIMIT:
+            return CommandReply(head, file=(SOUL, soul or ""))
+        return text
+
+    async def create(self, _: CommandInvocation) -> Response:
+        return _form("", {}) if self._services.personas is not None else NO_FILES
+
+    async def edit(self, command: CommandInvocation) -> Response:
+        entry = self._persona(command)
+        if isinstance(entry, str):
+            return entry
+        soul, identity = await asyncio.to_thread(self._texts, entry.key)
+        card, problems = parse_identity(identity)
+        further = further_lines(identity or "", without=IN_THE_FORM)
+        if problems or len(soul) > FIELD_CHARACTERS or len(further) > MOST_FURTHER:
+            return f"{entry.shown} cannot be edited in a form: {problems[0] if problems else 'its files are too long'}."
+        values = {
+            "name": entry.shown,
+            "who": soul,
+            "model": "/".join(filter(None, (_provider_of(card.provider, card.model), card.model))),
+            "interests": ", ".join(card.interests or ()),
+            "further": further,
+        }
+        return _form(f"{entry.key}:{_digest(soul, identity or '')}", values)
+
+    async def save(self, command: CommandInvocation) -> Response:
+        """The form was filled in."""
+        values = {name: str(value) for name, value in command.values.items()}
+        _, _, rest = values.get("id", "").partition(":")
+        key, _, digest = rest.partition(":")
+        try:
+            saved = await (self._change(key, digest, values) if key else self._create(values))
+        except (PersonaError, NoModel, ValueError) as error:
+            return given_back(f"Not saved: {error}.", values, "persona.txt")
+        await self._roster.look()
+        return self._saved(saved)
+
+    async def delete(self, command: CommandInvocation) -> str:
+        entry = self._persona(command)
+        if isinstance(entry, str):
+            return entry
+        rooms = await self._services.ledger.rooms.list("active", limit=None)
+        if sits := [f"<#{room.thread_id}>" for room in rooms if entry.key in room.names]:
+            return f"{entry.shown} takes part in {sits[0]}. Use /room remove there first."
+        try:
+            kept = await asyncio.to_thread(delete_folder, self._folder, entry.key)
+        except PersonaError as error:
+            return f"{entry.shown} was not deleted: {error}."
+        await self._roster.look()
+        log.info("%s: persona deleted from Discord, kept as %s/%s", entry.key, DELETED, kept)
+        return f"Deleted {entry.shown}. The owner finds its files in {DELETED}/{kept} of the folder of personas."
+
+    # -- the form -------------------------------------------------------------------------------------------------
+
+    async def _create(self, values: Mapping[str, str]) -> str:
+        """The key of the new persona. Raises PersonaError, NoModel, and ValueError with what is wrong."""
+        name = " ".join(values.get("name", "").split())
+        key = key_of(name)
+        self._check_name(name, key)
+        soul, identity = self._files(key, name, values, f"You are {name}.\n")
+        await asyncio.to_thread(create_folder, self._folder, key, {SOUL: soul, IDENTITY: identity})
+        log.info("%s: persona created from Discord", key)
+        return key
+
+    async def _change(self, key: str, digest: str, values: Mapping[str, str]) -> str:
+        entry = self._roster.of(key)
+        if entry is None or entry.is_bot:
+            raise NotFound("there is no such persona any more")
+        name = " ".join(values.get("name", "").split())
+        self._check_name(name, key, entry)
+        soul_before, identity_before = await asyncio.to_thread(self._texts, key)
+        if _digest(soul_before, identity_before or "") != digest:
+            raise Ambiguous("the files were changed in the meantime; open the form again")
+        soul, identity = self._files(key, name, values, identity_before or "")
+        await asyncio.to_thread(_write, self._folder / key, {SOUL: soul, IDENTITY: identity})
+        log.info("%s: persona edited from Discord", key)
+        return key
+
+    def _files(self, key: str, name: str, values: Mapping[str, str], identity: str) -> tuple[str, str]:
+        """soul.md and identity.md. Raises NoModel, and ValueError for what would not be understood."""
+        fields = {"display_name": name, "model": values.get("model", ""), "interests": values.get("interests", "")}
+        text = with_front_matter(identity, fields, values.get("further", ""))
+        card, problems = parse_identity(text)
+        if problems:
+            raise ValueError("; ".join(problem.partition(": ")[2] for problem in problems))
+        self._services.settings.persona_models.settings_of(key, front_of(card))
+        soul = values.get("who", "").strip()
+        if not soul:
+            raise ValueError("who it is, is empty")
+        return f"{soul}\n", text
+
+    def _check_name(self, name: str, key: str, own: RosterEntry | None = None) -> None:
+        """Raises ValueError for a name that is too much like another one."""
+        if not name:
+            raise ValueError("the name is empty")
+        if not KEY.fullmatch(key):
+            raise ValueError("the name has no letter or digit")
+        if skeleton(name) in RESERVED:
+            raise ValueError("the program uses that name for itself in prompts; choose another one")
+        wanted = {skeleton(name)} if own is not None else {skeleton(name), skeleton(key)}
+        for other in self._roster:
+            if other is not own and wanted & {skeleton(other.key), skeleton(other.shown)}:
+                raise ValueError(f"the name is too much like {other.shown}; choose another one")
+
+    def _saved(self, key: str) -> str:
+        entry = self._roster.of(key)
+        if entry is None:
+            return "Saved, but the persona is not in the list yet; /agent list shows it in a moment."
+        if entry.why_not is not None:
+            return f"Saved {entry.shown}. It cannot take part yet: {entry.why_not}."
+        return f"Saved {entry.shown}, which speaks by {entry.model}. /room create opens a room with it."
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def _texts(self, key: str) -> tuple[str, str | None]:
+        cache = FileCache()
+        return read_file(self._folder / key, SOUL, cache) or "", read_file(self._folder / key, IDENTITY, cache)
+
+    def _entry(self, command: CommandInvocation) -> RosterEntry | str:
+        """The agent that the option names, or why there is none."""
+        name = without_mentions(str(command.values.get("name", "")), self._services.directory.agent_of)
+        return find(tuple(self._roster), name)
+
+    def _persona(self, command: CommandInvocation) -> RosterEntry | str:
+        entry = self._entry(command)
+        if isinstance(entry, RosterEntry) and entry.is_bot:
+            return f"{entry.shown} is a bot, no persona. Its files are shown and edited by /agent-file."
+        return entry
+
+
+def key_of(name: str) -> str:
+    """The folder of a persona: "Ada the Ünlikely" → "ada-the-unlikely". A name without Latin letters gets a number that
+    follows from it; "" for one without any letter or digit."""
+    plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
+    key = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MOST_NAME].strip("-")
+    if key or not re.search(r"\w", name):
+        return key
+    return f"persona-{hashlib.sha256(name.casefold().encode()).hexdigest()[:8]}"
+
+
+def _form(rest: str, values: Mapping[str, str]) -> Form:
+    return Form(
+        id=f"{PERSONA}:{rest}",
+        title=f"Persona: {values['name']}" if values else "A new persona",
+        fields=(
+            Field(id="name", label="Name", text=values.get("name", ""), required=True, most=MOST_NAME),
+            Field(
+                id="who",
+                label="Who it is",
+                hint="a historian who doubts every date and loves footnotes …",
+                text=values.get("who", ""),
+                long=True,
+                required=True,
+            ),
+            Field(
+                id="model",
+                label="Model",
+                hint="provider/model; left empty, the least expensive that is set up",
+                text=values.get("model", ""),
+                most=MOST_MODEL,
+            ),
+            Field(
+                id="interests",
+                label="Interests",
+                hint="subjects, separated by commas",
+                text=values.get("interests", ""),
+                most=MOST_INTERESTS,
+            ),
+            Field(
+                id="further",
+                label="Further settings",
+                hint=FURTHER_HINT,
+                text=values.get("further", ""),
+                long=True,
+                most=MOST_FURTHER,
+            ),
+        ),
+    )
+
+
+def _provider_of(provider: str | None, model: str | None) -> str | None:
+    """The provider, where the model's name lacks it."""
+    return None if provider is None or model is None or model.startswith(f"{provider}/") else provider
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        change(folder, name, partial(_to, text))
+
+
+def _to(text: str, _: str | None) -> str:
+    return text
+
+
+def _line(entry: RosterEntry) -> str:
+    kind = "bot" if entry.is_bot else "persona"
+    model = entry.model or "no model"
+    return f"- **{entry.shown}** ({kind} `{entry.key}`): {model}{f'; {entry.why_not}' if entry.why_not else ''}"
+
+
+def _facts(entry: RosterEntry) -> list[str]:
+    front = entry.front
+    facts = {"Interests": ", ".join(front.interests), "Talkativeness": front.talkativeness, "Avatar": front.avatar}
+    return [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,169 @@
+"""`/bots status`: the state of all bots, in every process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from agentic.agent.services import AgentServices
+from agentic.state.conversations import Running
+from agentic.state.idle import UNASKED
+from agentic.state.idle_state import IdleState, TaskState, task_key
+from agentic.wording import counted, dollars, lasting, listed
+
+MOST_STOPS = 10  # channels that are named
+IDLE_TASKS: Mapping[str, str] = {
+    "summarise": "summaries",
+    "profile": "profiles",
+    "follow_up": "follow-ups",
+    "discover": "discoveries",
+}
+WAIT = "wait: "  # before the reason of a task that was due and did not run
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """An agent today. `muted` and `backoff`: seconds left, or 0."""
+
+    name: str
+    online: bool
+    turns: int = 0
+    cost: float = 0.0
+    muted: float = 0.0
+    backoff: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """ "Claude", "Grok (muted for 5 minutes)" """
+        notes = [f"muted for {lasting(self.muted)}"] if self.muted > 0 else []
+        notes += [f"paused for {lasting(self.backoff)}: its provider refuses it"] if self.backoff > 0 else []
+        return f"{self.name} ({', '.join(notes)})" if notes else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The state of all bots. `budget` in US dollars a day, None for no limit; `stops`: channel → seconds left.
+    `disclosures`: lines that the owner wants shown, such as that the bots are AIs."""
+
+    agents: tuple[AgentStatus, ...]
+    budget: float | None
+    conversation: Running | None
+    stops: Mapping[int, float] = field(default_factory=dict)
+    disclosures: tuple[str, ...] = ()
+    paused: bool = False
+    raised: float = 0.0  # of `budget`, added for today
+    idle: tuple[str, ...] = ()  # `idle_lines`
+    log: str = ""  # of messages, where it is on here
+
+    def text(self, channel_id: int, names: Mapping[str, str]) -> str:
+        online = listed([agent.label for agent in self.agents if agent.online])
+        lines = ["**All bots are paused.** A server manager lifts that by /bots resume."] if self.paused else []
+        lines.append(f"**Online**: {online}")
+        if offline := [agent.label for agent in self.agents if not agent.online]:
+            lines.append(f"**Offline**: {listed(offline)}")
+        lines.append(f"**Today**: {self._today()}")
+        lines.append(f"**Here**: {self._here(channel_id, names)}")
+        if self.log:
+            lines.append(f"**Message log**: {self.log}; `/privacy` says more")
+        others = [channel for channel in self.stops if channel != channel_id]
+        if others:
+            shown = [f"<#{channel}> for {lasting(self.stops[channel])}" for channel in others[:MOST_STOPS]]
+            more = len(others) - MOST_STOPS
+            lines.append(f"**Stopped elsewhere**: {listed([*shown, f'{more} more'] if more > 0 else shown)}")
+        if self.idle:
+            lines.append("\n".join(("**While nobody writes**:", *(f"- {line}" for line in self.idle))))
+        lines += [f"-# {disclosure}" for disclosure in self.disclosures]
+        return "\n".join(lines)
+
+    def _today(self) -> str:
+        each = [f"{agent.name} {counted(agent.turns, 'turn')}, {dollars(agent.cost)}" for agent in self.agents]
+        total = dollars(sum(agent.cost for agent in self.agents))
+        if self.budget is None:
+            return f"{'; '.join(each)}; total {total}"
+        raised = f" ({dollars(self.raised)} added today)" if self.raised else ""
+        return f"{'; '.join(each)}; total {total} of {dollars(self.budget)}{raised}"
+
+    def _here(self, channel_id: int, names: Mapping[str, str]) -> str:
+        if self.paused:
+            return "paused, as everywhere"
+        if channel_id in self.stops:
+            return f"stopped for {lasting(self.stops[channel_id])} more; use /resume to lift it"
+        running = self.conversation
+        if running is None:
+            return "no conversation is running"
+        if running.single:
+            return f"{names.get(running.speaker or '', 'a bot')} has a turn on request"
+        theme = f", theme {running.theme}" if running.theme else ""
+        speaker = f", {names.get(running.speaker, running.speaker)}'s turn" if running.speaker else ""
+        return f"a conversation is running{theme}, round {running.round_number}{speaker}"
+
+
+async def read_status(services: AgentServices, channel_id: int, parent_id: int | None = None) -> ServerStatus:
+    """Read the status for a channel, or for a thread of the channel `parent_id`. Raises RedisAway."""
+    ledger, now = services.ledger, services.clock()
+    date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
+    online, muted, backoffs, conversation, uses, idle = await asyncio.gather(
+        ledger.presence.online(services.names),
+        ledger.mutes.read(services.names),
+        ledger.backoffs.read(services.names),
+        ledger.conversations.running(channel_id),
+        ledger.budgets.uses(date, ["all"]),
+        ledger.idle.read(),
+    )
+    turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in services.names))
+    costs = await asyncio.gather(*(ledger.costs.read(agent, date) for agent in services.names))
+    agents = tuple(
+        AgentStatus(
+            name=shown,
+            online=agent in online,
+            turns=turns[number],
+            cost=costs[number].get("total_cost", 0.0),
+            muted=max(0.0, muted.get(agent, 0.0) - now),
+            backoff=max(0.0, backoffs.get(agent, 0.0) - now),
+        )
+        for number, (agent, shown) in enumerate(services.names.items())
+    )
+    stops = {channel: until - now for channel, until in services.stops.held().items()}
+    if parent_id in stops:  # a stop of a channel covers its threads
+        stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
+    disclosures = (agent.front.disclosure for agent in services.settings.agents.values())
+    raised = uses["all"].raised
+    return ServerStatus(
+        agents,
+        None if services.settings.budget_daily_usd is None else services.settings.budget_daily_usd + raised,
+        conversation,
+        stops,
+        tuple(filter(None, disclosures)),
+        paused=services.stops.paused,
+        raised=raised,
+        idle=idle_lines(idle, services.roster.names, now) if idle is not None else (),
+        log=services.privacy.log_line(channel_id),
+    )
+
+
+def idle_lines(state: IdleState, names: Mapping[str, str], now: float) -> tuple[str, ...]:
+    """A line for each agent with tasks while nobody writes, such as "Claude: follow-ups in 40 minutes at the earliest".
+    `names` maps agents' keys to shown names."""
+    found: dict[str, list[str]] = {}
+    for task, label in IDLE_TASKS.items():
+        for key, its in state.tasks.items():
+            if key.startswith(f"{task}:"):
+                found.setdefault(key.removeprefix(f"{task}:"), []).append(f"{label} {_when(state, key, its, now)}")
+    return tuple(f"{names.get(agent, agent)}: {'; '.join(tasks)}" for agent, tasks in found.items())
+
+
+def unasked_waits(state: IdleState, agent: str, now: float) -> tuple[str, ...]:
+    """The agent's tasks that post unasked, and what each waits for, such as "follow-ups (these are quiet hours)"."""
+    keys = {label: task_key(task, agent) for task, label in IDLE_TASKS.items() if task in UNASKED}
+    whens = {label: _when(state, key, state.tasks[key], now) for label, key in keys.items() if key in state.tasks}
+    return tuple(f"{label} ({when.removeprefix(WAIT)})" for label, when in whens.items())
+
+
+def _when(state: IdleState, key: str, task: TaskState, now: float) -> str:
+    if state.asking is not None and task_key(state.asking.task, state.asking.agent) == key:
+        return "under way"
+    if task.why:
+        return f"{WAIT}{task.why}"
+    return f"in {lasting(task.due - now)} at the earliest" if task.due > now else "as soon as nobody writes"

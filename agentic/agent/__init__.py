@@ -1,0 +1,1 @@
+"""Who an agent is: models, limits, persona, options, events."""

@@ -1,0 +1,273 @@
+"""An agent and its channels, as turns know them: no cog, no bot user, no Discord object.
+
+An agent may have no token, a channel may belong to another service; a turn does not notice.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, tzinfo
+from typing import Any, Literal, Protocol
+
+from agentic.agent.cheap_model import CheapModel
+from agentic.agent.cost_estimate import Frame, Tariff
+from agentic.agent.event import TurnEvent
+from agentic.agent.kinds import searches_first
+from agentic.agent.limits import AgentLimits
+from agentic.agent.options import OptionBook
+from agentic.agent.pin_problems import PinProblemReporter
+from agentic.agent.provider_backoff import ProviderBackoff
+from agentic.agent.reply_throttle import ReplyThrottle
+from agentic.agent.usage import TurnSpending
+from agentic.chat.incoming import Person
+from agentic.chat.outlet import ChannelView, Outlet
+from agentic.context.build import Identity
+from agentic.context.options import Options
+from agentic.llm.prefill_support import PrefillMemory
+from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply
+from agentic.net.picture_scaling import Fit
+from agentic.personas.prompt import PersonaPrompt
+from agentic.process.tasks import Aside
+from agentic.record.reading import MemoryReader, NoMemory
+from agentic.state.costs import Costs
+from agentic.state.rooms import Room
+from agentic.state.summaries import Summary
+from agentic.state.window_store import KeptWindows
+from agentic.tools.call_runner import ToolEvent
+from agentic.tools.memory import NAME as MEMORY
+from agentic.tools.protocol import ToolSource
+from agentic.tools.records import ToolRecords
+from agentic.tools.toolbox import WEB_SEARCH, Toolbox, is_allowed
+from agentic.turn.trace import TurnTrace
+
+log = logging.getLogger(__name__)
+
+BargeIn = Literal["yield", "finish", "ignore"]
+
+Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
+
+Draw = Callable[[str], Awaitable[Drawing]]
+
+GiveTools = Callable[[tuple[str, ...], bool], Toolbox]  # the second: its model searches by itself
+
+ShowTools = Callable[[ChannelView, ToolEvent], None]
+
+FindPicture = Callable[[str], Coroutine[Any, Any, Picture | None]]
+
+
+Ignores = Callable[[int, frozenset[int]], bool]  # a person, with the roles that are known
+
+
+def ignores_nobody(user_id: int, roles: frozenset[int]) -> bool:
+    del user_id, roles
+    return False
+
+
+def sees_here_alone(here: int) -> Callable[[int], bool]:
+    return lambda channel_id: channel_id == here
+
+
+def may_use_none(name: str) -> bool:
+    del name
+    return False
+
+
+def no_tools(patterns: tuple[str, ...], searches: bool) -> Toolbox:
+    del patterns, searches
+    return Toolbox()
+
+
+class PersonaPrompts(Protocol):
+    """An agent's persona files as a part of its prompts; agentic.agent.memory."""
+
+    async def prompt(self, channel_id: int, *, writes: bool) -> PersonaPrompt: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelInfo:
+    """A channel that the agent sees and may speak in; `parent_id` is set for a thread, `group` for a group."""
+
+    channel_id: int
+    name: str
+    theme: str
+    guild_id: int | None = None
+    parent_id: int | None = None
+    group: bool = False
+
+
+class Rooms(Protocol):
+    """The rooms, to be read; agentic.state.room_store has those in Redis. Raises RedisAway."""
+
+    async def read(self, thread_id: int) -> Room | None: ...
+
+
+class SummaryStore(Protocol):
+    """The summaries of rooms; agentic.state.summaries has those in Redis."""
+
+    async def read(self, thread_id: int) -> Summary | None: ...
+    async def claim(self, thread_id: int, former: Summary | None) -> str | None: ...
+    async def keep(self, thread_id: int, token: str, summary: Summary) -> bool: ...
+    async def forgotten(self) -> Mapping[int, float]: ...
+    async def drop(self, thread_id: int) -> None: ...
+
+
+class UnaskedMarks(Protocol):
+    """Marks of people who want no messages that nobody asked for; agentic.state.unasked has those in Redis.
+    Raises RedisAway."""
+
+    async def is_unwanted(self, user_id: int) -> bool: ...
+
+
+class ReactionView(ChannelView, Protocol):
+    """A view of a channel in which reactions can be looked up. `readers_id` is of the server or group whose members
+    read it; None for a chat with one person."""
+
+    @property
+    def readers_id(self) -> int | None: ...
+    async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]: ...
+    async def givers(self, message_id: int, emoji: str) -> Sequence[Person]: ...
+
+
+class Channels(Protocol):
+    """The channels in which an agent listens and speaks; agentic.services.discord.cogs_channels.AgentChannels has
+    Discord's."""
+
+    @property
+    def arriving(self) -> bool: ...  # channels of some guild are not known yet
+    def own_id(self, channel_id: int) -> int | None: ...  # the agent's user id there; None where nobody can mention it
+    def known(self) -> Sequence[ChannelInfo]: ...
+    def parent(self, channel_id: int) -> int | None: ...
+    def is_stopped(self, channel_id: int) -> bool: ...
+    def view_of(self, channel_id: int) -> ReactionView | None: ...
+    def outlet_of(self, channel_id: int) -> Outlet | None: ...
+    async def outlet_in_scope(self, channel_id: int) -> Outlet | None: ...
+    async def wait_for(self, channel_id: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelBinding:
+    """A model that an agent calls, with its prices and bounds.
+
+    `fit` is what a picture must be for it, `max_pictures` the most that it is shown, `backoff` pauses it while its
+    provider refuses it. `own_loop`: a coding agent, which runs its own tools; of ours it is given its memory alone.
+    """
+
+    name: str  # provider/model, the first of its list
+    think: Think
+    draw: Draw
+    can_draw: bool
+    tariff: Tariff
+    fit: Fit
+    max_pictures: int
+    backoff: ProviderBackoff
+    own_loop: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """An agent as its turns know it. `guild_models` are the models of guilds where another than `model` is set; `names`
+    maps all agents' keys to shown names, `user_id` gives an agent's id in Discord. `options` says what is set for each
+    agent in a channel.
+
+    `toolbox` has its tools under a channel's options, for a model that searches the web by itself or not;
+    `tool_records` keeps what they brought, `show_tools` shows it in Discord. `may_use` says whether ALLOWED_TOOLS has a
+    tool's name; `find_picture` looks for a picture on the web.
+    """
+
+    identity: Identity
+    names: Mapping[str, str]
+    model: ModelBinding
+    limits: AgentLimits
+    costs: Costs
+    reply_throttle: ReplyThrottle  # of lines that say why there is no answer
+    sign_throttle: ReplyThrottle  # of lines that say what a sign means
+    options: OptionBook
+    windows: KeptWindows
+    show_costs: bool
+    colour: int
+    timezone: tzinfo
+    clock: Callable[[], float]
+    rng: random.Random
+    rooms: Rooms
+    summaries: SummaryStore
+    unasked: UnaskedMarks
+    failed_summaries: set[int] = field(default_factory=set)  # rooms of which that was logged
+    cheap: CheapModel | None = None  # None: there is none
+    asks_cheaply: bool = False  # the cheap model is asked first whether the agent speaks
+    reset: Callable[[int], Awaitable[int]]  # channel → the last message that is context no longer
+    user_id: Callable[[str], int | None]
+    bots_role: int | None = None  # whose mention calls all agents
+    ignores: Ignores = ignores_nobody
+    sees: Callable[[int], Callable[[int], bool]] = sees_here_alone  # a channel → what all of its readers may read
+    memory: MemoryReader = field(default_factory=NoMemory)
+    guild_models: Mapping[int, ModelBinding]
+    pin_reporter: PinProblemReporter
+    prefill: PrefillMemory
+    frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
+    toolbox: GiveTools
+    tool_servers: ToolSource | None = None  # None: no tools
+    may_use: Callable[[str], bool] = may_use_none
+    find_picture: FindPicture | None = None  # None: pictures are not looked for
+    reported: set[str] = field(default_factory=set)  # what the log has said once
+    tool_records: ToolRecords | None = None
+    fitted: Callable[[Picture, Fit], Awaitable[Picture | None]]  # makes a tool's picture fit
+    show_tools: ShowTools
+    persona: PersonaPrompts | None = None  # None where persona files are not read
+    barge_in: BargeIn  # what a person's message does to a conversation's turns
+
+    @property
+    def key(self) -> str:
+        return self.identity.key
+
+    def at(self, outlet: Outlet) -> Agent:
+        """The agent with the model of the outlet's guild. A turn asks once, when it begins."""
+        model = self.guild_models.get(outlet.view.guild_id or 0)
+        return self if model is None else replace(self, model=model)
+
+    def options_for(self, outlet: Outlet) -> Options:
+        """The agent's options in this channel."""
+        return self.options.options(self.key, outlet.view)
+
+    def searches_first(self, event: TurnEvent, options: Options) -> bool:
+        """Whether the turn searches the web before its answer. Who leaves web_search out of the tools wins over the
+        option always_search, which the log says once."""
+        if not searches_first(event, options):
+            return False
+        if self.may_use(WEB_SEARCH) and is_allowed(WEB_SEARCH, options.tools):
+            return True
+        if options.always_search and WEB_SEARCH not in self.reported:
+            self.reported.add(WEB_SEARCH)
+            log.warning("%s: always_search has no effect where the tool %s is not allowed", self.key, WEB_SEARCH)
+        return False
+
+    async def persona_prompt(self, channel_id: int, options: Options) -> PersonaPrompt:
+        """The agent's persona files as they are now, as far as the channel may hear of them."""
+        if self.persona is None:
+            return PersonaPrompt("", "")
+        writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options.tools, True)
+        return await self.persona.prompt(channel_id, writes=writes)
+
+    def today(self) -> str:
+        """The local date as Redis keys have it: 2026-11-20."""
+        return datetime.fromtimestamp(self.clock(), self.timezone).date().isoformat()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn of an agent, as each of its steps takes it. `after` is set where an earlier run of the program began the
+    turn, behind that message."""
+
+    agent: Agent
+    outlet: Outlet
+    event: TurnEvent
+    spending: TurnSpending = field(default_factory=TurnSpending)
+    after: int | None = None
+    trace: TurnTrace = field(default_factory=TurnTrace)
+    found_picture: Aside[Picture] = field(default_factory=Aside)  # beside a search, until the answer is posted
+
+    @property
+    def can_draw(self) -> bool:
+        return self.agent.model.can_draw and self.outlet.sink.may_attach

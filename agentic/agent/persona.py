@@ -1,0 +1,270 @@
+"""An agent's persona: a folder of markdown files, read for each event.
+
+    personas/<name>/*.md ─┬─ card, layer, front  its names and settings                (identity.md's front matter)
+                          ├─ system              who it is, as a part of the prompt    (agentic.personas.prompt)
+                          └─ checks, jobs, hooks its automation                        (heartbeat.md, agents.md)
+
+A parsed file is cached while its text is the same object, so an event costs a stat of eight files. Without a folder the
+agent is what the table of agents says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+from cachetools import LRUCache
+
+from agent_config import AgentSpec, FrontMatter, Settings
+from agentic.personas.boot import BootReport, bootstrap, hide_notes
+from agentic.personas.cron import Job, parse_cron
+from agentic.personas.errors import PersonaError
+from agentic.personas.files import MAY_BE_MISSING, PERSONA_FILES, FileCache, PersonaFiles, read_file, read_persona
+from agentic.personas.heartbeat import Check, parse_heartbeat
+from agentic.personas.hooks import Hooks, parse_hooks
+from agentic.personas.identity import IdentityCard, parse_identity
+from agentic.personas.leftovers import remove_leftovers
+from agentic.personas.memory import MaySee, ensure_memory, everywhere, origins, people_in, visible_memory
+from agentic.personas.prompt import PersonaPrompt, laid_out, unclosed_comments
+from agentic.settings.models import default_of
+
+LAYER_SECONDS = 0.1  # how long a layer is reused: a turn reads options many times
+NOTHING: Mapping[str, object] = {}
+KEPT_PROMPTS = 32  # of an agent: channels see different parts of its memory
+
+log = logging.getLogger(__name__)
+
+
+class Persona:
+    """A persona in `folder`; `soul` replaces soul.md, and a `complete` one has all files. A problem in a file is logged
+    once, until the file changes; nothing here raises."""
+
+    def __init__(self, agent: str, folder: Path, soul: str | None = None, *, complete: bool = True) -> None:
+        self._agent, self.folder, self._soul, self._cache = agent, folder, soul, FileCache()
+        self._may_lack = MAY_BE_MISSING if complete else PERSONA_FILES
+        self._reported: dict[str, tuple[str, ...]] = {}
+        self._card: tuple[str | None, IdentityCard] = (None, IdentityCard())
+        self._layer: dict[str, object] = {}
+        self._heartbeat: tuple[str | None, tuple[Check, ...]] = (None, ())
+        self._cron: tuple[str | None, tuple[Job, ...]] = (None, ())
+        self._hooks: tuple[str | None, Hooks] = (None, Hooks())
+        self._prompts: LRUCache[tuple[PersonaFiles, frozenset[int], str | None], PersonaPrompt] = LRUCache(KEPT_PROMPTS)
+
+    @property
+    def exists(self) -> bool:
+        return os.path.isdir(self.folder)
+
+    def read(self) -> PersonaFiles:
+        """The files as they are now; all None without a folder."""
+        files = read_persona(self.folder, self._cache, self._may_lack)
+        if all(text is None for _, text in files) and not self.exists:
+            return PersonaFiles()
+        self._report("files", files.problems)
+        return files if self._soul is None else replace(files, soul=self._soul)
+
+    def _text(self, name: str) -> str | None:
+        return read_file(self.folder, name, self._cache)
+
+    # -- who it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def card(self) -> IdentityCard:
+        """The front matter of identity.md as it is now."""
+        self._read_card()
+        return self._card[1]
+
+    def layer(self) -> Mapping[str, object]:
+        """The options of the front matter; the same object until it changes."""
+        self._read_card()
+        return self._layer
+
+    def _read_card(self) -> None:
+        text = self._text("identity.md")
+        if text is not self._card[0]:
+            card, problems = parse_identity(text)
+            self._card, self._layer = (text, card), _layer_of(card)
+            self._report("identity", problems)
+
+    def system(self, may_see: MaySee = everywhere, memory_tool: str | None = "memory") -> PersonaPrompt:
+        """The persona's part of the prompt, with memory entries of channels that `may_see` allows.
+
+        Both texts are empty if the files are. `memory_tool` None: the agent cannot change its memory here.
+        """
+        files = self.read()
+        seen = frozenset(channel for channel in origins(files.memory or "") if may_see(channel))
+        key = (files, seen, memory_tool)
+        known = self._prompts.get(key)
+        if known is None:
+            self._report("comments", unclosed_comments(files))
+            memory = visible_memory(files.memory, seen.__contains__) if files.memory else None
+            prompt = replace(laid_out(replace(files, memory=memory), memory_tool), people=people_in(files.memory or ""))
+            known = self._prompts[key] = self._disclosing(prompt)
+        return known
+
+    def _disclosing(self, prompt: PersonaPrompt) -> PersonaPrompt:
+        """Add the disclosure, for people who ask what the agent is."""
+        said = self.card.disclosure
+        return replace(prompt, stable=f"{prompt.stable}Who asks what you are hears: {said}\n\n") if said else prompt
+
+    # -- what it does by itself ---------------------------------------------------------------------------------------
+
+    def checks(self) -> tuple[Check, ...]:
+        """The checks in heartbeat.md."""
+        text = self.read().heartbeat
+        if text is not self._heartbeat[0]:
+            checks, problems = parse_heartbeat(text)
+            self._heartbeat = (text, checks)
+            self._report("heartbeat", problems)
+        return self._heartbeat[1]
+
+    def jobs(self) -> tuple[Job, ...]:
+        """The cron jobs in agents.md."""
+        text = self._text("agents.md")
+        if text is not self._cron[0]:
+            jobs, problems = parse_cron(text)
+            self._cron = (text, jobs)
+            self._report("cron", problems)
+        return self._cron[1]
+
+    def hooks(self) -> Hooks:
+        """The hooks in agents.md."""
+        text = self._text("agents.md")
+        if text is not self._hooks[0]:
+            hooks, problems = parse_hooks(text)
+            self._hooks = (text, hooks)
+            self._report("hooks", problems)
+        return self._hooks[1]
+
+    # -- its folder ---------------------------------------------------------------------------------------------------
+
+    def boot(self, spec: AgentSpec) -> BootReport:
+        """Create missing files, and log which were read and which created. Blocks on the disk.
+
+        A folder that cannot be written is logged; the agent is then what the table of agents says.
+        """
+        self._tidy_up()
+        report = bootstrap(self.folder, initial_files(spec))
+        log.info(
+            "%s: persona read from %s; created: %s",
+            self._agent,
+            ", ".join(report.loaded) or "no file",
+            ", ".join(report.made) or "nothing",
+        )
+        self._report("boot", report.problems)
+        return report
+
+    def hide_notes(self) -> None:
+        """Let the owner alone read what the agent wrote in earlier runs, as `boot` does too."""
+        self._report("notes", hide_notes(self.folder))
+
+    def _tidy_up(self) -> None:
+        try:
+            if removed := remove_leftovers(self.folder):
+                log.info("%s: removed %d temporary file(s) of a killed process", self._agent, removed)
+        except PersonaError as error:
+            self._report("leftovers", (f"temporary files of an earlier run could not be removed: {error}",))
+
+    async def restore_memory(self) -> None:
+        """Recreate memory.md if it was deleted. A failure is logged and does not stop the event."""
+        if self._text("memory.md") is not None or not self.exists:
+            return
+        try:
+            if await asyncio.to_thread(ensure_memory, self.folder):
+                log.info("%s: memory.md was missing; recreated", self._agent)
+        except PersonaError as error:
+            self._report("memory", (f"memory.md: could not be recreated: {error}",))
+
+    def _report(self, part: str, problems: Sequence[str]) -> None:
+        for problem in problems:
+            if problem not in self._reported.get(part, ()):
+                log.warning("%s: %s", self._agent, problem)
+        self._reported[part] = tuple(problems)
+
+
+class Personas:
+    """The personas of all agents, each in its folder below PERSONAS_DIR. Those of agents that are not in the
+    table need not be complete."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._known = {
+            name: Persona(name, settings.persona_folder(name), settings.soul_of(name)) for name in settings.agents
+        }
+        self._layers: dict[str, tuple[float, Mapping[str, object]]] = {}
+
+    def of(self, agent: str) -> Persona:
+        if agent not in self._known:
+            self._known[agent] = Persona(agent, self._settings.persona_folder(agent), complete=False)
+        return self._known[agent]
+
+    def layer(self, agent: str) -> Mapping[str, object]:
+        """The options of an agent's front matter; read many times a turn by options.OptionBook."""
+        read_at, layer = self._layers.get(agent, (-LAYER_SECONDS, NOTHING))
+        if monotonic() - read_at >= LAYER_SECONDS:
+            layer = self.of(agent).layer()
+            self._layers[agent] = (monotonic(), layer)
+        return layer
+
+
+def initial_files(spec: AgentSpec) -> Mapping[str, str]:
+    """The first contents of an agent's files, from the table of agents."""
+    return {"soul.md": f"{spec.personality.strip()}\n", "identity.md": f"You are {spec.display_name}.\n"}
+
+
+def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter]:
+    """The front matter of each agent, which settings need before the start (agent_config.ReadFronts). Missing files are
+    fine: the start creates them, and logs those that cannot be read."""
+    fronts: dict[str, FrontMatter] = {}
+    for agent in agents:
+        card, problems = parse_identity(read_persona(folder / agent).identity)
+        for problem in problems:
+            log.warning("%s: %s", agent, problem)
+        if card.provider and not _model_of(card):
+            log.warning("%s: identity.md: provider: has no effect without a model", agent)
+        fronts[agent] = front_of(card)
+    return fronts
+
+
+def front_of(card: IdentityCard) -> FrontMatter:
+    """Convert an identity card. `provider/model` needs no provider."""
+    return FrontMatter(
+        display_name=card.display_name,
+        avatar=card.avatar,
+        provider=card.provider,
+        models=(model,) if (model := _model_of(card)) else (),
+        image_model=card.image_model,
+        talkativeness=card.talkativeness,
+        interests=card.interests or (),
+        colour=card.colour,
+        disclosure=card.disclosure,
+        idle_tasks=card.idle_tasks,
+        unasked=card.unasked,
+    )
+
+
+def _model_of(card: IdentityCard) -> str:
+    """The model of the card, or the default one of an endpoint such as Ollama; "" for neither."""
+    model = card.model or default_of(card.provider or "")
+    named = not model or card.provider is None or model.startswith(f"{card.provider}/")
+    return model if named else f"{card.provider}/{model}"
+
+
+def _layer_of(card: IdentityCard) -> dict[str, object]:
+    """The options of the card; a model without a provider is read at the start alone."""
+    model = _model_of(card)
+    options = {
+        "mode": card.mode,
+        "model": model if "/" in model else None,
+        "temperature": card.temperature,
+        "max_output_tokens": card.max_output_tokens,
+        "always_search": card.always_search,
+        "search_pictures": card.search_pictures,
+        "message_log": card.message_log,
+        "recall": card.recall,
+    }
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,262 @@
+"""The roster: every agent that may sit in a room, bots and personas without a bot.
+
+    settings.agents with a token            bots
+    settings.agents without one ─┐
+    folders below PERSONAS_DIR ──┴───────── personas, which speak by webhook (agent_cogs.webhook_agents)
+
+An agent of the table without a token here is a bot all the same while another process runs it. Folders and presence are
+looked at every few seconds, outside of turns; what follows from them is pure (`listed`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from agent_config import AgentSettings, FrontMatter, NoModel, Settings
+from agentic.agent.persona import front_of
+from agentic.context.untrusted import RESERVED, skeleton
+from agentic.coordination_names import named
+from agentic.personas.files import FileCache, read_file
+from agentic.personas.identity import parse_identity
+from agentic.state.rooms import RoomMember
+from agentic.wire.link import RedisAway
+
+LOOK_EVERY = 3.0  # seconds
+KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+SIGNS = ("identity.md", "soul.md")  # a folder with one of them is a persona's
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RosterEntry:
+    """An agent. `why_not` says why it takes no turns, None for one that does; `settings` is None where no model can be
+    named for it."""
+
+    key: str
+    shown: str
+    is_bot: bool
+    front: FrontMatter
+    settings: AgentSettings | None = None
+    why_not: str | None = None
+
+    @property
+    def model(self) -> str:
+        """provider/model, the first that can be called; "" for none."""
+        models = (self.settings.usable or self.settings.models) if self.settings is not None else ()
+        return models[0].name if models else ""
+
+    @property
+    def member(self) -> RoomMember:
+        """The agent as a member of a room."""
+        front = self.front
+        return RoomMember(name=self.key, shown=self.shown, talkativeness=front.talkativeness, interests=front.interests)
+
+
+Fronts = Mapping[str, FrontMatter]
+Lacks = Callable[[AgentSettings], str | None]
+
+
+def lacking_key(agent: AgentSettings) -> str | None:
+    """Why none of the agent's models can be called; None where one can."""
+    if agent.usable:
+        return None
+    lacks = dict.fromkeys(model.lacks for model in agent.models if model.lacks)
+    return f"{' and '.join(lacks)} is not set, which {agent.models[0].name} needs"
+
+
+def listed(
+    settings: Settings, fronts: Fronts, elsewhere: Collection[str] = (), lacks: Lacks = lacking_key
+) -> tuple[RosterEntry, ...]:
+    """All agents: bots in the table's order, then personas by key. `fronts` has the front matter of every folder,
+    `elsewhere` the agents whose bot runs in another process, `lacks` says why an agent's models cannot be called."""
+    table = settings.agents.values()
+    bots = [_entry(agent, lacks, is_bot=True) for agent in table if agent.token or agent.name in elsewhere]
+    known = {bot.key for bot in bots}
+    others = [_entry(agent, lacks) for agent in table if agent.name not in known]
+    ours = {*settings.agents, *settings.persona_folders.values()}
+    others += [_persona(settings, key, front, lacks) for key, front in fronts.items() if key not in ours]
+    taken = dict.fromkeys(RESERVED, "a name that the program uses for itself in prompts")
+    taken |= {skeleton(name): bot.shown for bot in bots for name in (bot.key, bot.shown)}
+    return (*bots, *_distinct(sorted(others, key=lambda one: one.key), taken))
+
+
+def answering(settings: Settings) -> dict[str, AgentSettings]:
+    """The agents that people call outside of rooms: those with a bot here or a number on Signal. Blocks on the disk."""
+    fronts = PersonaFolders(settings.personas_dir).refresh() if settings.numbers else {}
+    named = (one for one in listed(settings, fronts) if one.is_bot or one.key in settings.numbers)
+    return {one.key: one.settings for one in named if one.settings is not None}
+
+
+def _entry(agent: AgentSettings, lacks: Lacks, *, is_bot: bool = False) -> RosterEntry:
+    return RosterEntry(
+        key=agent.name,
+        shown=agent.display_name,
+        is_bot=is_bot,
+        front=agent.front,
+        settings=agent,
+        why_not=lacks(agent),
+    )
+
+
+def _persona(settings: Settings, key: str, front: FrontMatter, lacks: Lacks) -> RosterEntry:
+    try:
+        return _entry(settings.persona_models.settings_of(key, front), lacks)
+    except NoModel as error:
+        return RosterEntry(key=key, shown=front.display_name or key, is_bot=False, front=front, why_not=str(error))
+
+
+def _distinct(personas: list[RosterEntry], taken: dict[str, str]) -> Iterator[RosterEntry]:
+    """The personas, each with a name that no bot and no persona before it has, or a reason why it is left out. Such a
+    persona goes by its key, since the name means the other agent."""
+    for persona in personas:
+        names = {skeleton(persona.key), skeleton(persona.shown)}
+        owner = next((taken[name] for name in names if name in taken), None)
+        if owner is None:
+            taken |= dict.fromkeys(names, persona.shown)
+            yield persona
+        else:
+            why = f"its name {persona.shown!r} is too much like {owner!r}: choose another display_name"
+            yield RosterEntry(key=persona.key, shown=persona.key, is_bot=False, front=persona.front, why_not=why)
+
+
+class PersonaFolders:
+    """The folders of personas below `folder`. `refresh` blocks on the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._cache = folder, FileCache()
+        self._parsed: dict[str, tuple[str | None, FrontMatter]] = {}
+        self._reported = frozenset[str]()
+        self._is_unreadable = False
+        self.has_folders = False  # when it was read last; one that isn't mounted says nothing about its personas
+
+    def refresh(self) -> Fronts:
+        """The front matter of each persona as it is now, by key."""
+        names = self._names()
+        odd = frozenset(name for name in names if not KEY.fullmatch(name))
+        for name in sorted(odd - self._reported):
+            log.warning(
+                "%s: not a persona: expected a name of at most 32 small letters, digits, - and _", self._folder / name
+            )
+        self._reported = odd
+        self._parsed = {name: self._read(name) for name in names if name not in odd}
+        return {name: front for name, (_, front) in self._parsed.items()}
+
+    def _names(self) -> list[str]:
+        try:
+            with os.scandir(self._folder) as found:
+                entries = sorted(entry.name for entry in found if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            entries = []
+        except OSError as error:  # no file descriptor is free, say: nobody's persona is gone because of that
+            if not self._is_unreadable:
+                log.warning("%s: not read: %s; the personas stay as they are", self._folder, error.strerror or error)
+            self._is_unreadable = True
+            return sorted(self._parsed)
+        self._is_unreadable, self.has_folders = False, bool(entries)
+        return [name for name in entries if not name.startswith(".") and self._is_persona(name)]
+
+    def _is_persona(self, name: str) -> bool:
+        return any(os.path.isfile(self._folder / name / sign) for sign in SIGNS)
+
+    def _read(self, name: str) -> tuple[str | None, FrontMatter]:
+        text, known = read_file(self._folder / name, "identity.md", self._cache), self._parsed.get(name)
+        return known if known is not None and known[0] is text else (text, front_of(parse_identity(text)[0]))
+
+
+class OnlineAgents(Protocol):
+    """agentic.state.presence. Raises RedisAway."""
+
+    async def read(self, agents: Iterable[str]) -> Mapping[str, str]: ...
+
+
+class NameBook(Protocol):
+    """agentic.chat.directory: which names are agents'."""
+
+    def know_names(self, names: Mapping[str, str]) -> None: ...
+
+
+class Roster:
+    """The roster as it is now, bots first. `folder` None: no persona is read, so there are only bots. `names` maps the
+    keys of all agents to their shown names and stays the same object; listeners hear of each change."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        directory: NameBook,
+        presence: OnlineAgents,
+        folder: Path | None = None,
+        lacks: Lacks = lacking_key,
+    ) -> None:
+        self._settings, self._directory, self._presence, self._lacks = settings, directory, presence, lacks
+        self._folders = PersonaFolders(folder) if folder is not None else None
+        self._elsewhere = frozenset[str]()
+        self._has_folders = False  # when the entries were read
+        self._entries: tuple[RosterEntry, ...] = ()
+        self._listeners: list[Callable[[], None]] = []
+        self.names = {name: agent.display_name for name, agent in settings.agents.items()}
+        self._apply(self._folders.refresh() if self._folders is not None else {})
+
+    def __iter__(self) -> Iterator[RosterEntry]:
+        return iter(self._entries)
+
+    @property
+    def personas(self) -> tuple[RosterEntry, ...]:
+        """Those without a bot."""
+        return tuple(one for one in self._entries if not one.is_bot)
+
+    def of(self, key: str) -> RosterEntry | None:
+        return next((one for one in self._entries if one.key == key), None)
+
+    def named(self, name: str) -> RosterEntry | None:
+        """The agent that people call `name`; None if nobody is called that, or more than one."""
+        found = named({one.key: one.shown for one in self._entries}, name)
+        return self.of(found[0]) if len(found) == 1 else None
+
+    def gone(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Those of the keys whose personas were deleted. A bot may be one of another process, so it's never gone."""
+        if not self._has_folders:
+            return ()
+        return tuple(key for key in keys if self.of(key) is None and key not in self._settings.agents)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+    async def run(self) -> None:
+        """Follow folders and presence until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at folders and presence now: after a change that shall count at once."""
+        if self._folders is None:
+            return
+        tokenless = [agent.name for agent in self._settings.agents.values() if agent.token is None]
+        try:
+            self._elsewhere = frozenset(await self._presence.read(tokenless))
+        except RedisAway as away:
+            log.debug("which bots run in other processes is as before: %s", away)
+        self._apply(await asyncio.to_thread(self._folders.refresh))
+
+    def _apply(self, fronts: Fronts) -> None:
+        entries = listed(self._settings, fronts, self._elsewhere, self._lacks)
+        self._has_folders = self._folders is not None and self._folders.has_folders
+        if self._folders is None:
+            entries = tuple(one for one in entries if one.is_bot)
+        if entries == self._entries:
+            return
+        self._entries = entries
+        shown = {one.key: one.shown for one in entries if one.settings is not None}
+        self.names.clear()
+        self.names.update({name: agent.display_name for name, agent in self._settings.agents.items()} | shown)
+        self._directory.know_names(self.names)
+        for listener in self._listeners:
+            listener()

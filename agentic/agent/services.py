@@ -1,0 +1,190 @@
+"""The services that all agents of a process share; agentic.runtime opens them and hands them down."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from agent_config import FrontMatter, Settings
+from agentic.actions.forget import Forgetting
+from agentic.actions.own_memory import OwnMemory, RecordAccess
+from agentic.actions.privacy import Privacy
+from agentic.agent.calls import MentionEvent
+from agentic.agent.cheap_model import CheapModel
+from agentic.agent.options import OptionBook
+from agentic.agent.persona import Personas
+from agentic.agent.roster import Roster
+from agentic.chat.attachments import AttachmentReader
+from agentic.chat.directory import Directory
+from agentic.chat.transcript import Transcripts
+from agentic.context.entries import Entry
+from agentic.inbox.cancels import Cancels
+from agentic.inbox.person_notices import PersonNotices
+from agentic.llm.prefill_support import PrefillMemory
+from agentic.record.consents import Consents
+from agentic.record.embeddings import Meaning
+from agentic.record.gateway_notes import GatewayNotes
+from agentic.record.hearers import Hearers
+from agentic.record.message_log import LogRules, MessageLog
+from agentic.record.reading import MemoryReader, NoMemory
+from agentic.record.room_log import RoomLog
+from agentic.services.discord.history import HistoryFetcher
+from agentic.services.discord.history_cache import HistoryCache
+from agentic.services.discord.outbound import OutboundShared
+from agentic.services.discord.webhooks import Webhooks
+from agentic.services.signal.account import SignalAccount
+from agentic.state.ignores import Ignores
+from agentic.state.live_options import LiveOptions
+from agentic.state.once import Notices
+from agentic.state.sessions import Resets
+from agentic.state.shared_state import Ledger
+from agentic.state.stops import Stops
+from agentic.state.writer import NoRecord, Notes
+from agentic.tools.toolset import Toolset
+from agentic.turn.watchers import Nobody, TurnWatcher
+from agentic.wire.bus import Bus
+from agentic.wire.coordinator_commands import CoordinatorCommands
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The channels, with their themes, and the guilds (empty: any) in which the program speaks. `direct` is the theme
+    of direct messages, None where they are not answered."""
+
+    channels: Mapping[int, str]
+    guild_ids: frozenset[int] = frozenset()
+    direct: str | None = None
+
+    def theme(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> str | None:
+        """The theme of a channel or thread; None out of scope."""
+        if guild_id is None:
+            return self.direct
+        if self.guild_ids and guild_id not in self.guild_ids:
+            return None
+        own = self.channels.get(channel_id)
+        return own if own is not None or parent_id is None else self.channels.get(parent_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentServices:
+    """Shared by the agents of a process. `names` maps every bot's key to its shown name, `roster.names` every agent's,
+    personas without a bot among them."""
+
+    settings: Settings
+    scope: Scope
+    names: Mapping[str, str]
+    roster: Roster
+    bus: Bus
+    ledger: Ledger
+    stops: Stops
+    ignores: Ignores
+    forgetting: Forgetting
+    orders: CoordinatorCommands
+    directory: Directory
+    transcripts: Transcripts
+    fetcher: HistoryFetcher
+    attachments: AttachmentReader
+    history_cache: HistoryCache
+    clock: Callable[[], float]
+    rng: random.Random
+    resets: Resets
+    webhooks: Webhooks
+    notices: Notices
+    options: OptionBook
+    live_options: LiveOptions
+    outbound: OutboundShared = field(default_factory=OutboundShared)
+    record: Notes = field(default_factory=NoRecord)
+    watcher: TurnWatcher = field(default_factory=Nobody)
+    hearers: Hearers = field(default_factory=Hearers)
+    memory: MemoryReader = field(default_factory=NoMemory)
+    tools: Toolset | None = None  # None: agents have no tools
+    personas: Personas | None = None  # None: persona files are not read
+    cheap: CheapModel | None = None  # None: there is none
+    signal: Mapping[str, SignalAccount] = field(default_factory=dict)  # agent → its account on Signal
+    meaning: Meaning | None = None  # of texts, by the embedding model; None: there is none
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)
+
+    @cached_property
+    def gateway_notes(self) -> GatewayNotes:
+        """The notes of what Discord reports."""
+        drop_summary, posted_by = self.ledger.summaries.drop_covering, self.memory.posted_by
+        return GatewayNotes(self.record, self.transcripts, self.clock, drop_summary, posted_by)
+
+    @cached_property
+    def consents(self) -> Consents:
+        """Whether people want messages that nobody asked for."""
+        return Consents(self.record, self.ledger.unasked, self.clock)
+
+    @cached_property
+    def cancels(self) -> Cancels:
+        """The cancels of turns by the coordinator."""
+        return Cancels(self.bus)
+
+    @cached_property
+    def room_log(self) -> RoomLog:
+        """The log of rooms' messages for the record."""
+        return RoomLog(self.clock, self.is_ignored)
+
+    @cached_property
+    def message_log(self) -> MessageLog:
+        """The log of what is said, where an option switches it on."""
+        rules = LogRules(
+            ignored=self.is_ignored,
+            late_seconds=self.settings.mention_catchup_seconds,
+            deleted=self.gateway_notes.deleted,
+        )
+        return MessageLog(self.transcripts, self.hearers, self.record, rules, self.clock)
+
+    @cached_property
+    def own_memory(self) -> OwnMemory:
+        """The profiles and wishes that people may see and change."""
+        access = RecordAccess(
+            memory=self.memory,
+            notes=self.record,
+            consents=self.consents,
+            agent=next(iter(self.settings.agents), ""),
+            records=self.settings.records,
+        )
+        return OwnMemory(access, self.clock, self.settings.timezone)
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """The answers to people who ask what is kept."""
+        acting = self.settings.signal_numbers
+
+        async def online() -> Collection[str]:
+            return await self.ledger.presence.online(self.names)
+
+        def fronts() -> Mapping[str, FrontMatter]:
+            return {one.key: one.front for one in self.roster if one.is_bot or one.key in acting}
+
+        return Privacy(self.own_memory, self.hearers, self.settings, self.roster.names, online=online, fronts=fronts)
+
+    @property
+    def ignored_people(self) -> frozenset[int]:
+        """The people whom the bots ignore whatever their roles are."""
+        return frozenset((*self.ignores, *self.settings.ignore_user_ids))
+
+    def is_ignored(self, user_id: int, roles: frozenset[int]) -> bool:
+        """Whether the bots ignore a person, with these roles."""
+        settings = self.settings
+        return (
+            user_id in self.ignores
+            or user_id in settings.ignore_user_ids
+            or not roles.isdisjoint(settings.ignore_role_ids)
+        )
+
+    @cached_property
+    def person_notices(self) -> PersonNotices:
+        """The notices to the coordinator of what people write."""
+        return PersonNotices(self.bus, self.directory, self.roster.names)
+
+    def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
+        """The event of a message that calls an agent, with TURN_TIMEOUT_SECONDS; `more` are further fields of it."""
+        now, seconds = self.clock(), self.settings.turn_timeout_seconds
+        return MentionEvent.of(
+            asked, channel_id=channel_id, theme=theme, to_all=to_all, now=now, seconds=seconds, **more
+        )

@@ -1,0 +1,1 @@
+"""Clock and outside events to turns."""

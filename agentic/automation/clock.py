@@ -1,0 +1,241 @@
+"""The automation clock: heartbeats and cron jobs of an agent, in one task.
+
+    files → what is due → the tick is claimed, once over all processes (last_runs.py) → an event in the inbox
+
+The task sleeps until the next tick is due, a minute at most, and reads the files again each time: an edit counts within
+a minute. The time of each last run is in Redis, so a restart neither repeats nor loses a tick. A check or job that is
+seen for the first time has missed nothing. A tick is claimed only when there is room for its event, whose turn is kept
+in the same step until it begins: what is due while the inbox is full, or a guild has not arrived, stays due. Only the
+process that holds the agent ticks; one that takes the agent over reads the last runs first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Protocol
+
+from agentic.agent.automation import CronEvent, HeartbeatEvent
+from agentic.agent.event import TurnEvent
+from agentic.agent.event_codec import save_event
+from agentic.automation.target_channel import Target, TargetResolver
+from agentic.personas.cron import PUNCTUAL_SECONDS, Job, due, next_time
+from agentic.personas.heartbeat import Check, beats, next_beat
+from agentic.wire.link import RedisAway
+
+LOOK_SECONDS = 60.0  # between two readings of the files
+SHORTEST_SLEEP = 0.5  # seconds
+HELD_SECONDS = 1.0  # before a tick that is due and cannot be claimed yet is tried again
+LATE_SECONDS = 3600.0  # that a job without catch-up may be late
+DAY = 86400.0
+AWAY_SECONDS = 5.0  # before Redis is asked again
+
+log = logging.getLogger(__name__)
+
+
+class Schedule(Protocol):
+    """Checks and jobs as the agent's files have them now; agentic.agent.persona.Persona is one."""
+
+    def checks(self) -> Sequence[Check]: ...
+    def jobs(self) -> Sequence[Job]: ...
+
+
+class LastRuns(Protocol):
+    """The times of last runs; agentic.state.last_runs.Ticks is the one in Redis."""
+
+    async def load(self, agent: str) -> dict[str, float]: ...
+    def last(self, agent: str, field: str) -> float | None: ...
+    async def run(
+        self, agent: str, field: str, at: float, turn_id: str = "", event: str = "", keep_seconds: float = ...
+    ) -> bool: ...
+    async def prune(self, agent: str, known: Collection[str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A check or job. `field` is its name among the last runs."""
+
+    field: str
+    task: Check | Job
+
+    @classmethod
+    def of(cls, task: Check | Job) -> Tick:
+        """A job whose times are edited is another job: it has missed nothing."""
+        if isinstance(task, Check):
+            return cls(f"heartbeat:{_short(task.name)}", task)
+        return cls(f"cron:{_short(task.name)}:{_short(task.expression)}", task)
+
+    def due(self, last: float, now: float, zone: tzinfo) -> float | None:
+        """The time of the run that is due; None for none."""
+        if isinstance(self.task, Check):
+            return now if beats(self.task, last, now, zone) else None
+        return due(self.task, last, now, zone)
+
+    def next(self, last: float, now: float, zone: tzinfo) -> float:
+        """When to look again, in unix seconds. A check that is due outside of its hours is looked at with the files."""
+        if isinstance(self.task, Check):
+            moment: float | None = next_beat(self.task, last, now)
+        else:
+            moment = next_time(self.task, now, zone)
+        return moment if moment is not None and moment > now else now + LOOK_SECONDS
+
+    def ran_in_future(self, last: float, now: float) -> bool:
+        """Whether a job's last run was noted by a clock that was ahead: the runs until then would count as done. A
+        check's next run is an interval away at most, whatever the clock was."""
+        return isinstance(self.task, Job) and last - now > PUNCTUAL_SECONDS
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which a run that is due may wait: a check until its next run, a job by its catch-up."""
+        if isinstance(self.task, Check):
+            return min(self.task.interval_seconds, DAY)
+        return DAY if self.task.catch_up else LATE_SECONDS
+
+    @property
+    def name(self) -> str:
+        """For the log."""
+        return f"{self.field.partition(':')[0]} {self.task.name!r}"
+
+    def event(self, at: float, target: Target, now: float, seconds: float) -> TurnEvent:
+        """The event of a run, whose turn has `seconds`. The same run has the same id in every process."""
+        turn_id = f"{self.field}:{round(at)}"
+        task, where, theme, deadline = self.task, target.channel_id, target.theme, now + seconds
+        if isinstance(task, Check):
+            return HeartbeatEvent(
+                id=turn_id,
+                channel_id=where,
+                theme=theme,
+                deadline=deadline,
+                seconds=seconds,
+                check=task.name,
+                instruction=task.instruction,
+            )
+        return CronEvent(
+            id=turn_id,
+            channel_id=where,
+            theme=theme,
+            deadline=deadline,
+            seconds=seconds,
+            job=task.name,
+            instruction=task.instruction,
+        )
+
+
+class AutomationClock:
+    """The clock of one agent. `has_room` says whether an event would fit into the inbox, `enqueue` puts it there;
+    `is_open` says whether the turn of an event's id waits or runs; a turn has `seconds`; `clock` gives unix seconds."""
+
+    def __init__(
+        self,
+        agent: str,
+        schedule: Schedule,
+        last_runs: LastRuns,
+        targets: TargetResolver,
+        *,
+        enqueue: Callable[[TurnEvent], bool],
+        has_room: Callable[[TurnEvent], bool],
+        is_open: Callable[[str], bool],
+        may_act: Callable[[], bool],
+        seconds: float,
+        timezone: tzinfo,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._agent, self._schedule, self._last_runs, self._targets = agent, schedule, last_runs, targets
+        self._enqueue, self._has_room, self._is_open, self._may_act = enqueue, has_room, is_open, may_act
+        self._seconds, self._timezone, self._clock, self._sleep = seconds, timezone, clock, sleep
+        self._loaded = False  # the last runs were read since this process holds the agent
+        self._latest: dict[str, str] = {}  # field → the id of its latest event
+        self._held: dict[str, float] = {}  # field → the time of a run that is due and cannot be claimed yet
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                seconds = await self.tick()
+            except Exception:
+                # The outermost edge of this loop: a round that fails must not end the next ones.
+                log.exception("%s: automation round failed; will retry", self._agent)
+                seconds = LOOK_SECONDS
+            await self._sleep(seconds)
+
+    async def tick(self) -> float:
+        """Run what is due; returns the seconds until the next look."""
+        if not self._may_act():
+            self._loaded = False
+            self._held.clear()
+            return AWAY_SECONDS
+        tasks: tuple[Check | Job, ...] = (*self._schedule.checks(), *self._schedule.jobs())
+        ticks = [Tick.of(task) for task in tasks]
+        try:
+            await self._load(ticks)
+        except RedisAway:
+            return AWAY_SECONDS
+        looks = [await self._look(tick) for tick in ticks]
+        now = self._clock()
+        return min(max(min(looks, default=now + LOOK_SECONDS) - now, SHORTEST_SLEEP), LOOK_SECONDS)
+
+    async def _load(self, ticks: Sequence[Tick]) -> None:
+        if not self._loaded and ticks:
+            await self._last_runs.load(self._agent)
+            await self._last_runs.prune(self._agent, {tick.field for tick in ticks})
+            self._loaded = True
+
+    async def _look(self, tick: Tick) -> float:
+        """Run it if it is due; returns when to look at it again."""
+        now, last = self._clock(), self._last_runs.last(self._agent, tick.field)
+        if last is None:
+            await self._last_runs.run(self._agent, tick.field, now)  # first seen
+            last = now
+        at = tick.due(last, now, self._timezone) or self._still_held(tick, now)
+        if at is None and tick.ran_in_future(last, now):
+            await self._last_runs.run(self._agent, tick.field, now)
+            last = now
+        if at is not None:
+            if self._targets.pending(tick.task.channel):
+                return self._hold(tick, at, "its guild has not arrived")
+            event = self._event(tick, at, now)
+            if event is not None and not self._has_room(event):
+                return self._hold(tick, at, "the inbox is full")
+            await self._claim(tick, at, event)
+            last = self._last_runs.last(self._agent, tick.field) or at
+        return tick.next(last, now, self._timezone)
+
+    def _still_held(self, tick: Tick, now: float) -> float | None:
+        """The time of a run that was due and could not be claimed; None where it has waited for too long."""
+        at = self._held.get(tick.field)
+        if at is not None and now - at > tick.patience:
+            log.warning("%s: skipped %s: it has waited for too long", self._agent, tick.name)
+            del self._held[tick.field]
+            return None
+        return at
+
+    def _hold(self, tick: Tick, at: float, reason: str) -> float:
+        """Keep it due, also without catch-up; returns when to look at it again."""
+        if tick.field not in self._held:
+            log.info("%s: %s waits: %s", self._agent, tick.name, reason)
+        self._held[tick.field] = at
+        return self._clock() + HELD_SECONDS
+
+    def _event(self, tick: Tick, at: float, now: float) -> TurnEvent | None:
+        """The run's event; None where the turn of the run before is still open, or the agent may not speak there."""
+        if self._is_open(self._latest.get(tick.field, "")):
+            log.info("%s: skipped %s: its last turn is still open", self._agent, tick.name)
+            return None
+        target = self._targets.of(tick.task.channel, tick.name)
+        return tick.event(at, target, now, self._seconds) if target is not None else None
+
+    async def _claim(self, tick: Tick, at: float, event: TurnEvent | None) -> None:
+        """End the tick; its event, where it has one, is in the inbox then, or waits in Redis for room there."""
+        self._held.pop(tick.field, None)
+        kept = (event.id, save_event(event, 0), tick.patience) if event is not None else ()
+        if await self._last_runs.run(self._agent, tick.field, at, *kept) and event is not None:
+            self._latest[tick.field] = event.id
+            self._enqueue(event)
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]

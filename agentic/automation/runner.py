@@ -1,0 +1,155 @@
+"""Automation: what an agent does unasked, by its clock, its hooks and signed webhooks.
+
+persona files ─ clock ──┐
+webhook server ─────────┼─ queue ─ take_turn
+hooks: startup ─────────┘             │ agent_begin, agent_stop in line, shutdown beside the last turns
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from agentic.agent.agent import Channels
+from agentic.agent.automation import HookEvent, WebhookEvent
+from agentic.agent.event_codec import save_event
+from agentic.agent.persona import Persona
+from agentic.agent.services import AgentServices
+from agentic.automation.clock import AutomationClock
+from agentic.automation.hooks import LifecycleHooks
+from agentic.automation.target_channel import TargetResolver
+from agentic.automation.webhook_server import Outcome, WebhookPayload
+from agentic.inbox.queue import TurnQueue
+from agentic.state.turns import LATEST_DEADLINE
+from agentic.turn.runner import TurnRunner
+from agentic.wire.link import RedisAway
+
+STARTUP = "hook:startup"  # its field among the last runs
+STARTUP_AGAIN = 60.0  # seconds: a crash loop, or a lease that flutters, costs one startup hook a minute
+LOOK_SECONDS = 1.0  # between two looks whether this process holds the agent
+SHUTDOWN_MARGIN = 1.0  # seconds of SHUTDOWN_GRACE_SECONDS that the shutdown hook leaves
+
+log = logging.getLogger(__name__)
+
+
+class Automation:
+    """The automation of one agent. `ready` is set while it is online, `may_act` says whether this process holds its
+    lease; `sleep` for so many seconds."""
+
+    def __init__(
+        self,
+        agent: str,
+        services: AgentServices,
+        channels: Channels,
+        queue: TurnQueue,
+        runner: TurnRunner,
+        *,
+        ready: asyncio.Event,
+        may_act: Callable[[], bool],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
+        self._ready, self._may_act, self._sleep = ready, may_act, sleep
+        settings = services.settings
+        self._last_runs, self._seconds = services.ledger.last_runs, settings.turn_timeout_seconds
+        self._stopped = False
+        persona = services.personas.of(agent) if services.personas else Persona(agent, settings.persona_folder(agent))
+        targets = TargetResolver(agent, channels, settings.output_channel_id)
+        self.hooks = LifecycleHooks(agent, persona.hooks, targets, runner.run_now, services.clock)
+        self._clock = AutomationClock(
+            agent,
+            persona,
+            self._last_runs,
+            targets,
+            enqueue=queue.enqueue,
+            has_room=queue.inbox.has_room,
+            is_open=runner.registry.is_open,
+            may_act=self._acts,
+            seconds=self._seconds,
+            timezone=settings.timezone,
+            clock=services.clock,
+            sleep=sleep,
+        )
+
+    async def run(self) -> None:
+        """From when the agent is online, until cancelled."""
+        async with asyncio.TaskGroup() as group:  # a guild that arrives late holds up nothing but its own hook
+            group.create_task(self._start(), name=f"{self._agent}: startup hook")
+            group.create_task(self._clock.run(), name=f"{self._agent}: clock")
+
+    def stop(self) -> None:
+        """Begin nothing any more, and take no webhook events."""
+        self._stopped = True
+
+    def _acts(self) -> bool:
+        return not self._stopped and self._may_act()
+
+    async def shutdown(self) -> None:
+        """Run the shutdown hook, while the last turns end."""
+        if self._may_act() and self._ready.is_set():
+            seconds = self._services.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
+            await self.hooks.shutdown(_start_id(self._services.clock()), seconds)
+
+    async def receive(self, payload: WebhookPayload) -> Outcome:
+        """Turn a webhook's payload into an event in the channel that it names. What is taken is kept until its turn."""
+        if not self._is_here():
+            return "standby"
+        await self._channels.wait_for(payload.channel_id)
+        known = {channel.channel_id: channel for channel in self._channels.known()}
+        if (channel := known.get(payload.channel_id)) is None:
+            return "standby" if self._channels.arriving else "no_channel"
+        if payload.id in self._queue:
+            return "known"
+        event = WebhookEvent(
+            id=payload.id,
+            channel_id=channel.channel_id,
+            theme=channel.theme,
+            deadline=self._services.clock() + self._seconds,
+            seconds=self._seconds,
+            name=payload.name,
+            payload_text=payload.text,
+        )
+        return await self._enqueue(event)
+
+    async def _enqueue(self, event: WebhookEvent) -> Outcome:
+        if not self._is_here():
+            return "standby"
+        if not self._queue.inbox.has_room(event):
+            return "full"
+        try:
+            await self._services.ledger.turns.keep(self._agent, event.id, save_event(event, 0), LATEST_DEADLINE)
+        except RedisAway as away:
+            log.debug("%s: a webhook event is kept in memory only: %s", self._agent, away)
+        self._queue.enqueue(event)  # where the inbox has become full meanwhile, the event waits in Redis
+        return "taken"
+
+    def _is_here(self) -> bool:
+        return self._acts() and self._ready.is_set()
+
+    async def _start(self) -> None:
+        event = await self._startup()
+        if event is None:
+            return
+        try:
+            await self._last_runs.load(self._agent)
+        except RedisAway as away:
+            log.debug("%s: the time of its last startup hook is not known: %s", self._agent, away)
+        now, last = self._services.clock(), self._last_runs.last(self._agent, STARTUP)
+        if last is not None and 0 <= now - last < STARTUP_AGAIN:
+            log.info("%s: skipped the startup hook: it ran less than a minute ago", self._agent)
+        elif self._queue.enqueue(event):
+            await self._last_runs.run(self._agent, STARTUP, now)
+        else:
+            log.warning("%s: skipped the startup hook: the inbox is full", self._agent)
+
+    async def _startup(self) -> HookEvent | None:
+        """The event of this start, as soon as the agent acts and the hook's channel is known."""
+        while not self._acts() or self.hooks.pending("startup"):
+            await self._sleep(LOOK_SECONDS)
+        return self.hooks.startup(_start_id(self._services.clock()), self._seconds)
+
+
+def _start_id(now: float) -> str:
+    """The id of a start or an end: an agent has no two in one millisecond."""
+    return f"{now * 1000:.0f}"

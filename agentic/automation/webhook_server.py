@@ -1,0 +1,190 @@
+"""Webhook events from outside: POST /events/{agent}, where EVENTS_PORT is set, for build results, alerts, feeds.
+
+    {"channel_id": 123, "name": "build", "text": "main is red"}        a JSON object, 32 KiB at most
+    X-Timestamp: 1800000000                                            unix seconds, five minutes from now at most
+    X-Signature: v2=<HMAC-SHA256 of "v2:timestamp:POST:/events/agent:body", in hex>   by EVENTS_SECRET
+
+The signature covers the agent, so that a request to one cannot be sent to another. Before it is checked, nothing in a
+request is trusted and nothing about this program is revealed. A request is taken once; its text is data in the prompt.
+
+    202 taken   400 no such object   401 not signed, or too old   404 no such agent or channel   408 too slow
+    409 taken before   413 too long   429 too many events wait: send it again   503 not here, not now
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import math
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agentic.net.http_server import Connections, read_body, serve_http
+
+MAX_BYTES = 32_768
+GOOD_FOR = 300.0  # seconds that a timestamp may be off, either way
+LOG_EVERY = 60.0  # seconds between two log lines about refused requests
+PATH = "/events/{agent}"
+OLD_SCHEME = "signed by the old scheme (sha256=): sign method, path and agent too (v2=), as docs/events.md shows"
+
+Outcome = Literal["taken", "known", "full", "no_channel", "standby"]
+_TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)
+_ANSWERS: dict[Outcome, tuple[int, str]] = {
+    "taken": (202, "taken"),
+    "known": (409, "taken before"),
+    "full": (429, "too many events wait, send it again in a minute"),
+    "no_channel": (404, "no such agent or channel"),
+    "standby": (503, "not here, not now"),
+}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookPayload:
+    """A signed request. `id` is made from its signature."""
+
+    id: str
+    channel_id: int
+    name: str
+    text: str
+
+
+class Body(BaseModel):
+    """The JSON object of a request."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    channel_id: int = Field(gt=0, lt=2**63)
+    name: str = Field(min_length=1, max_length=100)
+    text: str = Field(min_length=1, max_length=8_000)
+
+
+class Replays(Protocol):
+    """The requests that were taken; agentic.state.once has the one in Redis."""
+
+    async def first(self, digest: str, seconds: float) -> bool: ...
+    async def forget(self, digest: str) -> None: ...
+
+
+Receive = Callable[[WebhookPayload], Awaitable[Outcome]]
+
+
+def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
+    """The X-Signature of a request to an agent."""
+    signed = f"v2:{timestamp}:POST:{PATH.format(agent=agent)}:".encode() + body
+    return "v2=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+
+
+def _sign_v1(secret: str, timestamp: str, body: bytes) -> str:
+    """The X-Signature of the first scheme, which left the agent out: refused, with a hint for its senders."""
+    return "sha256=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+class RefusalLog:
+    """Log refused requests at most once a minute: anybody who finds the port can send them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._logged_at, self._unlogged = clock, -math.inf, 0
+
+    def note(self, reason: str) -> None:
+        now = self._clock()
+        if abs(now - self._logged_at) < LOG_EVERY:
+            self._unlogged += 1
+            return
+        before = f" ({self._unlogged} more were refused before it)" if self._unlogged else ""
+        log.warning("refused a webhook request: %s%s", reason, before)
+        self._logged_at, self._unlogged = now, 0
+
+
+class WebhookServer:
+    """Serves the requests. `receiver` finds what takes an agent's events, None for an agent that does not run here;
+    `clock` gives unix seconds."""
+
+    def __init__(
+        self, secret: str, receiver: Callable[[str], Receive | None], replays: Replays, clock: Callable[[], float]
+    ) -> None:
+        self._secret, self._receiver, self._replays, self._clock = secret, receiver, replays, clock
+        self._refusals = RefusalLog(clock)
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=MAX_BYTES)
+        app.router.add_post(PATH, self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        try:
+            status, text = await self._judge(request, await read_body(request))
+        except web.HTTPRequestEntityTooLarge:
+            status, text = 413, "too long"
+        except web.HTTPRequestTimeout as error:
+            status, text = error.status, error.text or error.reason
+        if status in (401, 408, 413):
+            self._refusals.note(text)
+        return web.json_response({"status": text}, status=status)
+
+    async def _judge(self, request: web.Request, body: bytes) -> tuple[int, str]:
+        agent, signature = request.match_info["agent"], request.headers.get("X-Signature", "")
+        if (refused := self._refused(agent, signature, request.headers.get("X-Timestamp", ""), body)) is not None:
+            return 401, refused
+        return await self._take(agent, signature, body)
+
+    def _refused(self, agent: str, signature: str, timestamp: str, body: bytes) -> str | None:
+        """The reason for refusing a signature; None where it is right."""
+        if _TIMESTAMP.fullmatch(timestamp) and abs(self._clock() - int(timestamp)) <= GOOD_FOR:
+            if _equal(sign(self._secret, timestamp, agent, body), signature):
+                return None
+            if _equal(_sign_v1(self._secret, timestamp, body), signature):
+                return OLD_SCHEME
+        return "not signed, or too old"
+
+    async def _take(self, agent: str, signature: str, body: bytes) -> tuple[int, str]:
+        """The request is signed: its sender may know what is wrong with it."""
+        try:
+            said = Body.model_validate_json(body)
+        except ValidationError as error:
+            return 400, _what_is_wrong(error)
+        if (receive := self._receiver(agent)) is None:
+            return _ANSWERS["no_channel"]
+        digest = hashlib.sha256(signature.encode()).hexdigest()[:32]
+        if not await self._replays.first(digest, 2 * GOOD_FOR):
+            return _ANSWERS["known"]
+        outcome = await receive(WebhookPayload(f"event-{digest}", said.channel_id, said.name, said.text))
+        if outcome not in ("taken", "known"):
+            await self._replays.forget(digest)  # it may be sent again as it is
+        log.info("%s: event %.100r for channel %d: %s", agent, said.name, said.channel_id, outcome)
+        return _ANSWERS[outcome]
+
+
+def _equal(expected: str, given: str) -> bool:
+    return hmac.compare_digest(expected.encode(), given.encode(errors="replace"))
+
+
+def _what_is_wrong(error: ValidationError) -> str:
+    """The names of the wrong fields, without their contents."""
+    fields = sorted({str(one["loc"][0]) for one in error.errors(include_url=False, include_input=False) if one["loc"]})
+    return f"cannot be read: {', '.join(fields) or 'it is no JSON object'}"
+
+
+@asynccontextmanager
+async def serve_webhooks(server: WebhookServer, host: str, port: int, connections: Connections) -> AsyncIterator[int]:
+    """Serve on the port while entered; 0 serves nothing. Yields the port.
+
+    A port that is in use (by another bot's process of the same .env) is a warning: the bots matter more.
+    """
+    async with AsyncExitStack() as stack:
+        if port:
+            try:
+                await stack.enter_async_context(serve_http(server.app(), host, port, connections))
+                log.info("webhook events are taken at http://%s:%d/events/", host, port)
+            except OSError as error:
+                reason = error.strerror or error
+                log.warning("could not serve EVENTS_PORT %d, webhook events are not taken: %s", port, reason)
+        yield port

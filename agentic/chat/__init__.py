@@ -1,0 +1,1 @@
+"""A channel on any service, in plain values."""

@@ -1,0 +1,103 @@
+"""Which user is which of our agents, and which webhook posts are whose.
+
+Users are learned at login, and from the presence of agents in other processes; posts from our own record of their ids.
+Nothing is learned from a name, since anybody can take one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from agentic.context.untrusted import poses, reads_as_label, skeleton
+
+MAX_POSTS = 20_000  # webhook posts remembered, the newest
+
+
+class WebhookPostStore(Protocol):
+    """The record of webhook posts that all processes share (agentic.state.posts). No method raises."""
+
+    async def add(self, channel_id: int, message_id: int, agent: str) -> None: ...
+    async def read(self, channel_id: int) -> Mapping[int, str]: ...
+
+
+class Directory:
+    """Agents' keys ↔ user ids, and webhook posts → agents, shared by all bots of a process. `names` maps agents' keys
+    to their shown names."""
+
+    def __init__(self, names: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.know_names(names)
+        self._agents: dict[int, str] = {}
+        self._ids: dict[str, int] = {}
+        self._posts: OrderedDict[int, str] = OrderedDict()
+        self._listeners: list[Callable[[int, str], None]] = []
+        self._post_listeners: list[Callable[[int, str], None]] = []
+
+    def know_names(self, names: Mapping[str, str]) -> None:
+        """Notes the shown names of all agents, by key, in place of those that were known."""
+        self._shown = dict(names)
+        self._names = frozenset(map(skeleton, names.values()))
+
+    def learn(self, agent: str, user_id: int) -> None:
+        """Notes that `user_id` is `agent`; listeners are notified of a change."""
+        if self._ids.get(agent) == user_id:
+            return
+        self._agents[user_id] = agent
+        self._ids[agent] = user_id
+        for listener in self._listeners:
+            listener(user_id, agent)
+
+    def learn_also(self, agent: str, user_id: int) -> None:
+        """Notes that `user_id` is `agent` on another service: `id_of` stays as it is. Listeners are notified."""
+        if self._agents.get(user_id) == agent:
+            return
+        self._agents[user_id] = agent
+        for listener in self._listeners:
+            listener(user_id, agent)
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The user ids of all agents, on all services."""
+        return frozenset(self._agents)
+
+    def on_agent(self, listener: Callable[[int, str], None]) -> None:
+        self._listeners.append(listener)
+
+    def off_agent(self, listener: Callable[[int, str], None]) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def agent_of(self, user_id: int) -> str | None:
+        return self._agents.get(user_id)
+
+    def id_of(self, agent: str) -> int | None:
+        return self._ids.get(agent)
+
+    def name_of(self, user_id: int) -> str | None:
+        """An agent's shown name, by its user id; None for other users."""
+        return self._shown.get(self._agents.get(user_id, ""))
+
+    def distinct_name(self, user_id: int, name: str, *, bot: bool = False) -> str:
+        """A user's name, with "a person" or "another bot" if it looks like an agent's or the program's and is not."""
+        if user_id in self._agents or not (poses(name, self._names) or reads_as_label(name)):
+            return name
+        return f"{name}, another bot" if bot else f"{name}, a person"
+
+    def learn_post(self, message_id: int, agent: str) -> None:
+        """Notes that a webhook's message is `agent`'s; listeners are notified of a new one."""
+        if message_id in self._posts:
+            return
+        self._posts[message_id] = agent
+        if len(self._posts) > MAX_POSTS:
+            self._posts.popitem(last=False)
+        for listener in self._post_listeners:
+            listener(message_id, agent)
+
+    def on_post(self, listener: Callable[[int, str], None]) -> None:
+        self._post_listeners.append(listener)
+
+    def agent_of_post(self, message_id: int) -> str | None:
+        """None for a webhook post that is not ours."""
+        return self._posts.get(message_id)

@@ -1,0 +1,336 @@
+"""The transcript of each channel: its messages, kept true by gateway events, shared by all bots of the process.
+
+A transcript is whole or not. For a whole one nothing is read and nothing awaited. For another one the history is read
+once for all bots, and a turn waits for it a short while (agentic.services.discord.history). Every bot of the process
+delivers the same gateway events, so each operation here may be repeated without harm, and in any order: a deletion
+leaves a mark, since another bot's event may bring the message later. Pinned messages are kept apart (pins.py): a pin
+may be older than the transcript.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+
+from agentic.chat.directory import Directory
+from agentic.chat.pins import Pins
+from agentic.chat.tally import Tally
+from agentic.context.entries import Entry, Reaction, Speaker
+from agentic.context.visibility import is_mark
+
+MAX_ENTRIES = 400  # messages kept a channel, unless a turn asks for more
+MAX_DEPTH = 5000  # and never more than these
+STEP = 4  # a transcript exceeds its depth by this part of it before it is cut back
+MAX_MARKS = 500  # deleted ids remembered a channel, and what posts answer
+MAX_CHANNELS = 2000
+
+Watcher = Callable[[int, int], None]  # a channel and a message of it
+
+
+class Transcript:
+    """The messages of a channel, oldest first, and its pinned ones, however old.
+
+    At least the newest `depth` are kept. The oldest are dropped in steps: where they are part of a prompt (a prefix
+    before `.history`, a thread's beginning), one dropped with each message would change what the provider has cached.
+    `report` is called as `Transcripts.watch` says.
+    """
+
+    def __init__(self, channel_id: int, depth: int = MAX_ENTRIES, report: Watcher | None = None) -> None:
+        self.channel_id = channel_id
+        self._report = report
+        self.depth = depth
+        self.whole = False
+        self.begins = False  # the oldest entry is the channel's first message
+        self.was_whole = False  # nothing is missing but a gap at the end
+        self.gap_after = 0  # the newest message before that gap
+        self._ids: list[int] = []
+        self._entries: dict[int, Entry] = {}
+        self._tallies: dict[int, dict[str, Tally]] = {}
+        self._deleted: OrderedDict[int, None] = OrderedDict()
+        self._answered: OrderedDict[int, int] = OrderedDict()
+        self.pins = Pins()
+
+    def __contains__(self, message_id: int) -> bool:
+        return message_id in self._entries
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def newest(self) -> int:
+        """The newest message's id, 0 for none."""
+        return self._ids[-1] if self._ids else 0
+
+    @property
+    def deleted(self) -> Collection[int]:
+        """Ids of messages that were deleted, the newest `MAX_MARKS`."""
+        return self._deleted.keys()
+
+    def person_spoke_after(self, message_id: int) -> bool:
+        """Whether a person has written since that message."""
+        newer = (self._entries[i] for i in self._ids[bisect_right(self._ids, message_id) :])
+        return any(entry.speaker.kind == "person" for entry in newer)
+
+    def deepen(self, depth: int) -> None:
+        """Raises the depth to this many messages; a transcript that is not that deep is no longer whole."""
+        depth = min(depth, MAX_DEPTH)
+        if depth <= self.depth:
+            return
+        self.depth = depth
+        if not self.begins:
+            self.whole = self.was_whole = False
+
+    def note_gap(self) -> None:
+        """Notes that messages may be missing at the end."""
+        if self.whole:
+            self.was_whole, self.gap_after = True, self.newest
+        self.whole = False
+
+    def get(self, message_id: int) -> Entry | None:
+        entry = self._entries.get(message_id)
+        return None if entry is None else self._with_reactions(entry)
+
+    def entries(self) -> list[Entry]:
+        """All entries, oldest first, with their present reactions."""
+        if not self._tallies:
+            return [self._entries[i] for i in self._ids]
+        return [self._with_reactions(self._entries[i]) for i in self._ids]
+
+    def speakers(self) -> Iterator[Speaker]:
+        """The author of each entry, oldest first."""
+        return (self._entries[i].speaker for i in self._ids)
+
+    def last(self, count: int) -> list[Entry]:
+        """The newest entries, at most `count`, oldest first and without reactions."""
+        return [self._entries[i] for i in self._ids[-count:]] if count > 0 else []
+
+    def note_answers(self, message_ids: Collection[int], answered: int) -> None:
+        """Notes that our posts answer a message, also where they do not show it as a reply."""
+        for message_id in message_ids:
+            if self._answered.get(message_id) != answered:
+                self._answered[message_id] = answered
+                self._changed(message_id)
+        while len(self._answered) > MAX_MARKS:
+            self._answered.popitem(last=False)
+
+    def parent_of(self, entry: Entry) -> int | None:
+        """The message that an entry replies to, or is known to answer."""
+        return entry.reply_to if entry.reply_to is not None else self._answered.get(entry.id)
+
+    def lacks_text(self, message_id: int) -> bool:
+        """Whether a message came through a bot without the message content intent; another bot may bring its text."""
+        return _is_empty(self._entries[message_id])
+
+    def add(self, entry: Entry) -> None:
+        """Adds a new message. A known one stays as it is, a deleted one stays away."""
+        if entry.id in self._entries and self.lacks_text(entry.id):
+            self._put(replace(entry, reactions=()))
+            return
+        if entry.id in self._entries or entry.id in self._deleted:
+            return
+        if self._ids and entry.id < self._ids[0] and len(self._ids) >= self.depth:
+            self.begins = False
+            return
+        self._entries[entry.id] = replace(entry, reactions=()) if entry.reactions else entry
+        if entry.reactions:
+            self._tallies[entry.id] = {r.emoji: Tally(base=r.count) for r in entry.reactions}
+        if entry.pinned:
+            self.pins.put(entry)
+        insort(self._ids, entry.id)
+        self._changed(entry.id)
+        if len(self._ids) > self.depth + self.depth // STEP:
+            self.cut_back(self._ids[-self.depth])
+
+    def revise(self, entry: Entry) -> None:
+        """Updates a message after an edit, a pin or an unpin. Its author and time stay."""
+        known = self._entries.get(entry.id) or self.pins.get(entry.id)
+        if known is not None:
+            entry = revised(known, entry)
+            if entry.id in self._entries:
+                self._put(entry)
+        if entry.id not in self._deleted:
+            self.pins.put(entry)
+
+    def keep_pins(self, entries: Sequence[Entry]) -> None:
+        """Replaces the pinned messages by a complete list."""
+        there = {entry.id for entry in entries}
+        for message_id, entry in self._entries.items():
+            if entry.pinned != (message_id in there):
+                self._entries[message_id] = replace(entry, pinned=message_id in there)
+        self.pins.keep([self._with_rights(entry) for entry in entries if entry.id not in self._deleted])
+
+    def pinned(self) -> list[Entry]:
+        """The pinned messages, oldest first."""
+        return self.pins.entries()
+
+    def _with_rights(self, entry: Entry) -> Entry:
+        """REST sends less about an author than the gateway did."""
+        known = self._entries.get(entry.id)
+        return entry if known is None else replace(revised(known, entry), pinned=True)
+
+    def cut_back(self, first: int) -> None:
+        """Drops the messages before `first`."""
+        for message_id in self._ids[: bisect_left(self._ids, first)]:
+            self._forget(message_id)
+        self.begins = False
+
+    def delete(self, message_id: int) -> None:
+        new = message_id not in self._deleted
+        self._deleted[message_id] = None
+        if len(self._deleted) > MAX_MARKS:
+            self._deleted.popitem(last=False)
+        self.pins.drop(message_id)
+        if message_id in self._entries:
+            self._forget(message_id)
+        if new:
+            self._changed(message_id)
+
+    def react(self, message_id: int, emoji: str, user_id: int, name: str, *, bot: bool = False) -> None:
+        if message_id not in self._entries:
+            return
+        if self._tallies.setdefault(message_id, {}).setdefault(emoji, Tally()).add(user_id, name, bot=bot):
+            self._changed(message_id)
+
+    def unreact(self, message_id: int, emoji: str, user_id: int, *, bot: bool = False) -> None:
+        """Remove a reaction. Of the marks that were there when the message was read, only people's are counted
+        (agentic.services.discord.hide_reactions)."""
+        tally = self._tallies.get(message_id, {}).get(emoji)
+        counts = tally is not None and (user_id in tally.named or not (bot and is_mark(emoji)))
+        if tally is not None and counts and tally.remove(user_id):
+            self._changed(message_id)
+
+    def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
+        """Removes all reactions of a message, or those with one emoji."""
+        tallies = self._tallies.get(message_id, {})
+        cleared = [*tallies] if emoji is None else [emoji] if emoji in tallies else []
+        for each in cleared:
+            del tallies[each]
+        if cleared:
+            self._changed(message_id)
+
+    def relabel(self, user_id: int, agent: str) -> None:
+        """Notes that a user is one of our agents."""
+        for entry in self._entries.values():
+            if entry.speaker.id == user_id and entry.speaker.agent != agent:
+                self._put(replace(entry, speaker=_as_agent(entry.speaker, agent)))
+
+    def relabel_post(self, message_id: int, agent: str) -> None:
+        """Notes that a webhook's message is ours."""
+        entry = self._entries.get(message_id)
+        if entry is not None and entry.webhook:
+            self._put(replace(entry, speaker=_as_agent(entry.speaker, agent)))
+
+    def _put(self, entry: Entry) -> None:
+        """Replaces a known message."""
+        known, self._entries[entry.id] = self._entries[entry.id], entry
+        if known != entry:
+            self._changed(entry.id)
+
+    def _changed(self, message_id: int) -> None:
+        if self._report is not None:
+            self._report(self.channel_id, message_id)
+
+    def _forget(self, message_id: int) -> None:
+        self._ids.remove(message_id)
+        del self._entries[message_id]
+        self._tallies.pop(message_id, None)
+
+    def _with_reactions(self, entry: Entry) -> Entry:
+        tallies = self._tallies.get(entry.id)
+        if not tallies:
+            return entry
+        shown = tuple(
+            Reaction(emoji, tuple(tally.named.values()), tally.count, tally.by_person)
+            for emoji, tally in tallies.items()
+            if tally.count > 0
+        )
+        return replace(entry, reactions=shown)
+
+
+def revised(known: Entry, entry: Entry) -> Entry:
+    """The known entry with what an edit can change. An update without roles or rights keeps the known ones."""
+    said = known if _is_empty(entry) else entry
+    rights = entry if entry.author_roles or entry.may_manage else known
+    return replace(
+        known,
+        text=said.text,
+        attachments=said.attachments,
+        extras=said.extras,
+        hidden=said.hidden,
+        mentions=said.mentions,
+        edited=known.edited or said.text != known.text,
+        pinned=entry.pinned,
+        author_roles=rights.author_roles,
+        may_manage=rights.may_manage,
+    )
+
+
+def _is_empty(entry: Entry) -> bool:
+    """Whether a message may have lost its content: a bot without the message content intent gets nothing of it but
+    stickers."""
+    return not (entry.text or entry.attachments or any(not line.startswith("sticker:") for line in entry.extras))
+
+
+def _as_agent(speaker: Speaker, agent: str) -> Speaker:
+    return Speaker(speaker.id, speaker.name, "agent", agent)
+
+
+class Transcripts:
+    """The transcripts of all channels, each `depth` messages deep at first. Beyond `MAX_CHANNELS` the least recently
+    used ones are dropped."""
+
+    def __init__(self, directory: Directory, depth: int = MAX_ENTRIES) -> None:
+        self.directory, self.depth = directory, depth
+        self._channels: OrderedDict[int, Transcript] = OrderedDict()
+        self._on_change: list[Callable[[int, Collection[int]], None]] = []
+        self._watchers: list[Watcher] = []
+        directory.on_agent(self._relabel)
+        directory.on_post(self._relabel_post)
+
+    def of(self, channel_id: int) -> Transcript:
+        transcript = self._channels.get(channel_id)
+        if transcript is None:
+            transcript = self._channels[channel_id] = Transcript(channel_id, self.depth, self._report)
+            if len(self._channels) > MAX_CHANNELS:
+                self._channels.popitem(last=False)
+        else:
+            self._channels.move_to_end(channel_id)
+        return transcript
+
+    def known(self, channel_id: int) -> Transcript | None:
+        return self._channels.get(channel_id)
+
+    def on_change(self, listener: Callable[[int, Collection[int]], None]) -> None:
+        """`listener` is called for edited and deleted messages in all channels, with the channel's id and theirs."""
+        self._on_change.append(listener)
+
+    def changed(self, channel_id: int, message_ids: Collection[int]) -> None:
+        for listener in self._on_change:
+            listener(channel_id, message_ids)
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """`watcher` is called with each message that was added, changed or deleted, or whose reactions changed: once
+        for each change, although every bot delivers it. It must be quick and must not raise. Returns a function that
+        ends this."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    def _report(self, channel_id: int, message_id: int) -> None:
+        for watcher in self._watchers:
+            watcher(channel_id, message_id)
+
+    def drop(self, channel_id: int) -> None:
+        """Drops a deleted channel or thread."""
+        self._channels.pop(channel_id, None)
+
+    def each(self, act: Callable[[Transcript], None]) -> None:
+        for transcript in self._channels.values():
+            act(transcript)
+
+    def _relabel(self, user_id: int, agent: str) -> None:
+        self.each(lambda transcript: transcript.relabel(user_id, agent))
+
+    def _relabel_post(self, message_id: int, agent: str) -> None:
+        self.each(lambda transcript: transcript.relabel_post(message_id, agent))

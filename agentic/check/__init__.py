@@ -1,0 +1,1 @@
+"""--check: a set-up examined without posting."""

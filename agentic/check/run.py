@@ -1,0 +1,165 @@
+"""Run all checks concurrently, each with a time limit. A check that fails becomes a finding and stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import aiohttp
+import discord
+from rich.console import Console
+
+from agent_config import AgentSettings, Settings, process_environment
+from agentic.agent.roster import answering
+from agentic.check import bots, machine, report, tools
+from agentic.check.discord_view import BotView, cause
+from agentic.check.findings import Findings, Level, ReportSection
+from agentic.check.forecast import check_cheap, check_costs
+from agentic.check.model_keys import check_key
+from agentic.check.personas import check_personas, check_signal
+from agentic.check.pulled_models import check_pulled
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+SECONDS = 30.0  # for each check; py-cord would retry longer
+
+
+async def run_check(
+    settings: Settings,
+    *,
+    console: Console | None = None,
+    seconds: float = SECONDS,
+    use_default_redis: bool = True,
+    clock: Callable[[], float] = time.time,
+    environment: Mapping[str, str] | None = None,
+) -> int:
+    """Print the report; return 0 when nothing is wrong, else 1. Each check has `seconds`.
+
+    MCP servers see a part of `environment`, by default this process's own.
+    """
+    environment = process_environment() if environment is None else environment
+    with quiet():
+        sections = await check_all(
+            settings, seconds=seconds, use_default_redis=use_default_redis, clock=clock, environment=environment
+        )
+    report.show(sections, console or Console(), settings)
+    return int(any(finding.level is Level.WRONG for section in sections for finding in section.findings))
+
+
+async def check_all(
+    settings: Settings,
+    *,
+    seconds: float,
+    use_default_redis: bool,
+    clock: Callable[[], float],
+    environment: Mapping[str, str],
+) -> Sequence[ReportSection]:
+    """Run the checks: a section for each agent, and one for what they share."""
+    agents = {**settings.agents, **answering(settings)}
+    sections = {name: ReportSection(agent.display_name) for name, agent in agents.items()}
+    shared = ReportSection("Shared")
+    machine.check_version(shared.findings)
+    _check_discord(settings, shared.findings)
+    machine.check_clock(settings, shared.findings, clock)
+    machine.check_settings(settings, shared.findings)
+    machine.check_data_folder(settings, shared.findings)
+    machine.check_record(settings, shared.findings)
+    tools.check_options(settings, shared.findings)
+    # First: Redis has as little time to answer as in a turn, and importing SDKs would delay it.
+    redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)
+    await _guarded(redis, shared.findings, "Redis", seconds)
+    await _guarded(tools.check_tools(settings, shared.findings, environment), shared.findings, "MCP servers", seconds)
+    looks = [_check_agent(agent, settings, sections[name], seconds) for name, agent in agents.items()]
+    seen = await asyncio.gather(*looks)
+    views = {name: view for name, view in zip(agents, seen, strict=True) if view is not None}
+    servers = {channel.id: channel.guild_id for view in views.values() for channel in view.channels.values()}
+    check_costs(settings, shared.findings, clock(), servers)
+    check_cheap(settings, shared.findings)
+    personas = check_personas(settings, shared.findings)
+    await _guarded(check_signal(settings, shared.findings), shared.findings, "Signal", seconds)
+    await _guarded(check_pulled(settings, personas, shared.findings), shared.findings, "Ollama", seconds)
+    _compare(views, settings, sections, shared.findings)
+    return [*(section for section in sections.values() if section.findings), shared]
+
+
+def _check_discord(settings: Settings, shared: Findings) -> None:
+    """Check what at least one bot needs, where the program is on Discord at all."""
+    if not settings.on_discord:
+        shared.note("Discord", "not used, only Signal", "CHANNEL=both and a bot's token would use it too")
+        return
+    if not any(agent.token for agent in settings.agents.values()):
+        names = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
+        shared.wrong("tokens", "no bot has one", f"set at least one of {names}")
+    if not settings.channels:
+        shared.wrong("channels", "none is set, so the bots would not speak", "set CHANNEL_THEME_MAP")
+
+
+async def _check_agent(
+    agent: AgentSettings, settings: Settings, section: ReportSection, seconds: float
+) -> BotView | None:
+    if agent.token is None and agent.name not in settings.numbers:
+        if settings.on_discord:
+            section.findings.note("token", "not set up", f"set {agent.spec.token_setting} to run this bot")
+        return None
+    key = Findings()
+    looks = [_guarded(check_key(agent, key), key, "key", seconds)]
+    view = None
+    if agent.token is None:
+        section.findings.note("token", "none: this agent is on Signal alone")
+        await looks[0]
+    else:
+        view, _ = await asyncio.gather(
+            _guarded(bots.check_bot(agent, settings, section), section.findings, "Discord", seconds), *looks
+        )
+    section.findings.extend(key)
+    machine.check_persona(settings.persona_folder(agent.name), section.findings)
+    tools.check_always_search(agent, settings, section.findings)
+    return view
+
+
+def _compare(
+    views: dict[str, BotView], settings: Settings, sections: dict[str, ReportSection], shared: Findings
+) -> None:
+    """Check the bots against each other."""
+    bots.doubled_identities(views, sections)
+    strays = bots.listed_ids(views, settings, sections)
+    if strays and len(views) == sum(agent.token is not None for agent in settings.agents.values()):
+        shared.warn("BOT_IDS", f"ids of no bot here: {', '.join(map(str, strays))}", "remove them from BOT_IDS")
+    if settings.bots_role_id is not None and views:
+        bots.role_findings(views, settings.bots_role_id, shared)
+
+
+async def _guarded(check: Awaitable[T], found: Findings, subject: str, seconds: float) -> T | None:
+    """Run a check; an error becomes a finding."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await check
+    except TimeoutError:
+        found.wrong(subject, f"no answer within {seconds:g} s", "check the network, then run this check again")
+    except discord.HTTPException as error:
+        found.wrong(subject, f"answers {error.status}", "run this check again later")
+    except (aiohttp.ClientError, OSError) as error:
+        found.wrong(subject, f"cannot be reached{cause(error)}", "check the network, then run this check again")
+    except Exception as error:
+        log.debug("%s: the check failed", subject, exc_info=error)
+        reason = str(error) or "it gave no reason"
+        found.wrong(subject, f"failed: {reason}"[:200], "fix what this names, then run this check again")
+    return None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the log, whose content is in the report, unless LOG_LEVEL=DEBUG."""
+    before = logging.root.manager.disable
+    if not logging.getLogger().isEnabledFor(logging.DEBUG):
+        logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)

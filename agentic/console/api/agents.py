@@ -1,0 +1,243 @@
+"""The agents: whether they are online and why one is silent, today's turns, models, persona files and memory.
+
+GET /api/agents
+GET /api/agents/{name}
+GET /api/agents/{name}/files/{file}   a persona file with its changes
+GET /api/record                       the state of the record's file
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import aiosqlite
+from aiohttp import web
+
+from agent_config import NO_LIMIT
+from agentic.console.api.persona_history import MemoryEntry, changes_of, memory_entries
+from agentic.console.errors import Refused
+from agentic.console.json_values import Json, channel_json, person_name, today, turn_json
+from agentic.console.parts import ConsoleParts
+from agentic.personas.errors import PersonaError
+from agentic.personas.files import PERSONA_FILES, read_persona
+from agentic.personas.store import Version, versions_of
+from agentic.record.queries.agents import FAILURES, model_speeds, reactions_received, turns_by_agent
+from agentic.record.queries.file_state import file_state
+from agentic.record.queries.turns import Turn, TurnFilter, turns_page
+from agentic.record.recorder import STANDING_BY
+from agentic.record.recording import FINE
+from agentic.state.limits import free_day
+from agentic.wire.link import RedisAway
+
+ERROR_DAYS = 7
+ERRORS = 5  # of an agent
+REACTION_DAYS = 30
+REACTIONS = 12  # kinds, of an agent
+MOST_CHANNELS = 30  # whose cooldowns are read
+LONGEST_TURN = 600.0  # seconds, between a turn's write to memory and its end
+DAY = 86400.0
+NO_MEMORY = "memory.md: missing"  # no problem: an agent's first note creates it
+
+
+def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+    async def agents(_: web.Request) -> web.Response:
+        return web.json_response({"items": await _cards(parts, tuple(parts.names))})
+
+    async def agent(request: web.Request) -> web.Response:
+        name = _known(parts, request)
+        (card,) = await _cards(parts, (name,))
+        return web.json_response({**card, **await _persona(parts, name)})
+
+    async def file(request: web.Request) -> web.Response:
+        name, wanted = _known(parts, request), request.match_info["file"]
+        if wanted not in PERSONA_FILES:
+            raise Refused(404, f"a persona has the files {', '.join(PERSONA_FILES)}")
+        return web.json_response(await asyncio.to_thread(_file, _folder(parts, name), wanted))
+
+    async def record(_: web.Request) -> web.Response:
+        return web.json_response(await _record(parts))
+
+    return [
+        web.get("/api/agents", agents),
+        web.get("/api/agents/{name}", agent),
+        web.get("/api/agents/{name}/files/{file}", file),
+        web.get("/api/record", record),
+    ]
+
+
+def _known(parts: ConsoleParts, request: web.Request) -> str:
+    name = request.match_info["name"]
+    if name not in parts.names:
+        raise Refused(404, "there is no such agent")
+    return name
+
+
+def _folder(parts: ConsoleParts, agent: str) -> Path:
+    return parts.settings.persona_folder(agent)
+
+
+# -- what an agent is doing --------------------------------------------------------------------------------------------
+
+
+async def _cards(parts: ConsoleParts, names: Sequence[str]) -> list[Json]:
+    ledger, now, date, most = parts.ledger, parts.clock(), today(parts), parts.settings.agent_max_daily
+    online, muted, backoffs, turns, uses, cooldowns = await asyncio.gather(
+        ledger.presence.online(names),
+        ledger.mutes.read(names),
+        ledger.backoffs.read(names),
+        asyncio.gather(*(_turns(parts, name, date) for name in names)),
+        ledger.budgets.uses(date, [f"agent:{name}" for name in names]),
+        asyncio.gather(*(_cooldowns(parts, name) for name in names)),
+    )
+    recorded = await _recorded(parts, names)
+    return [
+        {
+            "agent": name,
+            "name": parts.names[name],
+            "online": name in online,
+            **asdict(parts.bot(name)),
+            "muted_until": muted.get(name),
+            "backoff_until": backoffs.get(name),
+            "turns_today": turns[n][0],
+            "turns_free": turns[n][1],
+            "turns_most": most if most < NO_LIMIT else None,
+            "spent": uses[f"agent:{name}"].spent,
+            "cap": uses[f"agent:{name}"].cap,
+            "cooldowns": [{"channel": channel_json(parts, id_), "until": now + left} for id_, left in cooldowns[n]],
+            "models": [asdict(price) for price in parts.prices(name)],
+            **recorded[name],
+        }
+        for n, name in enumerate(names)
+    ]
+
+
+async def _turns(parts: ConsoleParts, agent: str, date: str) -> tuple[int, int]:
+    """Turns of the day that count towards its limit, and those of models that cost nothing, which do not."""
+    limits = parts.ledger.limits
+    return await limits.count(agent, date), await limits.count(agent, free_day(date))
+
+
+async def _cooldowns(parts: ConsoleParts, agent: str) -> list[tuple[int, float]]:
+    """The channels in which the agent has just spoken, and the seconds that are left there."""
+    channels = list(parts.settings.channels)[:MOST_CHANNELS]
+    left = await asyncio.gather(*(parts.ledger.limits.cooldown_left(agent, channel) for channel in channels))
+    return [(channel, seconds) for channel, seconds in zip(channels, left, strict=True) if seconds > 0]
+
+
+async def _recorded(parts: ConsoleParts, names: Sequence[str]) -> dict[str, Json]:
+    """Read from the record: agent → a part of its card, empty where there is no record."""
+    found: dict[str, Json] = {
+        name: {"outcomes": {}, "failures": 0, "speeds": [], "reactions": [], "errors": []} for name in names
+    }
+    with suppress(Refused):
+        db, day, now = await parts.store.open(), today(parts), parts.clock()
+        for each in await turns_by_agent(db, day, day):
+            if each.agent in found:
+                found[each.agent] |= {"outcomes": each.outcomes, "failures": each.failures}
+        for speed in await model_speeds(db, day, day):
+            if speed.agent in found:
+                found[speed.agent]["speeds"].append(asdict(speed))
+        for liked in await reactions_received(db, now - REACTION_DAYS * DAY):
+            if liked.agent in found and len(found[liked.agent]["reactions"]) < REACTIONS:
+                found[liked.agent]["reactions"].append({"emoji": liked.emoji, "count": liked.count})
+        for name in names:
+            found[name]["errors"] = [turn_json(parts, turn) for turn in await _errors(db, name, now)]
+    return found
+
+
+async def _errors(db: aiosqlite.Connection, agent: str, now: float) -> list[Turn]:
+    """Its newest turns that failed."""
+    wanted = (TurnFilter(agent=agent, outcome=outcome, since=now - ERROR_DAYS * DAY) for outcome in FAILURES)
+    pages = [await turns_page(db, each, count=ERRORS) for each in wanted]
+    return sorted((turn for page in pages for turn in page.items), key=lambda turn: -turn.at)[:ERRORS]
+
+
+# -- who it is ---------------------------------------------------------------------------------------------------------
+
+
+async def _persona(parts: ConsoleParts, agent: str) -> Json:
+    """Its files, and its memory entry by entry with where it comes from."""
+    folder = _folder(parts, agent)
+    files, memory = await asyncio.to_thread(_read, folder)
+    turns = await _turns_of(parts, agent, memory)
+    return {
+        **files,
+        "memory": [
+            {
+                "text": entry.text,
+                "section": entry.section,
+                "channels": [channel_json(parts, channel) for channel in entry.channels],
+                "people": [{"id": str(person), "name": person_name(parts, person)} for person in entry.people],
+                "others": entry.others,
+                "readable": entry.readable,
+                "added_at": entry.added_at,
+                "turn": turns.get(entry),
+            }
+            for entry in memory
+        ],
+    }
+
+
+def _read(folder: Path) -> tuple[Json, list[MemoryEntry]]:
+    files = read_persona(folder)
+    shown = [{"name": name, "size": None if text is None else len(text)} for name, text in files]
+    memory = memory_entries(_versions(folder, "memory.md"), files.memory or "")
+    problems = [problem for problem in files.problems if problem != NO_MEMORY]
+    return {"files": shown, "problems": problems}, memory
+
+
+def _file(folder: Path, name: str) -> Json:
+    text = read_persona(folder).text(name)
+    changes = changes_of(_versions(folder, name), text or "")
+    return {"name": name, "text": text, "changes": [asdict(change) for change in changes]}
+
+
+def _versions(folder: Path, name: str) -> list[Version]:
+    try:
+        return versions_of(folder, name)
+    except PersonaError:  # a history that cannot be read hides nothing of the file itself
+        return []
+
+
+async def _turns_of(parts: ConsoleParts, agent: str, memory: Sequence[MemoryEntry]) -> dict[MemoryEntry, Json]:
+    """Entry → the recorded turn that wrote it: the agent's own in that channel, at that second."""
+    found: dict[MemoryEntry, Json] = {}
+    at_once: dict[float, tuple[Turn, ...]] = {}
+    with suppress(Refused):
+        db = await parts.store.open()
+        for entry in memory:
+            written = entry.added_at
+            if written is None or not entry.channels:
+                continue
+            if written not in at_once:
+                wanted = TurnFilter(agent=agent, since=written - 1, until=written + LONGEST_TURN)
+                at_once[written] = (await turns_page(db, wanted, count=200)).items
+            fitting = [turn for turn in at_once[written] if _wrote(turn, entry, written)]
+            if fitting:
+                found[entry] = {"agent": agent, "id": fitting[-1].id}
+    return found
+
+
+def _wrote(turn: Turn, entry: MemoryEntry, at: float) -> bool:
+    return turn.at - turn.seconds - 1 <= at and turn.channel_id in entry.channels
+
+
+# -- the record --------------------------------------------------------------------------------------------------------
+
+
+async def _record(parts: ConsoleParts) -> Json:
+    """`recorder`: whether a process writes it now, None where that cannot be known. `problem`: why the one of this
+    process cannot, in a line. `elsewhere`: another process does, to the file that it has."""
+    kept = {"days": parts.settings.record_days, "prompts_days": parts.settings.record_prompts_days}
+    state, recorder = None, None
+    with suppress(RedisAway):
+        recorder = await parts.ledger.presence.records()
+    with suppress(Refused):
+        state = asdict(await file_state(await parts.store.open()))
+    here = parts.recorder()
+    problem, elsewhere = None if here in FINE else here, bool(recorder) and here == STANDING_BY
+    return {**kept, "recorder": recorder, "problem": problem, "elsewhere": elsewhere, "state": state}

@@ -1,0 +1,234 @@
+"""Checks who uses the console, and from where.
+
+    every response    a strict Content-Security-Policy: no script, style or picture from elsewhere, no frame around it
+    every request     its Host is one of this console's names, so that a foreign page cannot reach it by a name of its
+                      own that leads to this machine (DNS rebinding); its Origin is this console
+    /api and /metrics with CONSOLE_TOKEN: a session (a cookie, by POST /api/login) or `Authorization: Bearer TOKEN`
+    every POST        the session's token in X-CSRF-Token, on loopback too; a bearer needs none
+
+A wrong token is answered 401, and 429 after a few from an address, or some more from all addresses together. The right
+one is always let in: a stranger may share the address of the owner (a reverse proxy). Sessions and counts are in memory
+and bounded.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import math
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from cachetools import TTLCache
+from pydantic import BaseModel, Field, SecretStr
+
+from agent_config import Settings
+from agentic.console.errors import Refused
+from agentic.console.requests import read_body
+from agentic.net.addresses import client_network
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'"  # a text can become no element, by mistake either
+)
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+COOKIE = "agentic_console"
+CSRF = "X-CSRF-Token"
+BEARER = "Bearer "
+SESSION_SECONDS = 7 * 86400.0
+MAX_SESSIONS = 100
+GUESSES_EACH, GUESSES_ALL = 5, 20  # wrong tokens at once
+EACH_SECONDS, ALL_SECONDS = 10.0, 3.0  # after which one more is allowed
+MAX_ADDRESSES = 1_000
+PROTECTED = ("/api/", "/metrics")
+LOGIN = "/api/login"
+
+log = logging.getLogger(__name__)
+
+
+async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    """Add the headers that every response has."""
+    response.headers.update(HEADERS)
+    response.headers.setdefault("Cache-Control", "no-store")
+
+
+def csrf_token(request: web.Request) -> str:
+    """The token that each POST of this session has in X-CSRF-Token."""
+    return request[SESSION].csrf
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A browser that signed in, or, where no token is asked for, any."""
+
+    csrf: str
+
+
+SESSION: web.RequestKey[Session] = web.RequestKey("session", Session)
+
+
+class Login(BaseModel):
+    token: str = Field(max_length=1_000)
+
+
+class LoginThrottle:
+    """Counts wrong tokens: after GUESSES_EACH of an address, one more every EACH_SECONDS. Addresses of this machine (an
+    SSH tunnel, a reverse proxy) don't count toward the limit of all addresses. `clock` gives seconds and is never set
+    back."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._each: TTLCache[str, float] = TTLCache(MAX_ADDRESSES, GUESSES_EACH * EACH_SECONDS, timer=clock)
+        self._all = 0.0
+
+    def wait(self, address: str) -> float:
+        """Return the seconds until the next wrong token is answered 401; 0 for now."""
+        now, key = self._clock(), client_network(address)
+        waits = [self._each.get(key, 0.0) - (GUESSES_EACH - 1) * EACH_SECONDS - now]
+        if not _is_loopback(address):
+            waits.append(self._all - (GUESSES_ALL - 1) * ALL_SECONDS - now)
+        return max(0.0, *waits)
+
+    def wrong(self, address: str) -> None:
+        now, key = self._clock(), client_network(address)
+        self._each[key] = max(now, self._each.get(key, 0.0)) + EACH_SECONDS
+        if not _is_loopback(address):
+            self._all = max(now, self._all) + ALL_SECONDS
+
+
+class Security:
+    """The check of every request. `clock` gives seconds, and is never set back: a wait would last as long."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        self._token: SecretStr | None = settings.console_token
+        self._url = urlsplit(settings.console_url or "")
+        self._names = {"localhost", settings.console_host.lower(), self._url.hostname}
+        self._any_address = settings.console_is_public
+        self._throttle = LoginThrottle(clock)
+        self._sessions: TTLCache[str, Session] = TTLCache(MAX_SESSIONS, SESSION_SECONDS, timer=clock)
+        self._without_token = Session(secrets.token_urlsafe(24))
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        return [web.post(LOGIN, self._login), web.post("/api/logout", self._logout)]
+
+    @web.middleware
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse a request that this console did not cause or that shows no token."""
+        host = self._check_host(request)
+        if request.path.startswith(PROTECTED):
+            self._check_origin(request, host)
+            if request.path != LOGIN:
+                self._check_session(request)
+        return await handler(request)
+
+    def _check_host(self, request: web.Request) -> str:
+        """The Host of the request. Raises Refused where it is none of this console's."""
+        hosts = request.headers.getall("Host", [])
+        name = _host_name(hosts[0]) if len(hosts) == 1 else None
+        if name is None or not (name in self._names or self._is_address(name)):
+            raise Refused(403, "the console does not go by this name; set CONSOLE_URL to the address that you use")
+        return hosts[0].lower()
+
+    def _is_address(self, name: str) -> bool:
+        """Whether it is an address, which no foreign name server gives: this machine's, or any where the console is
+        meant to be reached from other machines."""
+        try:
+            address = ip_address(name)
+        except ValueError:
+            return False
+        return address.is_loopback or self._any_address
+
+    def _check_origin(self, request: web.Request, host: str) -> None:
+        origin = request.headers.get("Origin")
+        if origin is not None and not self._is_own(origin, host):
+            raise Refused(403, "this request came from another page")
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            raise Refused(403, "this request came from another page")
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        if self._url.netloc and origin.lower() == f"{self._url.scheme}://{self._url.netloc}".lower():
+            return True
+        scheme, _, netloc = origin.lower().partition("://")
+        return scheme in ("http", "https") and netloc == host
+
+    def _check_session(self, request: web.Request) -> None:
+        """Find the session, and check that a POST is its own. Raises Refused."""
+        given = request.headers.get("Authorization", "")
+        if given.startswith(BEARER) and self._token is not None:
+            self._check_token(request, given.removeprefix(BEARER))
+            request[SESSION] = Session("")
+            return
+        session = self._without_token if self._token is None else self._sessions.get(request.cookies.get(COOKIE, ""))
+        if session is None:
+            raise Refused(401, "sign in first", {"WWW-Authenticate": "Bearer"})
+        if request.method not in ("GET", "HEAD") and not _equal(session.csrf, request.headers.get(CSRF, "")):
+            raise Refused(403, "this page is out of date; reload it")
+        request[SESSION] = session
+
+    def _check_token(self, request: web.Request, token: str) -> None:
+        """Raises Refused if it is wrong."""
+        if self._token is not None and _equal(self._token.get_secret_value(), token):
+            return
+        address = request.remote or ""
+        if (wait := self._throttle.wait(address)) > 0:
+            seconds = math.ceil(wait)
+            raise Refused(429, f"too many wrong tokens; try again in {seconds} s", {"Retry-After": str(seconds)})
+        self._throttle.wrong(address)
+        log.warning("the console refused a wrong token from %s", address)
+        raise Refused(401, "that is not the token (CONSOLE_TOKEN)")
+
+    async def _login(self, request: web.Request) -> web.Response:
+        self._check_token(request, (await read_body(request, Login)).token)
+        key = secrets.token_urlsafe(32)
+        self._sessions[key] = Session(secrets.token_urlsafe(24))
+        response = web.json_response({})
+        response.set_cookie(
+            COOKIE,
+            key,
+            max_age=int(SESSION_SECONDS),
+            httponly=True,
+            samesite="Strict",
+            secure=self._url.scheme == "https",
+        )
+        return response
+
+    async def _logout(self, request: web.Request) -> web.Response:
+        self._sessions.pop(request.cookies.get(COOKIE, ""), None)
+        response = web.json_response({})
+        response.del_cookie(COOKIE)
+        return response
+
+
+def _equal(expected: str, given: str) -> bool:
+    return hmac.compare_digest(expected.encode(), given.encode(errors="replace"))
+
+
+def _host_name(host: str) -> str | None:
+    """The name or address in a Host header, without its port; None for nonsense."""
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port  # ValueError: no port
+    except ValueError:
+        return None
+    return parts.hostname if parts.netloc == host and "@" not in host else None
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"

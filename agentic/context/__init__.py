@@ -1,0 +1,1 @@
+"""Pure: from a transcript to a prompt."""

@@ -1,0 +1,182 @@
+"""Stage 9 in prefill mode: a transcript that the model continues as the agent.
+
+    system      The system is in CLI simulation mode. (and persona and rules, unless bare)
+    user        <cmd>cat untitled.txt</cmd>
+    assistant   Alice: Hello
+
+                Claude: Hi, how are you?
+
+                Claude:
+
+The assistant's turn is split only at pictures and cache marks, also at former marks since the cut (a cache written up
+to there is found only with the same split). Its last part is the prefill, and the model's continuation is the message.
+If the agent spoke last, the prefill ends with its words, which the model continues. Nothing there ends in whitespace,
+which providers refuse.
+
+Labels tell speakers apart, so no other text may look like one: a further line of a message that could be read as a
+label or a note gets a backslash before it, and so does one that already has such a backslash; `unescaped` removes one.
+Notes and tools' lines are paragraphs in square brackets; reactions are not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agentic.context.blocks import Block, Line, Note, ToolLine, quoted_in
+from agentic.context.build import Identity, TurnContext, build_persona, memory_part
+from agentic.context.chat import NO_PICTURES, marked, pictures_of
+from agentic.context.entries import Entry, Speaker
+from agentic.context.render import MAX_TEXT, NO_FILES, content_marks, quoted_files, speaker_label
+from agentic.context.untrusted import words
+from agentic.llm.types import Message, Picture
+
+SYSTEM = "The system is in CLI simulation mode."
+OPENING = "<cmd>cat untitled.txt</cmd>"
+GAP = "\n\n"
+
+_COLONS = ":：꞉˸∶︓﹕"
+_RISKY = re.compile(  # a label, with or without a space after it, but no address, no time of day; or a bracket
+    rf"[\s\\]*+(?:\[|[^\s{_COLONS}][^{_COLONS}]{{0,47}}[{_COLONS}](?=\s|\Z)"
+    rf"|(?=[^{_COLONS}]*[^\W\d])[^\s{_COLONS}][^{_COLONS}]{{0,47}}[{_COLONS}](?!//))"
+)
+_NOT_IN_LABELS = re.compile(rf"[{_COLONS}\s\\\[\]]+")
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillLayout:
+    """The parts of a Prompt: `system`, `history`, `prefill` and `stops`. `others`: the labels that no completion may
+    continue as. `own`: the agent's label."""
+
+    system: str
+    history: tuple[Message, ...]
+    prefill: str
+    stops: tuple[str, ...]
+    own: str
+    others: tuple[str, ...]
+
+
+def build_prefill(
+    context: TurnContext,
+    pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES,
+    files: Mapping[int, str] = NO_FILES,
+    *,
+    bare: bool = False,
+    stop_names: int = 10,
+    ephemeral: str = "",
+) -> PrefillLayout:
+    """`stop_names`: this many of the most recent participants end the completion where they would speak. `ephemeral`:
+    shown as `[system] …` just before the agent's words, in this prompt only."""
+    me = context.me
+    own = label(Speaker(0, me.display_name, "agent", me.key), me)
+    parts, tail = _parts(context, pictures, files)
+    begins = f"{own}:"
+    if ephemeral:
+        begins = f"[system] {escaped(ephemeral)}{GAP}{begins}"
+    elif _is_own(_last_line(context.window.laid), me) and (tail or not parts[-1].pictures):
+        begins, tail = "", tail or parts.pop().text
+    between = GAP if begins and (parts or tail) else ""
+    others = labels(context.window.entries, me)
+    return PrefillLayout(
+        system=SYSTEM if bare else f"{SYSTEM}{GAP}{build_persona(context)}{memory_part(context)}",
+        history=(Message("user", OPENING), *parts),
+        prefill=f"{tail}{between}{begins}",
+        stops=tuple(f"\n{name}:" for name in others[:stop_names]),
+        own=own,
+        others=tuple(others),
+    )
+
+
+def label(speaker: Speaker, me: Identity) -> str:
+    """Return a name as it is before the colon. The agent's own has no addition."""
+    name = _NOT_IN_LABELS.sub(" ", speaker.name).strip() or "someone"
+    shown = replace(speaker, name=name)
+    return name if speaker.agent == me.key else speaker_label(shown, me.key, me.agents)
+
+
+def labels(entries: Sequence[Entry], me: Identity) -> list[str]:
+    """Return everybody's label but the agent's, the most recent speaker first."""
+    others = (entry.speaker for entry in reversed(entries) if entry.speaker.agent != me.key)
+    return list(dict.fromkeys(label(speaker, me) for speaker in others))
+
+
+def escaped(text: str) -> str:
+    """Escape every line but the first that could be read as the beginning of a message or a note."""
+    first, *lines = text.strip().splitlines() or [""]
+    return "\n".join(
+        (first.rstrip(), *(f"\\{line}" if _RISKY.match(line) else line for line in map(str.rstrip, lines)))
+    )
+
+
+def unescaped(text: str) -> str:
+    """Undo `escaped`."""
+    first, *lines = text.split("\n")
+    return "\n".join((first, *(line[1:] if line.startswith("\\") and _RISKY.match(line) else line for line in lines)))
+
+
+def cut_at_other_speaker(completion: str, names: Iterable[str]) -> str:
+    """Cut the completion where it continues as one of `names`, and strip it."""
+    known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name)
+    if known:
+        head = re.search(rf"(?:\A|\n)[ \t*_]{{0,4}}(?:{known})[*_]{{0,3}}[ \t]?[{_COLONS}]", completion)
+        completion = completion[: head.start()] if head else completion
+    return completion.strip()
+
+
+def read_completion(completion: str, transcript: PrefillLayout) -> str:
+    """Return the text to post, "" if there is none. Repeated labels of the agent itself are removed."""
+    text = cut_at_other_speaker(completion, transcript.others)
+    own = rf"(?:\A|(?<!\n)\n++)[ \t]*{re.escape(transcript.own)}[{_COLONS}][ \t]*"
+    return unescaped(re.sub(own, lambda found: "\n" if found.start() else "", text)).strip()
+
+
+def _parts(
+    context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]], files: Mapping[int, str]
+) -> tuple[list[Message], str]:
+    """Return the assistant's parts that end in pictures or a cache mark, and the text after the last of them."""
+    blocks = context.window.laid
+    marks = {index for index in marked(blocks, context.window.marker) if blocks[index].closed}
+    parts: list[Message] = []
+    text = f"[summary] {escaped(words(context.summary))}" if context.summary else ""
+    for index, block in enumerate(blocks):
+        if paragraphs := _paragraphs(block, context.me, files):
+            text += f"{GAP if text or parts else ''}{paragraphs}"
+        found = pictures_of(block, pictures)
+        if text and (found or (block.closed and index >= min(marks))):
+            parts.append(Message("assistant", text, found, cache=index in marks))
+            text = ""
+    return parts, text
+
+
+def _paragraphs(block: Block, me: Identity, files: Mapping[int, str]) -> str:
+    key = ("prefill", quoted_in(block, files))
+    known = block.texts.get(key)
+    if known is None:
+        rendered = (_paragraph(line, me, files) for line in block.lines)
+        known = block.texts[key] = GAP.join(paragraph for paragraph in rendered if paragraph)
+    return known
+
+
+def _paragraph(line: Line, me: Identity, files: Mapping[int, str]) -> str:
+    if isinstance(line, ToolLine):
+        return f"[tool] {escaped(line.text)}".rstrip()
+    if isinstance(line, Note):
+        if line.kind == "reactions":
+            return ""
+        return f"[note: {label(line.about.speaker, me)} changed a message, it now reads] {_body(line.about, files)}"
+    return f"{label(line.speaker, me)}: {_body(line, files)}".rstrip()
+
+
+def _body(entry: Entry, files: Mapping[int, str]) -> str:
+    text = escaped(entry.text[: MAX_TEXT * len(entry.units)])
+    head = " ".join([*([text] if text else []), *content_marks(entry)])
+    return "\n".join((head or "(no text)", *(f"| {line}" for line in quoted_files(entry, files))))
+
+
+def _last_line(blocks: Sequence[Block]) -> Line | None:
+    return blocks[-1].lines[-1] if blocks else None
+
+
+def _is_own(line: Line | None, me: Identity) -> bool:
+    return isinstance(line, Entry) and line.speaker.agent == me.key

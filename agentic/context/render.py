@@ -1,0 +1,166 @@
+"""Render one line of the transcript as the model reads it in chat mode.
+
+    [msg:123 3h ago] Grok: Hot take  [reactions: 🔥 (Claude)]
+      a second line of the same message
+    [msg:124 +4m] Alice (reply to msg:123): see [file: notes.txt]
+      | a text file is quoted, line by line
+    [msg:125] Bob: within the same minute
+    [note: msg:123 by Grok now reads] Cold take
+    [tool] web_search query: tea
+
+Structure, not punctuation, tells speakers apart: only text at the margin begins a message, a note or a tool's line. All
+further lines are indented, so nothing that a person types can imitate one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from agentic.context.blocks import Line, Note, ToolLine
+from agentic.context.entries import Entry, Reaction, Speaker
+from agentic.context.untrusted import one_line, poses, reads_as_label, words
+
+INDENT = "  "
+QUOTE = f"\n{INDENT}| "
+_NOT_IN_MARKS = str.maketrans("[]", "()")
+NO_FILES: Mapping[int, str] = {}
+MAX_TEXT = 4000  # characters of one message that a model sees; Discord's own limit is 2,000, or 4,000 with Nitro
+MAX_EXTRA = 1_500  # characters of a forward, a poll, an embed
+MAX_FILENAME = 80  # characters, and so for an emoji, a custom one with its name and id
+MAX_EMOJI = 60
+
+
+def ago(seconds: float) -> str:
+    """Format a distance in time in one unit: "just now", "5m ago", "3h ago", "2d ago"."""
+    return "just now" if seconds < 60 else f"{_unit(seconds)} ago"
+
+
+def after(seconds: float) -> str:
+    """Format a distance after the cut: "+20s", "+4m", "+2h"."""
+    return f"+{int(seconds)}s" if seconds < 60 else f"+{_unit(seconds)}"
+
+
+def _unit(seconds: float) -> str:
+    for size, name in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{name}"
+    return "0m"
+
+
+def time_label(created_at: float, cut_at: float) -> str:
+    return ago(cut_at - created_at) if created_at <= cut_at else after(created_at - cut_at)
+
+
+def reactions_text(reactions: Iterable[Reaction]) -> str:
+    """`🔥 (grok) 💯 (gemini) 👍 x3`, "" for none."""
+    notes = []
+    for reaction in reactions:
+        note = one_line(reaction.emoji, MAX_EMOJI)
+        if reaction.by:
+            note += f" ({', '.join(reaction.by)})"
+        if reaction.count > max(1, len(reaction.by)):
+            note += f" x{reaction.count}"
+        notes.append(note)
+    return " ".join(notes)
+
+
+def indented(entry: Entry, limit: int = MAX_TEXT) -> str:
+    """Return a message's text, with every line but the first moved off the margin."""
+    return off_margin(words(entry.text[:limit], own_notes=entry.speaker.kind == "agent"))
+
+
+def off_margin(text: str) -> str:
+    """Indent every line but the first."""
+    if text.isprintable():  # one line: what ends a line is none of it
+        return text.rstrip()
+    return f"\n{INDENT}".join(line.rstrip() for line in text.splitlines())
+
+
+def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
+    """Return the name, and what kind of speaker it is if needed. `agents`: the skeletons of all agents' names, which
+    people may imitate, as they may the program's own labels."""
+    if speaker.agent == me:
+        return f"{speaker.name} (you)"
+    if speaker.is_service:
+        return f"{speaker.name} (service)"
+    if speaker.kind == "stranger":
+        return f"{speaker.name} (another bot)"
+    if speaker.audience:
+        return f"{speaker.name} (audience)"
+    if speaker.kind == "person" and (poses(speaker.name, agents) or reads_as_label(speaker.name)):
+        return f"{speaker.name} (a person)"
+    return speaker.name
+
+
+def content_marks(entry: Entry) -> list[str]:
+    """Return marks of what is outside of the text: `[sticker: Wave]`, `[picture: cat.png]`, `[file: notes.txt]`."""
+    return [
+        *(f"[{one_line(line, MAX_EXTRA)}]" for line in entry.extras),
+        *(
+            f"[{'picture' if attachment.is_picture else 'file'}: {one_line(attachment.filename, MAX_FILENAME)}]"
+            for attachment in entry.attachments
+        ),
+    ]
+
+
+def text_with_marks(entry: Entry) -> str:
+    """Return the text and the marks without their brackets, for what is stored or quoted: a mark in brackets is the
+    program's own in a prompt."""
+    return " ".join(filter(None, (entry.text, *(mark.translate(_NOT_IN_MARKS) for mark in content_marks(entry)))))
+
+
+def quoted_files(entry: Entry, files: Mapping[int, str]) -> list[str]:
+    """Return the lines of the entry's text files, by attachment id, as far as they were read."""
+    texts = (files.get(attachment.id) for attachment in entry.attachments) if files else ()
+    return [line.rstrip() for text in texts if text for line in words(text).splitlines()]
+
+
+def entry_body(entry: Entry) -> str:
+    """Return the text and what is outside of it in one string, never empty."""
+    text = indented(entry, MAX_TEXT * len(entry.units)) if entry.text.strip() else ""
+    if not (entry.attachments or entry.extras):
+        return text or "(no text)"
+    return " ".join([*([text] if text else []), *content_marks(entry)])
+
+
+def render_entry(
+    entry: Entry,
+    cut_at: float,
+    me: str,
+    agents: Iterable[str] = (),
+    files: Mapping[int, str] = NO_FILES,
+    *,
+    timed: bool = True,
+) -> str:
+    head = f"[msg:{entry.id} {time_label(entry.created_at, cut_at)}]" if timed else f"[msg:{entry.id}]"
+    who = speaker_label(entry.speaker, me, agents)
+    reply = f" (reply to msg:{entry.reply_to})" if entry.reply_to else ""
+    reactions = f"  [reactions: {reactions_text(entry.reactions)}]" if entry.reactions else ""
+    quoted = "".join(f"{QUOTE}{line}" for line in quoted_files(entry, files))
+    return f"{head} {who}{reply}: {entry_body(entry)}{reactions}{quoted}"
+
+
+def render_note(note: Note, me: str, agents: Iterable[str] = ()) -> str:
+    """Render what changed in a message that was already shown."""
+    about = note.about
+    whose = f"msg:{about.id} by {speaker_label(about.speaker, me, agents)}"
+    if note.kind == "edited":
+        return f"[note: {whose} now reads] {entry_body(about)}"
+    return f"[note: {whose} now has] {reactions_text(about.reactions) or 'no reactions'}"
+
+
+def render_lines(
+    lines: Iterable[Line], cut_at: float, me: str, agents: Iterable[str] = (), files: Mapping[int, str] = NO_FILES
+) -> str:
+    """Render a block. A time equal to that of the message before is not repeated."""
+    shown: list[str] = []
+    time = ""
+    for line in lines:
+        if isinstance(line, Note):
+            shown.append(render_note(line, me, agents))
+        elif isinstance(line, ToolLine):
+            shown.append(f"[tool] {off_margin(words(line.text))}")
+        else:
+            before, time = time, time_label(line.created_at, cut_at)
+            shown.append(render_entry(line, cut_at, me, agents, files, timed=time != before))
+    return "\n".join(shown)

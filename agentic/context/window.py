@@ -1,0 +1,274 @@
+"""Stages 5 and 6: the part of a channel that a turn sees, laid out so that what was sent is sent again unchanged.
+
+A window has a first entry and a cut, the time at which it was laid. Times before the cut are relative to it ("3h ago"),
+times after it are distances from it ("+4m"). It grows until its depth is exceeded and is then cut back in one step. In
+between it only gets longer:
+
+- a new entry is added at the end, even if it is older than the last one (it came late)
+- a changed entry stays as first shown, and a note of the change is added at the end (many notes cause a cut)
+- a deleted or hidden entry is removed immediately; only that rewrites what was sent
+- a prefix (from `.history`) comes before the entries and does not roll
+
+Entries are grouped in blocks (blocks.py); a full block never changes while the window stays. The marker is the entry at
+which the provider's cache mark is set at the cut; it stays until the next cut. First entry, cut and marker survive a
+restart (`state`, `restore`). Notes do not: after a restart, entries are shown as they are now.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cachetools import LRUCache
+
+from agentic.context.attachment_choice import NOTHING_CHOSEN, Chosen, choose
+from agentic.context.blocks import BLOCK, Block, Line, Note, ToolLine, behind, in_blocks, in_order, left_of, without
+from agentic.context.depth import Depth
+from agentic.context.entries import Entry
+from agentic.context.join_messages import holder_of, join
+from agentic.context.options import Options
+
+BACKDROP = 15  # messages from before a conversation that all of its rounds see
+MAX_REMEMBERED = 1000  # windows; one channel has two at most
+
+
+@dataclass(frozen=True, slots=True)
+class WindowState:
+    """The part of a window that survives a restart. `cut_at` is in unix seconds."""
+
+    first: int
+    cut_at: float
+    marker: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"first": self.first, "cut_at": self.cut_at, "marker": self.marker}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> WindowState:
+        """Raises KeyError, TypeError or ValueError for anything that `to_json` did not write."""
+        marker = raw["marker"]
+        return cls(int(raw["first"]), float(raw["cut_at"]), None if marker is None else int(marker))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The messages of a turn. `entries`: the prefix and the channel's own, current and oldest first. `blocks`: those
+    that are sent. `cut_at` is in unix seconds; `fresh` right after a cut."""
+
+    entries: tuple[Entry, ...]
+    cut_at: float
+    blocks: tuple[Block, ...] = field(default=(), compare=False, repr=False)
+    marker: int | None = None
+    fresh: bool = True
+
+    @property
+    def laid(self) -> tuple[Block, ...]:
+        """The blocks; computed here for a window without memory."""
+        return self.blocks or tuple(in_blocks((), self.entries, self.marker))
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    state: WindowState
+    prefix: tuple[int, ...]
+    blocks: tuple[Block, ...] = ()
+    last_shown: Mapping[int, Entry] = field(default_factory=dict)  # shown entries by id, as last shown
+    tools: frozenset[ToolLine] = frozenset()
+    chosen: Chosen = NOTHING_CHOSEN
+
+
+def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -> tuple[Entry, ...]:
+    """Return the entries from `BACKDROP` messages before the conversation's first message to now.
+
+    The first message in the coordinator's history is the start; a conversation without one starts now.
+    """
+    if not history_ids:
+        return tuple(entries[-BACKDROP:])
+    start = min(history_ids)
+    before = sum(1 for entry in entries if entry.id < start)
+    return tuple(entries[max(0, before - BACKDROP) :])
+
+
+class WindowMemory:
+    """The windows of one agent, by channel and kind ("recent", "conversation")."""
+
+    def __init__(self) -> None:
+        self._windows: LRUCache[tuple[int, str], _Laid] = LRUCache(MAX_REMEMBERED)
+
+    def state(self, channel_id: int, kind: str) -> WindowState | None:
+        laid = self._windows.get((channel_id, kind))
+        return None if laid is None else laid.state
+
+    def restore(self, channel_id: int, kind: str, state: WindowState) -> None:
+        """Restore a window of an earlier run, unless it is already known."""
+        self._windows.setdefault((channel_id, kind), _Laid(state, ()))
+
+    def lay(
+        self,
+        channel_id: int,
+        kind: str,
+        entries: Sequence[Entry],
+        now: float,
+        depth: Depth,
+        *,
+        prefix: Sequence[Entry] = (),
+        tools: Sequence[ToolLine] = (),
+        marker_depth: int = 0,
+        whole: bool = False,
+    ) -> Window:
+        """Return the window over `entries`. `whole`: a new one takes all of them if the depth allows, instead of those
+        that a cut leaves. `marker_depth`: how many entries below the newest the marker is set at a cut."""
+        key = (channel_id, kind)
+        before = self._windows.pop(key, None)
+        laid = None if before is None else _continued(before, prefix, entries, tools, depth)
+        fresh = laid is None
+        if laid is None:
+            start = 0 if whole and depth.allows(entries) else depth.start(entries)
+            laid = _cut(prefix, entries[start:], tools, now, marker_depth)
+        self._windows[key] = laid
+        shown = (*prefix, *entries[_place_of(laid.state.first, entries) :])
+        return Window(shown, laid.state.cut_at, laid.blocks, laid.state.marker, fresh)
+
+    def choose(self, channel_id: int, kind: str, window: Window, options: Options) -> Chosen:
+        """Stage 7 for the last window: shown attachments stay while the limits allow."""
+        laid = self._windows[channel_id, kind]
+        chosen = choose(window.entries, options, laid.chosen)
+        self._windows[channel_id, kind] = replace(laid, chosen=chosen)
+        return chosen
+
+
+def _cut(
+    prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], now: float, marker_depth: int
+) -> _Laid:
+    first = entries[0].id if entries else 0
+    marker = entries[max(0, len(entries) - 1 - marker_depth)].id if entries else None
+    return _filled(_Laid(WindowState(first, now, marker), _ids(prefix)), prefix, entries, tools)
+
+
+def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
+    """Fill a window with nothing shown yet. Tool lines of messages that `.history` removed are removed with them."""
+    seen = [tool for tool in tools if entries and tool.after_id >= laid.state.first]
+    head = in_blocks((), behind(prefix, tools), prefix[-1].id if prefix else None)
+    if head:
+        head[-1].closed = True
+    blocks = (*head, *in_blocks((), in_order(entries, seen), laid.state.marker))
+    last_shown = {entry.id: entry for entry in (*prefix, *entries)}
+    return replace(laid, prefix=_ids(prefix), blocks=blocks, last_shown=last_shown, tools=frozenset(seen))
+
+
+def _continued(
+    laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], depth: Depth
+) -> _Laid | None:
+    """Return the window with what has come since. None if it must be cut."""
+    index = _place_of(laid.state.first, entries)
+    if index == len(entries) or entries[index].id != laid.state.first:
+        return None
+    if index and depth.start(entries) == 0:  # what was hidden before the first one is shown again
+        return None
+    kept = entries[index:]
+    if not depth.allows(kept) or _much_was_lost(len(entries) - depth.start(entries), len(kept)):
+        return None
+    if sum(isinstance(line, Note) for block in laid.blocks for line in block.lines) > max(BLOCK, depth.messages // 2):
+        return None
+    if not laid.last_shown:  # restored from an earlier run
+        return _filled(laid, prefix, kept, tools)
+    return None if _ids(prefix) != laid.prefix else _grown(laid, (*prefix, *kept), tools)
+
+
+def _much_was_lost(fresh: int, kept: int) -> bool:
+    """Whether, after deletions, a new window would show much more than this one."""
+    return fresh > kept + kept // 4
+
+
+def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
+    units = {unit.id: unit for entry in entries for unit in entry.units}
+    known = {unit.id for entry in laid.last_shown.values() for unit in entry.units}
+    if not known <= units.keys():
+        laid = _pruned(laid, units)
+    blocks, last_shown = list(laid.blocks), dict(laid.last_shown)
+    lasting = _last_entry(blocks)
+    if lasting is not None and (grown := _grows(lasting, entries, known)) is not None:
+        blocks[-1] = Block((*blocks[-1].lines[:-1], grown))
+        last_shown[lasting.id] = grown
+        known.update(unit.id for unit in grown.units)
+    notes = _notes(last_shown, units)
+    added = _new(entries, known)
+    last_shown.update((entry.id, entry) for entry in added)
+    late = [tool for tool in tools if tool not in laid.tools and tool.after_id >= laid.state.first]
+    lines = (*in_order(added, late), *notes)
+    if lines:
+        open_lines = () if not blocks or blocks[-1].closed else blocks.pop().lines
+        blocks += in_blocks(open_lines, lines, laid.state.marker)
+    return replace(laid, blocks=tuple(blocks), last_shown=last_shown, tools=laid.tools | frozenset(late))
+
+
+def _pruned(laid: _Laid, units: Mapping[int, Entry]) -> _Laid:
+    """Remove what is gone."""
+    left = [now for entry in laid.last_shown.values() if (now := left_of(entry, units)) is not None]
+    return replace(laid, blocks=tuple(without(laid.blocks, units)), last_shown={entry.id: entry for entry in left})
+
+
+def _new(entries: Sequence[Entry], known: Container[int]) -> list[Entry]:
+    """Return the entries not shown yet, and of a joined message the parts not shown yet."""
+    added: list[Entry] = []
+    for entry in entries:
+        if not entry.parts and entry.id in known:
+            continue
+        group = tuple(unit for unit in entry.units if unit.id not in known)
+        if group:
+            added.append(entry if len(group) == len(entry.units) else join(group))
+    return added
+
+
+def _notes(last_shown: dict[int, Entry], units: Mapping[int, Entry]) -> list[Line]:
+    """Return notes of what changed since it was shown, and update `last_shown`."""
+    notes: list[Line] = []
+    for entry in list(last_shown.values()):
+        if not entry.parts and units[entry.id] is entry:  # the usual case
+            continue
+        now = join([units[unit.id] for unit in entry.units])
+        if changes := _changes(entry, now):
+            notes += changes
+            last_shown[entry.id] = replace(now, reply_to=entry.reply_to)
+    return notes
+
+
+def _last_entry(blocks: Sequence[Block]) -> Entry | None:
+    """Return the last line if it is an entry that may still grow."""
+    if not blocks or blocks[-1].closed or not blocks[-1].lines:
+        return None
+    last = blocks[-1].lines[-1]
+    return last if isinstance(last, Entry) else None
+
+
+def _grows(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entry | None:
+    """Return the last entry as it is now, if what was shown is its beginning. `known` is already shown."""
+    holder = holder_of(reversed(entries), last.id)
+    if holder is None or last.reactions or last.attachments or last.extras or not last.text.strip():
+        return None
+    units = holder.units[_ids(holder.units).index(last.id) :]
+    if any(unit.id in known for unit in units[len(last.units) :]):
+        return None
+    now = replace(join(units), reply_to=last.reply_to)
+    same = now.text == last.text or now.text.startswith(f"{last.text.strip()} ")
+    return now if same and now != last else None
+
+
+def _changes(before: Entry, now: Entry) -> list[Line]:
+    notes: list[Line] = []
+    if (before.text, before.attachments, before.extras) != (now.text, now.attachments, now.extras):
+        notes.append(Note(now, "edited"))
+    if before.reactions != now.reactions:
+        notes.append(Note(now, "reactions"))
+    return notes
+
+
+def _place_of(message_id: int, entries: Sequence[Entry]) -> int:
+    """Return the index of the first entry that is not older."""
+    return bisect_left(entries, message_id, key=lambda entry: entry.id)
+
+
+def _ids(entries: Iterable[Entry]) -> tuple[int, ...]:
+    return tuple(entry.id for entry in entries)

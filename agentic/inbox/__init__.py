@@ -1,0 +1,1 @@
+"""From what reaches an agent to its turns."""

@@ -1,0 +1,321 @@
+"""The base class of every provider's model: fit the prompt, make attempts, check the answer, price it, log failures.
+
+A provider's module only translates: a Prompt into its request, its answer into a Reply, its SDK's errors into ours. Its
+client is built once and lives as long as the model. The SDKs' own retries are off, because `retry.py` owns them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from agentic.llm import embeddings, pricing, stop_sequences
+from agentic.llm.embeddings import Embedded
+from agentic.llm.endpoints import Aws, Endpoint
+from agentic.llm.errors import (
+    BadAnswer,
+    BadRequest,
+    CannotDraw,
+    FeatureRefused,
+    ModelError,
+    PrefillRefused,
+    PromptTooLong,
+    Refused,
+)
+from agentic.llm.profiles import Profile, profile_of
+from agentic.llm.retry import Retrier
+from agentic.llm.schemas import wants_schema
+from agentic.llm.tool_calls import read_calls, rounds_in_words
+from agentic.llm.turns import has_pictures, with_newest_pictures, without_pictures
+from agentic.llm.types import Drawing, Message, Prompt, Reply, Usage
+from agentic.llm.usage_estimate import expected, filled_in
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# A connection that takes longer will not be made; the rest of the budget is better spent on another attempt.
+CONNECT_SECONDS = 10.0
+# A bot's turns are tens of seconds apart: keeping the connection saves the TLS handshake.
+KEEP_ALIVE_SECONDS = 90.0
+REFUSED_SHAPES = (400, 422)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach a model, and the credentials for it.
+
+    `image_model`: "" if the model draws nothing. `base_url`: None for the provider's own address. `free`: calls to this
+    address cost nothing. `rates`: the owner's prices, used instead of the price table. `endpoint` and `aws`: what an
+    OpenAI-compatible address and Bedrock need in addition.
+    """
+
+    model: str
+    api_key: str = field(repr=False)
+    image_model: str = ""
+    base_url: str | None = None
+    free: bool = False
+    rates: pricing.Rates | None = None
+    endpoint: Endpoint | None = None
+    aws: Aws | None = None
+
+
+@dataclass(slots=True)
+class StreamListener:
+    """Receives a streamed answer: the whole text so far, each time it has changed, and "" when an attempt begins.
+
+    `billed`: the attempt's cost as far as the provider has reported it. An attempt that is cut off is billed too.
+    """
+
+    on_text: Callable[[str], None]
+    billed: Usage | None = None
+    _last: str | None = None
+
+    def begin(self) -> None:
+        """Start a new attempt."""
+        self.billed, self._last = None, None
+        self("")
+
+    def __call__(self, text: str) -> None:
+        if text != self._last:
+            self._last = text
+            self.on_text(text)
+
+
+class ProviderModel:
+    """Base class of every provider's model.
+
+    Subclasses set `provider` and `_sdk_errors`, and implement the methods that raise NotImplementedError here.
+    `doubts_schema`: not every server behind this provider takes structured output. A server that refuses it gets the
+    schema in words from then on. `no_such_model`: HTTP statuses that mean an unknown model, so retrying without
+    pictures would not help.
+    """
+
+    provider: str
+    doubts_schema: ClassVar[bool] = False
+    no_such_model: ClassVar[frozenset[int]] = frozenset({404})
+    _sdk_errors: tuple[type[Exception], ...] = ()  # what the SDK, its HTTP client and odd answers raise
+
+    def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
+        self.access = access
+        self.profile: Profile = profile_of(self.provider, access.model)
+        self._retrier = retrier or Retrier()
+
+    @property
+    def name(self) -> str:
+        """`provider/model`, for logs and prices."""
+        return f"{self.provider}/{self.access.model}"
+
+    @property
+    def image_name(self) -> str:
+        return f"{self.provider}/{self.access.image_model}"
+
+    @property
+    def can_draw(self) -> bool:
+        return bool(self.access.image_model)
+
+    @property
+    def free(self) -> bool:
+        return self.access.free
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
+        """Return one answer within `prompt.timeout` seconds, retries included. Raises ModelError only."""
+        if prompt.prefill is not None and not self.profile.prefill:
+            raise PrefillRefused(provider=self.provider, model=self.access.model)  # before a call that must fail
+        ends = time.monotonic() + prompt.timeout
+        prompt = replace(prompt, on_text=stop_sequences.until_stop(prompt.on_text, prompt.stop))
+        prompt, history = with_newest_pictures(prompt, history, self.profile.max_pictures)
+        reply = await self._accepted(prompt, history, ends)
+        usage = self._priced(filled_in(reply.usage, prompt, history, reply.text), self.access.model)
+        text, calls = (
+            stop_sequences.cut(reply.text, prompt.stop),
+            read_calls(reply.tool_calls, prompt.rounds, self.profile),
+        )
+        return replace(reply, text=text, tool_calls=calls, model=self.name, usage=usage)
+
+    async def _accepted(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
+        """Ask again without pictures, then without this turn's tool calls, if the provider rejects the request.
+
+        Otherwise one broken file, which anybody may post, would fail every turn as long as it is among the messages
+        shown. And a model that answers instead of another in the middle of a turn may not take the other's calls.
+        """
+        try:
+            return await self._shaped(prompt, history, ends)
+        except BadRequest as error:
+            if error.status in self.no_such_model or isinstance(error, PrefillRefused):
+                raise
+            if has_pictures(prompt, history):
+                prompt, history = without_pictures(prompt, history)
+            elif prompt.rounds and self.profile.tools and not isinstance(error, PromptTooLong):
+                log.warning("%s: it rejected the tool calls of this turn; it gets their results as text", self.name)
+                prompt = rounds_in_words(prompt)
+            else:
+                raise
+        return await self._accepted(prompt, history, ends)
+
+    def _fitted(self, prompt: Prompt) -> Prompt:
+        """Return the prompt without features that this model lacks."""
+        tools = prompt.tools if self.profile.tools else ()
+        search = prompt.search and bool(self.profile.search) and (self.profile.tools_with_search or not tools)
+        temperature = prompt.temperature if self.profile.temperature else None
+        fitted = replace(prompt, tools=tools, search=search, temperature=temperature)
+        return fitted if tools else rounds_in_words(fitted)
+
+    async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
+        """Ask with structured output, tools, and temperature, then without what the server refuses, and remember
+        that."""
+        profile, fitted = self.profile, self._fitted(prompt)
+        has_schema = wants_schema(fitted, profile)
+        try:
+            return await self._complete(fitted, history, ends - time.monotonic())
+        except FeatureRefused as error:
+            asked = {"tools": bool(fitted.tools), "schema": has_schema, "temperature": fitted.temperature is not None}
+            if not asked[error.feature]:
+                raise
+            log.warning("%s: %s; it is asked without from now on", self.name, error.kind)
+            lacking: dict[str, Any] = {error.feature: False}
+            self.profile = replace(self.profile, **lacking)
+            return await self._shaped(prompt, history, ends)
+        except BadRequest as error:
+            is_doubtful = self.doubts_schema and has_schema and error.status in REFUSED_SHAPES
+            if not is_doubtful or isinstance(error, PrefillRefused | PromptTooLong):
+                raise
+        self.profile = replace(self.profile, schema=False)
+        try:
+            return await self._shaped(prompt, history, ends)
+        except ModelError:
+            self.profile = replace(self.profile, schema=profile.schema)  # it was something else
+            raise
+
+    async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
+        request = self._request(prompt, history)
+        may_be_empty = prompt.prefill is not None  # the model had nothing to add
+        listener = StreamListener(prompt.on_text) if prompt.on_text else None
+        attempt = partial(self._checked, request, may_be_empty, listener)
+        lost = partial(expected, prompt, history)
+        return await self._run(self.access.model, seconds, attempt, lost, listener, prompt.retries)
+
+    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
+        """Return one picture within `timeout` seconds. Raises ModelError only."""
+        if not self.can_draw:
+            raise CannotDraw(provider=self.provider, model=self.access.model)
+        lost = partial(Usage, calls=1, pictures=1)
+        drawing = await self._run(self.access.image_model, timeout, partial(self._paint, prompt), lost)
+        return replace(drawing, model=self.image_name, usage=self._priced(drawing.usage, self.access.image_model))
+
+    async def embed(self, texts: Sequence[str], *, timeout: float = 30.0) -> Embedded:  # noqa: ASYNC109 - as draw
+        """Return a vector for each text within `timeout` seconds. Raises ModelError only."""
+        sent = embeddings.texts_of(texts)
+        lost = partial(embeddings.expected, sent)
+        made = await self._run(self.access.model, timeout, partial(self._embed, sent), lost)
+        usage = made.usage if made.usage.input_tokens else made.usage + replace(lost(), calls=0)
+        return replace(made, model=self.name, usage=self._priced(usage, self.access.model))
+
+    async def check(self, *, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - all attempts, as in draw
+        """Ask for the model's description, which costs nothing. Raises BadKey, BadRequest (no such model) or another
+        ModelError."""
+        await self._run(self.access.model, timeout, self._look)
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
+        """Build the provider's request, once for all attempts."""
+        raise NotImplementedError
+
+    async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
+        """Make one call, streamed if there is a listener. The reply's usage is not priced yet. Raises the SDK's errors
+        or ours."""
+        raise NotImplementedError
+
+    async def _look(self, seconds: float) -> None:
+        """Make one free call that needs the key and names the model."""
+        raise NotImplementedError
+
+    async def _paint(self, prompt: str, seconds: float) -> Drawing:
+        raise CannotDraw
+
+    async def _embed(self, texts: Sequence[str], seconds: float) -> Embedded:
+        raise BadRequest("this provider makes no embeddings")
+
+    def _explain(self, error: Exception) -> ModelError:
+        """Return our error for one of `_sdk_errors`."""
+        raise NotImplementedError
+
+    async def _checked(
+        self, request: Mapping[str, Any], may_be_empty: bool, listener: StreamListener | None, seconds: float
+    ) -> Reply:
+        if listener is not None:
+            listener.begin()
+        reply = await self._ask(request, seconds, listener)
+        if reply.stop == "refusal":
+            raise _paid(Refused(request_id=reply.request_id), reply.usage)
+        if not reply.text.strip() and not reply.tool_calls and not (may_be_empty and reply.stop == "stop"):
+            why = "cut off before the answer began" if reply.stop == "length" else "empty"
+            raise _paid(BadAnswer(why, request_id=reply.request_id), reply.usage)
+        if listener is not None:
+            listener(reply.text)
+        return reply
+
+    async def _run(
+        self,
+        model: str,
+        seconds: float,
+        attempt: Callable[[float], Awaitable[T]],
+        lost: Callable[[], Usage] = Usage,
+        listener: StreamListener | None = None,
+        retries: int | None = None,
+    ) -> T:
+        """Run the attempts. The returned or raised usage includes the failed attempts.
+
+        `lost` estimates the cost of an attempt that was cut off and reported nothing.
+        """
+        paid: list[Usage] = []
+        failed = partial(self._failed, model, paid, lost, listener)
+        attempts = None if retries is None else retries + 1
+        translated = partial(self._translated, attempt)
+        try:
+            answer = await self._retrier.run(translated, seconds=seconds, failed=failed, attempts=attempts)
+        except ModelError as error:
+            error.usage = self._priced(sum(paid, Usage()), model) if paid else None
+            raise
+        if paid and isinstance(answer, (Reply, Drawing, Embedded)):
+            return replace(answer, usage=answer.usage + sum(paid, Usage()))
+        return answer
+
+    async def _translated(self, attempt: Callable[[float], Awaitable[T]], seconds: float) -> T:
+        try:
+            return await attempt(seconds)
+        except self._sdk_errors as error:
+            # Without its cause: an SDK's text may quote the key or the prompt, and tracebacks are logged.
+            raise self._explain(error) from None
+
+    def _failed(
+        self,
+        model: str,
+        paid: list[Usage],
+        lost: Callable[[], Usage],
+        listener: StreamListener | None,
+        error: ModelError,
+        number: int,
+    ) -> None:
+        error.provider, error.model = self.provider, model
+        cost = error.usage or (listener.billed if listener else None) or (lost() if error.made else None)
+        if cost is not None:
+            paid.append(cost)
+        log.warning("model call: attempt %d failed: %s", number, error)
+
+    def _priced(self, usage: Usage, model: str) -> Usage:
+        priced = pricing.price(self.provider, model, usage, free=self.access.free, rates=self.access.rates)
+        return replace(priced, model=f"{self.provider}/{model}")
+
+
+def _paid(error: ModelError, usage: Usage) -> ModelError:
+    error.usage = usage
+    return error

@@ -1,0 +1,285 @@
+"""The price of a call in US dollars, computed offline.
+
+genai-prices has dated prices of tokens. Two small tables here add what it lacks: web searches and pictures. An unknown
+model costs as much as the most expensive one of its provider, with one warning: if it counted as free it would pass
+every budget.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from agentic.llm.types import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.data_snapshot import DataSnapshot
+    from genai_prices.types import ModelInfo, ModelPrice, Provider
+    from genai_prices.types import Usage as PricedUsage
+
+log = logging.getLogger(__name__)
+
+_IDS = {"openai": "openai", "anthropic": "anthropic", "google": "google", "xai": "x-ai", "bedrock": "aws"}
+# The price table has five-minute cache writes, 1.25 times the input; one-hour writes cost twice the input.
+_HOUR_WRITE_SURCHARGE = 0.75
+
+# USD for one search: provider, prefix of the model, price. The first match counts.
+_SEARCHES = (
+    ("google", "gemini-2", 0.035),
+    ("google", "", 0.014),
+    ("openai", "", 0.010),
+    ("anthropic", "", 0.010),
+    ("xai", "", 0.010),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PicturePrice:
+    """USD per million tokens in and out if the answer counts them, otherwise USD per picture."""
+
+    each: float
+    input_mtok: float = 0.0
+    output_mtok: float = 0.0
+
+
+# Provider, prefix of the image model, price. The first match counts.
+_PICTURES = (
+    ("openai", "gpt-image-1-mini", PicturePrice(0.02, 2.0, 8.0)),
+    ("openai", "gpt-image-1.5", PicturePrice(0.05, 5.0, 32.0)),
+    # gpt-image-2.6 is not listed anywhere yet: assume the price of 2 and 2.5.
+    ("openai", "gpt-image-2", PicturePrice(0.06, 5.0, 30.0)),
+    ("google", "gemini-2.5-flash-image", PicturePrice(0.039, 0.3, 30.0)),
+    ("google", "gemini-3.1-flash-lite-image", PicturePrice(0.034, 0.25, 30.0)),
+    ("google", "gemini-3.1-flash-image", PicturePrice(0.067, 0.5, 60.0)),
+    ("google", "gemini-nano-banana-2", PicturePrice(0.067, 1.5, 30.0)),
+    ("xai", "grok-imagine-image-pro", PicturePrice(0.07)),
+    ("xai", "grok-imagine-image-quality", PicturePrice(0.07)),
+    ("xai", "grok-imagine-image", PicturePrice(0.02)),
+    ("xai", "grok-2-image", PicturePrice(0.07)),
+)
+_DEAREST_PICTURE = PicturePrice(0.25, 10.0, 120.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The owner's prices for a model: US dollars per million tokens in and out."""
+
+    price_in: float
+    price_out: float
+
+
+@dataclass(frozen=True, slots=True)
+class ListPrice:
+    """A model's prices: US dollars per million tokens of a short prompt.
+
+    `known` is false where no table has the model, so that its calls count as the provider's most expensive ones.
+    """
+
+    input: float
+    cached: float
+    output: float
+    known: bool = True
+
+
+_warned: set[str] = set()
+_loading = threading.Lock()
+
+
+def at_home(base_url: str | None) -> bool:
+    """Whether an address is on this machine or a private network, where calls cost nothing. Resolves no names."""
+    host = (urlsplit(base_url).hostname or "") if base_url else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
+    return address.is_loopback or address.is_private or address.is_link_local
+
+
+def price(
+    provider: str,
+    model: str,
+    usage: Usage,
+    *,
+    free: bool = False,
+    rates: Rates | None = None,
+    now: datetime | None = None,
+) -> Usage:
+    """Return the usage with its costs filled in.
+
+    `free`: the address costs nothing. `rates` override the table's prices of tokens. `now` selects among dated prices.
+    If the usage includes pictures all of its cost is `picture_cost_usd`; otherwise tokens and searches are
+    `text_cost_usd`.
+    """
+    if free:
+        return replace(usage, text_cost_usd=0.0, picture_cost_usd=0.0)
+    if usage.pictures:
+        return replace(usage, text_cost_usd=0.0, picture_cost_usd=_picture_cost(provider, model, usage))
+    if rates is not None:
+        cost = (usage.input_tokens * rates.price_in + usage.output_tokens * rates.price_out) / 1e6
+    else:
+        cost = _token_cost(provider, model, usage, now or datetime.now(UTC))
+    cost += _search_cost(provider, model, usage)
+    return replace(usage, text_cost_usd=cost, picture_cost_usd=0.0)
+
+
+def list_price(
+    provider: str, model: str, *, free: bool = False, rates: Rates | None = None, now: datetime | None = None
+) -> ListPrice:
+    """Return what `price` counts for a model, for people to read."""
+    if free:
+        return ListPrice(0.0, 0.0, 0.0)
+    if rates is not None:
+        return ListPrice(rates.price_in, rates.price_in, rates.price_out)
+    seller, info = _row(provider, model)
+    prices = _token_prices(seller, info, 1_000, now or datetime.now(UTC))
+    known = f"{provider}/{model}" not in _warned
+    return ListPrice(prices.plain * 1e6, prices.cached * 1e6, prices.output * 1e6, known)
+
+
+def picture_price(provider: str, model: str) -> float:
+    """Return about what one picture costs, in US dollars, for people to read."""
+    return _picture_row(provider, model).each
+
+
+def load() -> None:
+    """Read the price table (tens of milliseconds) and use it once, because its first use imports more."""
+    price("openai", "gpt-6-luna", Usage(input_tokens=1, output_tokens=1))
+
+
+def _picture_cost(provider: str, model: str, usage: Usage) -> float:
+    row = _picture_row(provider, model)
+    if not (row.output_mtok and usage.output_tokens):
+        return row.each * usage.pictures
+    return (usage.input_tokens * row.input_mtok + usage.output_tokens * row.output_mtok) / 1e6
+
+
+def _picture_row(provider: str, model: str) -> PicturePrice:
+    row = next((row for name, prefix, row in _PICTURES if name == provider and model.startswith(prefix)), None)
+    if row is None:
+        _warn_once(provider, model)
+    return row or _DEAREST_PICTURE
+
+
+def _search_cost(provider: str, model: str, usage: Usage) -> float:
+    if not usage.searches:
+        return 0.0
+    rows = (each for name, prefix, each in _SEARCHES if name == provider and model.startswith(prefix))
+    return usage.searches * next(rows, max(each for _, _, each in _SEARCHES))
+
+
+def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float:
+    if not (usage.input_tokens or usage.output_tokens):
+        return 0.0
+    seller, info = _row(provider, model)
+    # An odd answer may count more cached tokens than tokens, which the price table refuses.
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
+    cost = _token_prices(seller, info, usage.input_tokens, now).of(
+        usage.input_tokens - cached - written, cached, written, usage.output_tokens
+    )
+    surcharged = round(usage.hour_write_tokens * _HOUR_WRITE_SURCHARGE)
+    return cost + surcharged * _token_prices(seller, info, surcharged, now).plain
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenPrices:
+    """USD per call, and per token: input, read from a cache, written to a cache, output."""
+
+    call: float
+    plain: float
+    cached: float
+    written: float
+    output: float
+
+    def of(self, plain: int, cached: int, written: int, output: int) -> float:
+        return self.call + plain * self.plain + cached * self.cached + written * self.written + output * self.output
+
+
+_token_prices_kept: dict[tuple[int, int], tuple[ModelPrice, _TokenPrices]] = {}
+
+
+def _token_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: datetime) -> _TokenPrices:
+    """Return the prices at this time for a call with that many input tokens.
+
+    Asking the table takes a tenth of a call, so prices are cached by the table's row and its tier for long prompts. The
+    row is kept with them, so that its id cannot be reused.
+    """
+    row = info.get_prices(now)
+    tier = sum(input_tokens > start for start in _tiers(row))
+    kept = _token_prices_kept.get((id(row), tier))
+    if kept is None:
+        kept = _token_prices_kept[id(row), tier] = (row, _asked_prices(seller, info, input_tokens, now))
+    return kept[1]
+
+
+def _tiers(row: ModelPrice) -> set[int]:
+    """Return the numbers of input tokens above which other prices apply."""
+    return {tier.start for price in vars(row).values() for tier in getattr(price, "tiers", ())}
+
+
+def _asked_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: datetime) -> _TokenPrices:
+    """Derive token prices from the table's prices of whole calls."""
+    tokens = max(1, input_tokens)
+
+    def cost(usage: Usage) -> float:
+        return _cost(seller, info, _priced_usage(usage), now)
+
+    call, plain = cost(Usage()), cost(Usage(input_tokens=tokens))
+    cached = cost(Usage(input_tokens=tokens, cached_tokens=tokens)) - call
+    written = cost(Usage(input_tokens=tokens, cache_write_tokens=tokens)) - call
+    output = cost(Usage(input_tokens=tokens, output_tokens=1000)) - plain
+    return _TokenPrices(call, (plain - call) / tokens, cached / tokens, written / tokens, output / 1000)
+
+
+@functools.cache
+def _row(provider: str, model: str) -> tuple[Provider, ModelInfo]:
+    """Return the table's row for a model. Looking it up compares the name with thousands of others."""
+    try:
+        return _snapshot().find_provider_model(model, None, _IDS.get(provider, provider), None)
+    except LookupError:
+        _warn_once(provider, model)
+        return _dearest(_IDS.get(provider, ""))
+
+
+def _cost(seller: Provider, info: ModelInfo, usage: PricedUsage, now: datetime) -> float:
+    return float(info.calc_price(usage, seller, genai_request_timestamp=now, auto_update_timestamp=None).total_price)
+
+
+def _priced_usage(usage: Usage) -> PricedUsage:
+    from genai_prices.types import Usage as PricedUsage
+
+    return PricedUsage(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cached_tokens or None,
+        cache_write_tokens=usage.cache_write_tokens or None,
+        output_tokens=usage.output_tokens,
+    )
+
+
+def _snapshot() -> DataSnapshot:
+    with _loading:
+        from genai_prices.data_snapshot import get_snapshot
+
+        return get_snapshot()
+
+
+@functools.cache
+def _dearest(seller_id: str) -> tuple[Provider, ModelInfo]:
+    """Return the most expensive text model of a seller, or of all our sellers if the seller is unknown."""
+    usage, now = _priced_usage(Usage(input_tokens=1000, output_tokens=1000)), datetime.now(UTC)
+    sellers = [seller for seller in _snapshot().providers if seller.id in (seller_id or _IDS.values())]
+    rows = [(seller, info) for seller in sellers for info in seller.models]
+    return max(rows, key=lambda row: _cost(row[0], row[1], usage, now))
+
+
+def _warn_once(provider: str, model: str) -> None:
+    name = f"{provider}/{model}"
+    if name not in _warned:
+        _warned.add(name)
+        log.warning("no price is known for %s: counted as its provider's most expensive model", name)

@@ -1,0 +1,1 @@
+"""--local: everything on one machine."""

@@ -1,0 +1,107 @@
+"""The bots' commands, used by the person at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentic.local.discord import components
+from agentic.local.discord.discord_interactions import EPHEMERAL, Interaction
+from agentic.local.discord.server import DiscordStandIn
+from agentic.local.discord.world import Attachment
+from agentic.local.own_personas import to_edit
+from agentic.local.terminal.bot_commands import Use
+from agentic.local.terminal.questions import Answer, Choice, Field, Questions, Values
+from agentic.local.terminal.saved_files import SaveFile
+
+LONGEST = 70.0  # seconds for an answer; a bot gives up after a minute
+TO_READ = (".md", ".txt")  # files that the terminal shows; others, such as a room's page, are saved
+
+
+class CommandUse:
+    """Uses commands as `person`, in a channel, and returns the answer. `save` takes files that are no text to read."""
+
+    def __init__(self, server: DiscordStandIn, person: str, personas: Path, save: SaveFile) -> None:
+        self._server, self._person, self._personas, self._save = server, person, personas, save
+
+    async def __call__(self, channel_id: int, use: Use) -> Answer:
+        """Raises LookupError and ValueError."""
+        server, guild_id = self._server, self._server.world.guild.id
+        bots = server.world.apps.values()
+        try:
+            await server.wait_for(lambda: any(app.commands.get(guild_id) for app in bots))  # soon after the start
+        except TimeoutError:
+            raise LookupError("no bot has registered its commands yet; try again in a moment") from None
+        bot = next(app for app in bots if app.commands.get(guild_id))
+        used = await server.interact(self._person, channel_id, bot.key, use.command, dict(use.values))
+        return await self._answer(used, use)
+
+    async def _answer(self, used: Interaction, use: Use) -> Answer:
+        try:
+            await self._server.wait_for(lambda: used.done, LONGEST)
+        except TimeoutError:
+            raise LookupError("no bot answered; try again in a moment") from None
+        if used.form is not None:
+            if "file" in use.values:
+                return Answer(f"in Discord a form opens here; instead, edit {self._file(use.values)}")
+            return Answer(questions=self._form(used, used.form, use))
+        text = answer_text(used.answers[-1], self._server.backend.attachments, self._save)
+        return Answer(text, self._menu(used, used.menu, use) if used.menu is not None else None)
+
+    def _form(self, used: Interaction, form: Mapping[str, Any], use: Use) -> Questions:
+        async def send(values: Values) -> Answer:
+            return await self._answer(await self._server.fill_in(used, *values), use)
+
+        return Questions(str(form["title"]), tuple(_field(one) for one in components.fields(form)), send)
+
+    def _menu(self, used: Interaction, menu: Mapping[str, Any], use: Use) -> Questions:
+        async def send(values: Values) -> Answer:
+            (chosen,) = values
+            return await self._answer(await self._server.choose(used, *chosen), use)
+
+        return Questions("", (_choices(menu, str(menu.get("placeholder") or "Your choice")),), send)
+
+    def _file(self, values: Mapping[str, str | int]) -> Path:
+        """The persona file that a command names."""
+        return to_edit(self._personas / str(values.get("agent", "")) / str(values.get("file", "")))
+
+
+def _field(shown: Mapping[str, Any]) -> Field:
+    if shown["type"] == components.MENU:
+        return _choices(shown, str(shown["label"]))
+    return Field(
+        str(shown["label"]),
+        most=int(shown.get("max_length") or 4000),
+        fewest=int(bool(shown.get("required", True))),
+        text=str(shown.get("value") or ""),
+        hint=str(shown.get("placeholder") or ""),
+    )
+
+
+def _choices(menu: Mapping[str, Any], label: str) -> Field:
+    choices = (
+        Choice(str(one["value"]), str(one["label"]), str(one.get("description") or "")) for one in menu["options"]
+    )
+    return Field(
+        label, most=int(menu.get("max_values", 1)), fewest=int(menu.get("min_values", 1)), choices=tuple(choices)
+    )
+
+
+def answer_text(answer: Mapping[str, Any], attachments: Mapping[int, Attachment], save: SaveFile) -> str:
+    """The text of an answer to one person, with that of its files, or where they are; "" for one that everybody sees in
+    the channel. Raises ValueError where a file is not saved."""
+    if not answer.get("flags", 0) & EPHEMERAL:
+        return ""
+    files = (_file_shown(file, attachments, save) for file in answer.get("attachments") or ())
+    return "\n".join(filter(None, [str(answer["content"]), *files]))
+
+
+def _file_shown(file: Mapping[str, Any], attachments: Mapping[int, Attachment], save: SaveFile) -> str:
+    if Path(str(file["filename"])).suffix in TO_READ:
+        return attachments[int(file["id"])].content.decode(errors="replace")
+    try:
+        path = save(file)
+    except OSError as error:
+        raise ValueError(f"the file {file['filename']} was not saved: {error.strerror or error}") from None
+    return str(path or "")

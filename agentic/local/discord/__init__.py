@@ -1,0 +1,1 @@
+"""A Discord stand-in on loopback (used by local mode, tests, benchmarks)."""

@@ -1,0 +1,177 @@
+"""A REST request: bot, path and body. Handlers in rest/ take a RestCall and return JSON."""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import BodyPartReader, web
+
+from agentic.local.discord import errors, permissions
+from agentic.local.discord.backend import Backend
+from agentic.local.discord.messages import Draft, Upload
+from agentic.local.discord.world import BotApplication, Channel, Guild, Message, User, World
+
+
+class RestCall:
+    """A request to a handler. payload is the JSON body, None before it was read."""
+
+    def __init__(self, backend: Backend, request: web.Request, app: BotApplication | None) -> None:
+        self.backend = backend
+        self.request = request
+        self._app = app
+        self.payload: Any = None
+
+    @property
+    def world(self) -> World:
+        return self.backend.world
+
+    @property
+    def app(self) -> BotApplication:
+        if self._app is None:
+            raise errors.unauthorized()
+        return self._app
+
+    @property
+    def me(self) -> User:
+        return self.app.user
+
+    def id(self, name: str) -> int:
+        """A snowflake in the path."""
+        return snowflake(name, self.request.match_info[name])
+
+    def query_id(self, name: str) -> int | None:
+        text = self.request.query.get(name)
+        return None if text is None else snowflake(name, text)
+
+    def limit(self, default: int, most: int) -> int:
+        """The query's limit. Raises the API's error outside 1 to most."""
+        text = self.request.query.get("limit", str(default))
+        if not text.isdecimal() or not 1 <= int(text) <= most:
+            raise errors.invalid_form("limit", "NUMBER_TYPE_RANGE", f"Value must be between 1 and {most}.")
+        return int(text)
+
+    def channel(self, needed: int = 0) -> Channel:
+        """The channel in the path. Raises 404 if it does not exist, 403 if the bot cannot see it or lacks a needed
+        bit."""
+        channel = self.world.find_channel(self.id("channel_id"))
+        if channel is None:
+            raise errors.unknown("Channel")
+        permissions.require(self.world, self.me.id, channel, needed)
+        return channel
+
+    def message(self, channel: Channel) -> Message:
+        message = channel.messages.get(self.id("message_id"))
+        if message is None:
+            raise errors.unknown("Message")
+        return message
+
+    def guild(self) -> Guild:
+        """The guild in the path. Raises 404 also for a guild that the bot is not in."""
+        guild = self.world.guilds.get(self.id("guild_id"))
+        if guild is None or self.me.id not in guild.members:
+            raise errors.unknown("Guild")
+        return guild
+
+    def may(self, channel: Channel, bits: int) -> bool:
+        return permissions.permissions_of(self.world, self.me.id, channel) & bits == bits
+
+    async def json(self) -> dict[str, Any]:
+        """The body as an object; an empty body is an empty object."""
+        if self.request.content_type.startswith("multipart/"):
+            return (await self.form())[0]
+        if self.request.content_type == "application/x-www-form-urlencoded":  # a form that has no files
+            return self._object(str((await self.request.post()).get("payload_json", "{}")).encode())
+        raw = await self.request.read()
+        return self._object(raw) if raw else {}
+
+    async def json_list(self) -> list[Any]:
+        self.payload = _decoded(await self.request.read())
+        if not isinstance(self.payload, list):
+            raise errors.ApiError(400, 50109, "The request body contains invalid JSON.")
+        return self.payload
+
+    async def form(self) -> tuple[dict[str, Any], list[Upload]]:
+        """The body and its files, sent as JSON or as multipart with payload_json and files[n]."""
+        if not self.request.content_type.startswith("multipart/"):
+            return await self.json(), []
+        body: dict[str, Any] = {}
+        files: dict[int, Upload] = {}
+        async for part in await self.request.multipart():
+            if not isinstance(part, BodyPartReader):
+                raise errors.ApiError(400, 50035, "Invalid Form Body")
+            content = bytes(await part.read(decode=False))
+            if part.name == "payload_json":
+                body = self._object(content)
+            elif part.name is not None and part.name.startswith("files["):
+                files[int(part.name[6:-1])] = Upload(part.filename or "file", content)
+        return body, _described(body, files)
+
+    def _object(self, raw: bytes) -> dict[str, Any]:
+        self.payload = _decoded(raw)
+        if not isinstance(self.payload, dict):
+            raise errors.ApiError(400, 50109, "The request body contains invalid JSON.")
+        return self.payload
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except ValueError:
+        raise errors.ApiError(400, 50109, "The request body contains invalid JSON.") from None
+
+
+def _described(body: dict[str, Any], files: dict[int, Upload]) -> list[Upload]:
+    """Give the files the names and descriptions in the body's attachments."""
+    for meta in body.get("attachments") or ():
+        upload = files.get(int(meta["id"]))
+        if upload is not None:
+            upload.filename = meta.get("filename") or upload.filename
+            upload.description = meta.get("description")
+    return [files[number] for number in sorted(files)]
+
+
+def snowflake(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise errors.invalid_form(name, "NUMBER_TYPE_COERCE", f'Value "{text}" is not snowflake.')
+    return int(text)
+
+
+def draft_of(body: dict[str, Any], uploads: list[Upload]) -> Draft:
+    """A request's body as a Draft, without its message_reference: webhooks and interactions cannot reply."""
+    return Draft(
+        content=str(body.get("content") or ""),
+        uploads=uploads,
+        embeds=list(body.get("embeds") or ()),
+        components=list(body.get("components") or ()),
+        allowed_mentions=body.get("allowed_mentions"),
+        nonce=body.get("nonce"),
+        tts=bool(body.get("tts")),
+        flags=int(body.get("flags") or 0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RestAnswer:
+    """An answer other than 200 with JSON. body None: no body is sent."""
+
+    status: int
+    body: Any = None
+
+
+Handler = Callable[[RestCall], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RestEndpoint:
+    """A route. path begins after /api/v10, bucket is a field of RateLimits.
+
+    open routes need no bot token: theirs is in the path. The handler returns JSON data (200), None (204) or an
+    RestAnswer.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    bucket: str = "other"
+    open: bool = False

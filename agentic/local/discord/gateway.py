@@ -1,0 +1,236 @@
+"""The gateway: HELLO, IDENTIFY or RESUME, then events until one side goes.
+
+https://discord.com/developers/docs/events/gateway#connection-lifecycle
+"""
+
+import asyncio
+import json
+import secrets
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+from agentic.local.discord import payloads
+from agentic.local.discord.backend import Backend
+from agentic.local.discord.events import GUILD_MEMBERS, GUILD_PRESENCES, GUILDS, MESSAGE_CONTENT, Event
+from agentic.local.discord.faults import Faults
+from agentic.local.discord.sessions import (
+    HEARTBEAT,
+    HEARTBEAT_ACK,
+    HELLO,
+    IDENTIFY,
+    INVALID_SESSION,
+    PRESENCE,
+    REQUEST_MEMBERS,
+    RESUME,
+    GatewaySocket,
+    Session,
+)
+from agentic.local.discord.world import BotApplication, Guild
+
+HEARTBEAT_MS = 41_250
+# An immediate answer would come before py-cord, in another thread, has noted its request: it would warn of latency.
+ACK_SECONDS = 0.02
+DECODE_ERROR, NOT_AUTHENTICATED, AUTHENTICATION_FAILED, DISALLOWED_INTENTS = 4002, 4003, 4004, 4014
+_KEPT_SESSIONS = 64
+
+
+class Gateway:
+    """All sessions of all bots. url is the address that bots get for a resume."""
+
+    def __init__(self, backend: Backend, faults: Faults) -> None:
+        self._backend = backend
+        self._faults = faults
+        self._connections: set[GatewaySocket] = set()
+        self.url = ""
+        self.accepted = 0  # connections so far
+        self.sessions: dict[str, Session] = {}
+        self.presences: dict[str, dict[str, Any]] = {}  # by a bot's key, as it sent it
+        backend.listeners.append(self._on_event)
+
+    @property
+    def online(self) -> set[str]:
+        """Keys of the bots that are connected and identified."""
+        return {s.app.key for s in self.sessions.values() if s.connection is not None}
+
+    def _on_event(self, event: Event) -> None:
+        for session in self.sessions.values():
+            if session.wants(self._backend, event):
+                text = event.json_for(session.app.user.id, session.intents)
+                for _ in range(2 if self._faults.duplicate_events else 1):
+                    session.send(event.name, text)
+
+    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+        """Serve a websocket until it is closed."""
+        ws = web.WebSocketResponse(max_msg_size=1 << 20)
+        await ws.prepare(request)
+        self.accepted += 1
+        if self._faults.close_gateway is not None:
+            await ws.close(code=self._faults.close_gateway)
+            return ws
+        connection = GatewaySocket(ws, request, compressed=request.query.get("compress") == "zlib-stream")
+        self._connections.add(connection)
+        writer = asyncio.create_task(connection.write(), name="discord stand-in: gateway writer")
+        connection.send_op(HELLO, {"heartbeat_interval": HEARTBEAT_MS, "_trace": ["stand-in"]})
+        try:
+            async for frame in ws:
+                if frame.type is WSMsgType.TEXT:
+                    await self._on_text(connection, frame.data)
+        finally:
+            self._detach(connection)
+            writer.cancel()
+            with suppress(asyncio.CancelledError):
+                await writer
+        return ws
+
+    def _detach(self, connection: GatewaySocket) -> None:
+        self._connections.discard(connection)
+        if connection.session is not None and connection.session.connection is connection:
+            connection.session.connection = None
+            self._backend.changed()
+
+    def _acknowledge(self, connection: GatewaySocket) -> None:
+        if connection in self._connections:
+            connection.send_op(HEARTBEAT_ACK)
+
+    async def _on_text(self, connection: GatewaySocket, text: str) -> None:
+        frame = _parsed(text)
+        if frame is None:
+            await connection.close(DECODE_ERROR, "Error while decoding payload.")
+            return
+        op, data = frame["op"], frame.get("d") or {}
+        if op == HEARTBEAT:
+            asyncio.get_running_loop().call_later(ACK_SECONDS, self._acknowledge, connection)
+        elif op == IDENTIFY:
+            await self._identify(connection, data)
+        elif op == RESUME:
+            self._resume(connection, data)
+        elif connection.session is None:
+            await connection.close(NOT_AUTHENTICATED, "Not authenticated.")
+        elif op == PRESENCE:
+            self.presences[connection.session.app.key] = data
+            self._backend.changed()
+        elif op == REQUEST_MEMBERS:
+            self._send_members(connection.session, data)
+
+    async def _identify(self, connection: GatewaySocket, data: dict[str, Any]) -> None:
+        app = self._backend.world.app_by_token(str(data.get("token", "")).removeprefix("Bot "))
+        if app is None:
+            await connection.close(AUTHENTICATION_FAILED, "Authentication failed.")
+            return
+        intents = int(data.get("intents", 0))
+        if intents & _switched_off(app):
+            await connection.close(DISALLOWED_INTENTS, "Disallowed intent(s).")
+            return
+        session = Session(secrets.token_hex(16), app, intents, connection)
+        self._keep(session)
+        connection.session = session
+        if "presence" in data:
+            self.presences[app.key] = data["presence"]
+        self._welcome(session)
+        self._backend.changed()
+
+    def _keep(self, session: Session) -> None:
+        self.sessions[session.id] = session
+        stale = [s.id for s in self.sessions.values() if s.connection is None]
+        for session_id in stale[: max(0, len(self.sessions) - _KEPT_SESSIONS)]:
+            del self.sessions[session_id]
+
+    def _welcome(self, session: Session) -> None:
+        guilds = [g for g in self._backend.world.guilds.values() if session.app.user.id in g.members]
+        ready = {
+            "v": 10,
+            "user": payloads.own_user(session.app.user),
+            "guilds": [{"id": str(g.id), "unavailable": True} for g in guilds],
+            "session_id": session.id,
+            "session_type": "normal",
+            "resume_gateway_url": self.url,
+            "application": {"id": str(session.app.id), "flags": payloads.application_flags(session.app)},
+            "private_channels": [],
+            "shard": [0, 1],
+            "_trace": ["stand-in"],
+        }
+        session.send("READY", json.dumps(self._faults.alter("READY", ready)))
+        if session.intents & GUILDS:
+            for guild in guilds:
+                created = self._faults.alter("GUILD_CREATE", self._guild_create(session, guild))
+                session.send("GUILD_CREATE", json.dumps(created))
+
+    def _guild_create(self, session: Session, guild: Guild) -> dict[str, Any]:
+        """Without the presences intent the only member is the bot, as with Discord."""
+        world = self._backend.world
+        everyone = session.intents & GUILD_PRESENCES
+        members = guild.members.values() if everyone else [guild.members[session.app.user.id]]
+        return {
+            **payloads.guild(guild),
+            "unavailable": False,
+            "large": False,
+            "member_count": len(guild.members),
+            "joined_at": payloads.partial_member(guild.members[session.app.user.id])["joined_at"],
+            "members": [payloads.member(m) for m in members],
+            "channels": [payloads.channel(world, c) for c in guild.channels.values() if not c.is_thread],
+            "threads": [payloads.channel(world, c) for c in guild.channels.values() if c.is_thread and not c.archived],
+            "presences": [],
+            "voice_states": [],
+            "stage_instances": [],
+            "guild_scheduled_events": [],
+            "soundboard_sounds": [],
+        }
+
+    def _resume(self, connection: GatewaySocket, data: dict[str, Any]) -> None:
+        session = self.sessions.get(str(data.get("session_id")))
+        seq = int(data.get("seq") or 0)
+        if session is None or session.app.token != data.get("token") or not session.can_resume_from(seq):
+            connection.send_op(INVALID_SESSION, False)
+            return
+        if session.connection is not None:
+            session.connection.abort()
+        connection.session = session
+        session.resume(connection, max(0, seq - self._faults.replayed))
+        self._backend.changed()
+
+    def _send_members(self, session: Session, data: dict[str, Any]) -> None:
+        guild = self._backend.world.guilds.get(int(data["guild_id"]))
+        if guild is None or session.app.user.id not in guild.members:
+            return
+        wanted = {int(u) for u in data.get("user_ids") or ()}
+        begins = str(data.get("query") or "").lower()
+        found = [
+            m
+            for m in guild.members.values()
+            if (m.user.id in wanted if wanted else m.user.username.lower().startswith(begins))
+        ]
+        limit = int(data.get("limit") or 0)
+        chunk = {
+            "guild_id": str(guild.id),
+            "members": [payloads.member(m) for m in (found[:limit] if limit else found)],
+            "chunk_index": 0,
+            "chunk_count": 1,
+            "nonce": data.get("nonce"),
+        }
+        session.send("GUILD_MEMBERS_CHUNK", json.dumps(chunk))
+
+    def close(self) -> None:
+        for connection in list(self._connections):
+            connection.abort()
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    """The frame, or None if it is invalid: not JSON, no op, or data that should be an object and is not."""
+    try:
+        frame = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(frame, dict) or "op" not in frame:
+        return None
+    needs_object = frame["op"] in (IDENTIFY, RESUME, PRESENCE, REQUEST_MEMBERS)
+    return None if needs_object and not isinstance(frame.get("d"), dict) else frame
+
+
+def _switched_off(app: BotApplication) -> int:
+    return (
+        (0 if app.message_content else MESSAGE_CONTENT)
+        | (0 if app.members_intent else GUILD_MEMBERS)
+        | (0 if app.presences_intent else GUILD_PRESENCES)
+    )

@@ -1,0 +1,205 @@
+"""The world's records as Discord's JSON: ids as strings, times in ISO 8601, permissions as strings.
+
+For REST and the gateway, which differ in few fields: a gateway message has guild_id and the author's member.
+"""
+
+from typing import Any
+
+from agentic.local.discord.snowflakes import iso
+from agentic.local.discord.world import BotApplication, Channel, Guild, Member, Role, User, Webhook, World
+
+Json = dict[str, Any]
+
+_LIMITED_PRESENCES, _LIMITED_MEMBERS, _LIMITED_CONTENT = 1 << 13, 1 << 15, 1 << 19
+
+
+def user(u: User) -> Json:
+    return {
+        "id": str(u.id),
+        "username": u.username,
+        "discriminator": f"{u.id % 9999 + 1:04d}" if u.bot else "0",
+        "global_name": u.global_name,
+        "avatar": u.avatar,
+        "bot": u.bot,
+        "public_flags": 0,
+    }
+
+
+def own_user(u: User) -> Json:
+    """The bot's own user in /users/@me and READY."""
+    return {**user(u), "verified": True, "mfa_enabled": True, "locale": "en-US", "flags": 0, "email": None}
+
+
+def partial_member(m: Member) -> Json:
+    return {
+        "roles": [str(r) for r in m.roles],
+        "nick": m.nick,
+        "avatar": None,
+        "joined_at": iso(m.joined_at),
+        "premium_since": None,
+        "deaf": False,
+        "mute": False,
+        "pending": False,
+        "flags": 0,
+        "communication_disabled_until": None,
+    }
+
+
+def member(m: Member) -> Json:
+    return {**partial_member(m), "user": user(m.user)}
+
+
+def role(r: Role) -> Json:
+    body: Json = {
+        "id": str(r.id),
+        "name": r.name,
+        "permissions": str(r.permissions),
+        "position": r.position,
+        "color": r.color,
+        "colors": {"primary_color": r.color, "secondary_color": None, "tertiary_color": None},
+        "hoist": False,
+        "managed": r.bot_id is not None,
+        "mentionable": r.mentionable,
+        "icon": None,
+        "unicode_emoji": None,
+        "flags": 0,
+    }
+    if r.bot_id is not None:
+        body["tags"] = {"bot_id": str(r.bot_id)}
+    return body
+
+
+def channel(world: World, c: Channel) -> Json:
+    last = None if c.last_message_id is None else str(c.last_message_id)
+    if c.guild_id is None:
+        people = [user(world.users[u]) for u in c.recipients if not world.users[u].bot]
+        return {"id": str(c.id), "type": c.type, "recipients": people, "last_message_id": last, "flags": 0}
+    if c.is_thread:
+        return _thread(c, last)
+    return {
+        "id": str(c.id),
+        "type": c.type,
+        "guild_id": str(c.guild_id),
+        "name": c.name,
+        "topic": c.topic,
+        "position": c.position,
+        "permission_overwrites": [
+            {"id": str(o.id), "type": o.kind, "allow": str(o.allow), "deny": str(o.deny)} for o in c.overwrites.values()
+        ],
+        "nsfw": False,
+        "rate_limit_per_user": 0,
+        "last_message_id": last,
+        "parent_id": None if c.parent_id is None else str(c.parent_id),
+        "flags": 0,
+    }
+
+
+def _thread(c: Channel, last: str | None) -> Json:
+    return {
+        "id": str(c.id),
+        "type": c.type,
+        "guild_id": str(c.guild_id),
+        "parent_id": str(c.parent_id),
+        "owner_id": str(c.owner_id),
+        "name": c.name,
+        "last_message_id": last,
+        "message_count": len(c.messages),
+        "member_count": len(c.thread_members),
+        "total_message_sent": len(c.messages),
+        "rate_limit_per_user": 0,
+        "flags": 0,
+        "thread_metadata": {
+            "archived": c.archived,
+            "auto_archive_duration": c.archive_minutes,
+            "archive_timestamp": iso(c.archive_changed_at),
+            "create_timestamp": iso(c.created_at),
+            "locked": c.locked,
+        },
+    }
+
+
+def guild(g: Guild) -> Json:
+    """A guild as in GET /guilds/{id}; gateway.py adds channels, threads and members for GUILD_CREATE."""
+    return {
+        "id": str(g.id),
+        "name": g.name,
+        "icon": None,
+        "splash": None,
+        "discovery_splash": None,
+        "banner": None,
+        "description": None,
+        "owner_id": str(g.owner_id),
+        "afk_channel_id": None,
+        "afk_timeout": 300,
+        "verification_level": 0,
+        "default_message_notifications": 1,
+        "explicit_content_filter": 0,
+        "mfa_level": 0,
+        "nsfw_level": 0,
+        "premium_tier": 0,
+        "premium_subscription_count": 0,
+        "premium_progress_bar_enabled": False,
+        "preferred_locale": "en-US",
+        "system_channel_id": None,
+        "system_channel_flags": 0,
+        "rules_channel_id": None,
+        "public_updates_channel_id": None,
+        "vanity_url_code": None,
+        "features": [],
+        "emojis": [emoji(e, n) | {"roles": [], "available": True} for e, n in g.emojis.items()],
+        "stickers": [],
+        "max_members": 500_000,
+        "approximate_member_count": len(g.members),
+        "approximate_presence_count": len(g.members),
+        "roles": [role(r) for r in g.roles.values()],
+    }
+
+
+def emoji(emoji_id: int | None, name: str) -> Json:
+    return {"id": None if emoji_id is None else str(emoji_id), "name": name, "animated": False}
+
+
+def webhook(world: World, w: Webhook) -> Json:
+    body: Json = {
+        "id": str(w.id),
+        "type": 1,
+        "guild_id": str(w.guild_id),
+        "channel_id": str(w.channel_id),
+        "name": w.name,
+        "avatar": w.avatar,
+        "token": w.token,
+        "application_id": None if w.application_id is None else str(w.application_id),
+    }
+    if w.creator_id is not None:
+        body["user"] = user(world.users[w.creator_id])
+    return body
+
+
+def application_flags(app: BotApplication) -> int:
+    """The portal's intent switches as flags; unverified bots have the "limited" ones."""
+    return (
+        (_LIMITED_CONTENT if app.message_content else 0)
+        | (_LIMITED_MEMBERS if app.members_intent else 0)
+        | (_LIMITED_PRESENCES if app.presences_intent else 0)
+    )
+
+
+def application(world: World, app: BotApplication) -> Json:
+    owner = world.users[world.guild.owner_id]
+    return {
+        "id": str(app.id),
+        "name": app.user.username,
+        "icon": None,
+        "description": "",
+        "summary": "",
+        "bot_public": True,
+        "bot_require_code_grant": False,
+        "verify_key": "0" * 64,
+        "owner": user(owner),
+        "team": None,
+        "bot": user(app.user),
+        "flags": application_flags(app),
+        "approximate_guild_count": sum(app.user.id in g.members for g in world.guilds.values()),
+        "redirect_uris": [],
+        "tags": [],
+    }

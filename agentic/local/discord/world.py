@@ -1,0 +1,264 @@
+"""The records of the world: guilds with their roles, members, channels and messages, bot applications and webhooks.
+
+Plain mutable records without behaviour of Discord's: backend.py publishes their changes, payloads.py converts them
+into Discord's JSON. Ids are ints here and strings on the wire. Times are unix seconds.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from agentic.local.discord.snowflakes import Snowflakes
+
+T = TypeVar("T")
+
+TEXT, DM, PUBLIC_THREAD, PRIVATE_THREAD = 0, 1, 11, 12
+THREADS = frozenset({10, PUBLIC_THREAD, PRIVATE_THREAD})
+
+DEFAULT, PINS_ADD, THREAD_CREATED, REPLY, COMMAND_REPLY, THREAD_STARTER = 0, 6, 18, 19, 20, 21
+
+
+@dataclass(slots=True)
+class User:
+    """A person, a bot, or (only as a message's author) a webhook."""
+
+    id: int
+    username: str
+    global_name: str | None = None
+    bot: bool = False
+    avatar: str | None = None
+
+    @property
+    def display_name(self) -> str:
+        return self.global_name or self.username
+
+
+@dataclass(slots=True)
+class Role:
+    id: int
+    name: str
+    permissions: int = 0
+    position: int = 0
+    color: int = 0
+    mentionable: bool = False
+    bot_id: int | None = None  # set for the managed role of an invited bot
+
+
+@dataclass(slots=True)
+class Overwrite:
+    """A channel's exception for a role (kind 0) or a member (kind 1)."""
+
+    id: int
+    kind: int
+    allow: int = 0
+    deny: int = 0
+
+
+@dataclass(slots=True)
+class Member:
+    user: User
+    roles: list[int] = field(default_factory=list)
+    nick: str | None = None
+    joined_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Attachment:
+    id: int
+    filename: str
+    content: bytes
+    media_type: str
+    channel_id: int
+    description: str | None = None
+    width: int | None = None
+    height: int | None = None
+
+
+@dataclass(slots=True)
+class Message:
+    id: int
+    channel_id: int
+    author: User
+    content: str
+    timestamp: float
+    type: int = DEFAULT
+    embeds: list[dict[str, Any]] = field(default_factory=list)
+    components: list[dict[str, Any]] = field(default_factory=list)
+    attachments: list[Attachment] = field(default_factory=list)
+    mentions: list[int] = field(default_factory=list)
+    mention_roles: list[int] = field(default_factory=list)
+    mention_everyone: bool = False
+    reference: dict[str, Any] | None = None
+    reactions: dict[tuple[int | None, str], list[int]] = field(default_factory=dict)  # (custom id, name) -> user ids
+    edited: float | None = None
+    pinned_at: float | None = None
+    nonce: str | int | None = None
+    tts: bool = False
+    flags: int = 0
+    webhook_id: int | None = None
+    application_id: int | None = None
+    thread_id: int | None = None
+    interaction: dict[str, Any] | None = None
+    more: dict[str, Any] = field(default_factory=dict)  # sticker_items, poll, message_snapshots: kept as they come
+
+
+@dataclass(slots=True)
+class Channel:
+    """A text channel, a thread of one, or a DM (guild_id None, recipients set). parent_id: a thread's channel, or a
+    channel's category."""
+
+    id: int
+    guild_id: int | None
+    name: str
+    type: int = TEXT
+    topic: str | None = None
+    position: int = 0
+    parent_id: int | None = None
+    overwrites: dict[int, Overwrite] = field(default_factory=dict)
+    recipients: list[int] = field(default_factory=list)
+    owner_id: int | None = None
+    archived: bool = False
+    locked: bool = False
+    archive_minutes: int = 1440  # without a message until Discord archives a thread
+    created_at: float = 0.0
+    archive_changed_at: float = 0.0
+    thread_members: list[int] = field(default_factory=list)
+    messages: dict[int, Message] = field(default_factory=dict)  # oldest first
+    last_message_id: int | None = None
+
+    @property
+    def is_thread(self) -> bool:
+        return self.type in THREADS
+
+
+@dataclass(slots=True)
+class Guild:
+    """roles always holds @everyone under the guild's own id. channels holds text channels and threads."""
+
+    id: int
+    name: str
+    owner_id: int
+    roles: dict[int, Role] = field(default_factory=dict)
+    channels: dict[int, Channel] = field(default_factory=dict)
+    members: dict[int, Member] = field(default_factory=dict)
+    emojis: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class BotApplication:
+    """An application of the developer portal. key is its name in tests and in the table of agents ("claude").
+
+    The three switches are the portal's privileged intents; commands is by guild id, None for the global ones;
+    without_commands are guilds where it was invited without the scope applications.commands.
+    """
+
+    id: int
+    key: str
+    token: str
+    user: User
+    message_content: bool = True
+    members_intent: bool = True
+    presences_intent: bool = True
+    commands: dict[int | None, list[dict[str, Any]]] = field(default_factory=dict)
+    without_commands: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Webhook:
+    id: int
+    channel_id: int
+    guild_id: int
+    name: str
+    token: str
+    creator_id: int | None = None
+    application_id: int | None = None
+    avatar: str | None = None
+
+
+class World:
+    """All records, by id and, where people use names, by name."""
+
+    def __init__(self, clock: Callable[[], float], ids: Mapping[str, int] = MappingProxyType({})) -> None:
+        """`ids` by kind and name ("channel:debate"); other records get new ones."""
+        self.clock = clock
+        self._ids = dict(ids)
+        self.snowflakes = Snowflakes(clock, after=max(ids.values(), default=0))
+        self.cdn = ""  # where attachments are served; set when the server knows its port
+        self.guilds: dict[int, Guild] = {}
+        self.users: dict[int, User] = {}
+        self.direct: dict[int, Channel] = {}
+        self.apps: dict[str, BotApplication] = {}  # by key
+        self.webhooks: dict[int, Webhook] = {}
+
+    def id_for(self, kind: str, name: str) -> int:
+        """The id for a kind and name; the second record of a name gets a new one."""
+        return self._ids.pop(f"{kind}:{name}", None) or self.snowflakes.next()
+
+    def named_ids(self) -> dict[str, int]:
+        """The ids by kind and name, with which the same world can be made again."""
+        found = {f"user:{user.username}": user.id for user in self.users.values() if not user.bot}
+        found |= {f"bot:{app.key}": app.id for app in self.apps.values()}
+        for guild in self.guilds.values():
+            found[f"guild:{guild.name}"] = guild.id
+            found |= {f"role:{role.name}": role.id for role in guild.roles.values() if role.id != guild.id}
+            found |= {f"channel:{channel.name}": channel.id for channel in guild.channels.values()}
+        return found
+
+    @property
+    def guild(self) -> Guild:
+        """The first guild: usually the only one."""
+        return next(iter(self.guilds.values()))
+
+    def channels(self) -> Iterator[Channel]:
+        for guild in self.guilds.values():
+            yield from guild.channels.values()
+        yield from self.direct.values()
+
+    def find_channel(self, channel_id: int) -> Channel | None:
+        for guild in self.guilds.values():
+            if channel_id in guild.channels:
+                return guild.channels[channel_id]
+        return self.direct.get(channel_id)
+
+    def channel(self, which: int | str) -> Channel:
+        """A channel by id or by name. Raises KeyError with the known names."""
+        if isinstance(which, int):
+            found = self.find_channel(which)
+        else:
+            found = next((c for c in self.channels() if c.name == which.lstrip("#")), None)
+        return _found(found, "channel", which, (c.name for c in self.channels()))
+
+    def user(self, which: int | str) -> User:
+        """A user by id, by a bot's key, by user name or by display name.
+
+        Raises KeyError with the names that there are.
+        """
+        if isinstance(which, int):
+            return _found(self.users.get(which), "user", which, (u.username for u in self.users.values()))
+        if which in self.apps:
+            return self.apps[which].user
+        found = next((u for u in self.users.values() if which in (u.username, u.global_name)), None)
+        return _found(found, "user", which, [*self.apps, *(u.username for u in self.users.values() if not u.bot)])
+
+    def role(self, which: int | str) -> Role:
+        """A role of any guild by id or by name. Raises KeyError with the known names."""
+        roles = [role for guild in self.guilds.values() for role in guild.roles.values()]
+        return _found(next((r for r in roles if which in (r.id, r.name)), None), "role", which, (r.name for r in roles))
+
+    def app(self, which: int | str) -> BotApplication:
+        """An application by key or by its id."""
+        found = next((a for a in self.apps.values() if which in (a.key, a.id)), None)
+        return _found(found, "bot", which, self.apps)
+
+    def app_by_token(self, token: str) -> BotApplication | None:
+        return next((a for a in self.apps.values() if a.token == token), None)
+
+    def message(self, channel: Channel, message_id: int) -> Message | None:
+        return channel.messages.get(message_id)
+
+
+def _found(found: T | None, kind: str, which: int | str, known: Iterable[str]) -> T:
+    if found is None:
+        raise KeyError(f"no {kind} {which!r}; there are: {', '.join(sorted(known))}")
+    return found

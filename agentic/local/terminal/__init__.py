@@ -1,0 +1,1 @@
+"""Local mode in the terminal."""

@@ -1,0 +1,330 @@
+"""The terminal: shows events and obeys typed lines.
+
+view.py renders events, typed_lines.py parses lines. Knows no agents, models or Redis.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from rich.console import Console
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from agentic.local.terminal.bot_commands import Use
+from agentic.local.terminal.completion import completions
+from agentic.local.terminal.message_numbers import MessageNumbers
+from agentic.local.terminal.pages import Header, channels_page, help_page, who_page
+from agentic.local.terminal.questions import Answer, Dialog
+from agentic.local.terminal.reading import joined, piped_lines, typed_lines
+from agentic.local.terminal.saved_files import SaveFile
+from agentic.local.terminal.threads import Threads
+from agentic.local.terminal.typed_lines import (
+    Fire,
+    Move,
+    Pin,
+    Quit,
+    React,
+    Say,
+    Show,
+    TypedLine,
+    Unclear,
+    Vocabulary,
+    read_line,
+)
+from agentic.local.terminal.view import Names, View, harmless, one_line
+
+__all__ = ["Header", "Names", "StandIn", "Terminal"]
+
+Ending = Literal["quit", "eof"]
+UseCommand = Callable[[int, Use], Awaitable[Answer]]
+
+_LONG_WORD = re.compile(r"(\S{60})\S+")  # a hint repeats what was typed, which may be a page
+
+log = logging.getLogger(__name__)
+
+
+class StandIn(Protocol):
+    """The part of the Discord stand-in that the terminal uses. Messages are given by id; KeyError: it is gone."""
+
+    def subscribe(self, callback: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
+        """Call `callback` with (event name, gateway payload) from the loop; return a function that ends this."""
+        ...
+
+    async def say(
+        self, author: int | str, channel: int | str, text: str, *, reply_to: int | None = None
+    ) -> dict[str, Any]: ...
+
+    async def react(self, author: int | str, channel: int | str, message: int, emoji: str) -> bool:
+        """Return False if it was there before. Raises ValueError with Discord's words for one that it would refuse."""
+        ...
+
+    async def unreact(self, author: int | str, channel: int | str, message: int, emoji: str) -> None: ...
+
+    async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> bool:
+        """Return False if that changed nothing."""
+        ...
+
+
+class Conversations(Protocol):
+    """Conversations of the bots."""
+
+    def refusal(self, channel_id: int) -> str:
+        """Why none can start in a channel now, and what to do; "" if one can."""
+        ...
+
+    async def hold(self, channel_id: int, theme: str | None) -> str:
+        """Hold one to its end; return why none started, "" if one was held."""
+        ...
+
+
+class Terminal:
+    """Shows events and obeys typed lines until `/quit` or the end of the input.
+
+    `me` is the author of typed lines, `mention_ids` the words that mention a user after `@`, `channel` the first
+    channel (default: the first of `names.channels`). A conversation and a command of the bots (`use`, `commands`) may
+    take long: each runs in a task of its own, which is cancelled with the terminal. `save` takes the files that bots
+    post, `guild` is part of a message's link, `log_file` is where failures are explained. `lines` replaces the standard
+    input.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        stand_in: StandIn,
+        *,
+        names: Names,
+        me: int | str,
+        conversations: Conversations,
+        mention_ids: Mapping[str, int],
+        themes: Collection[str] = (),
+        use: UseCommand | None = None,
+        commands: Sequence[Mapping[str, Any]] = (),
+        save: SaveFile | None = None,
+        guild: int = 0,
+        header: Header | None = None,
+        status: Callable[[], str] = str,
+        log_file: str = "the log",
+        channel: int | None = None,
+        lines: AsyncGenerator[str] | None = None,
+        clock: Callable[[], float] = time.time,
+        timezone: tzinfo | None = None,
+    ) -> None:
+        channels = dict(names.channels)  # threads come and go
+        self._console, self._stand_in, self._me = console, stand_in, me
+        self._names, self._threads = replace(names, channels=channels), Threads(channels)
+        self._conversations, self._lines, self._header = conversations, lines, header or Header()
+        self._mention_ids, self._themes = mention_ids, themes
+        self._use, self._commands = use, commands if use is not None else ()
+        self._save, self._guild, self._log_file = save, guild, log_file
+        self._status = status
+        self._channel = channel if channel is not None else next(iter(names.channels))
+        self._messages = MessageNumbers()
+        self._view = View(self._names, self._messages, clock=clock, timezone=timezone)
+        self._dialog = Dialog(self.note, self._view.plain)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watched = False
+
+    @property
+    def channel(self) -> int:
+        """The channel of typed lines."""
+        return self._channel
+
+    @property
+    def has_toolbar(self) -> bool:
+        """Whether `run()` shows a line below the typed one."""
+        return sys.stdin.isatty() and self._console.is_terminal
+
+    async def run(self) -> Ending:
+        """Obey typed lines and show events; return how it ended."""
+        async with self.watching(), aclosing(joined(self._lines or self._standard_input())) as lines:
+            async for line in lines:
+                if self._dialog.takes(line.strip()):
+                    self._take_answer(line.strip())
+                    continue
+                typed = read_line(line, self._channel, self._vocabulary())
+                if isinstance(typed, Quit):
+                    return "quit"
+                if typed is not None:
+                    await self._obey(typed)
+        return "eof"
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Show the header and then events while entered; at the end cancel its tasks.
+
+        Around `run()` it keeps showing events after the end of the input; alone it needs no input.
+        """
+        if self._watched:
+            yield
+            return
+        self._watched, unsubscribe = True, self._stand_in.subscribe(self.show)
+        try:
+            self._console.print(self._header.panel())
+            yield
+        finally:
+            self._watched = False
+            unsubscribe()
+            await self._stop_tasks()
+
+    async def tasks_done(self) -> None:
+        """Wait for the end of the conversations and commands that typed lines have started."""
+        await asyncio.gather(*self._tasks)
+
+    def show(self, event: str, data: Mapping[str, Any]) -> None:
+        """Print an event if it is worth a line."""
+        self._follow_threads(event, data)
+        shown = self._view.shown(event, data, self._console.width)
+        if shown is not None:
+            self._console.print(shown)
+        if self._save is not None and event in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
+            for attachment in data.get("attachments") or ():
+                self._show_saved(attachment, self._save)
+
+    def _follow_threads(self, event: str, data: Mapping[str, Any]) -> None:
+        here = self._threads.get(self._channel)
+        if line := self._threads.take(event, data):
+            self.note(line)
+        if here is not None and self._threads.get(self._channel) is None:  # it was deleted
+            self.go_to(here.parent_id)
+
+    def go_to(self, channel_id: int) -> None:
+        """Let typed lines go to a channel or thread."""
+        self._channel = channel_id
+        thread = self._threads.get(channel_id)
+        about = f": “{thread.name}”" if thread is not None else ""
+        self.note(f"you are in #{self._names.channels[channel_id]}{about}")
+
+    def _show_saved(self, attachment: Mapping[str, Any], save: SaveFile) -> None:
+        """Save a file and print its path whole: a terminal makes no link of a path that is cut in two."""
+        try:
+            path = save(attachment)
+        except OSError as error:
+            self.note(f"the file {one_line(attachment.get('filename'))} was not saved: {error.strerror or error}")
+            return
+        if path is not None:
+            self._console.print(Text(f"      {path}", Style(dim=True, link=path.as_uri())), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Print a dim line, or several, of the program's own; continuation lines are indented."""
+        row = Table.grid(padding=(0, 1))
+        row.add_column(width=7)
+        row.add_column(overflow="fold")
+        row.add_row(Text("      ·", "dim"), Text(harmless(text), "dim"))
+        self._console.print(row)
+
+    def export_svg(self, path: Path, title: str = "agentic-discord") -> None:
+        """Write everything printed as an SVG that loads nothing. Needs `Console(record=True)`."""
+        if not self._console.record:
+            raise RuntimeError("export_svg() needs a Console(record=True)")
+        svg = self._console.export_svg(title=title, clear=False)
+        path.write_text(re.sub(r"@font-face \{[^{}]*\}\s*", "", svg), encoding="utf-8")
+
+    def _standard_input(self) -> AsyncGenerator[str]:
+        if self.has_toolbar:
+            return typed_lines(self._prompt, lambda: self._status() or self._view.typing(), self._completions)
+        return piped_lines(sys.stdin.fileno())
+
+    def _prompt(self) -> str:
+        return f"{self._dialog.label or '#' + self._names.channels.get(self._channel, 'channel')} › "
+
+    def _completions(self, text: str) -> list[str]:
+        return [] if self._dialog.label else completions(text, self._channel, self._vocabulary())
+
+    def _vocabulary(self) -> Vocabulary:
+        channels = {name: channel_id for channel_id, name in self._names.channels.items()}
+        roles = {name: role_id for role_id, name in self._names.roles.items()}
+        return Vocabulary(channels, self._mention_ids, roles, self._themes, self._commands, self._messages, self._guild)
+
+    async def _obey(self, line: TypedLine) -> None:
+        match line:
+            case Say() | React() | Pin() as act:
+                await self._act(act)
+            case Move(channel_id):
+                self.go_to(channel_id)
+            case Fire(channel_id, theme):
+                self._start(channel_id or self._channel, theme)
+            case Use() as use:
+                self._start_task(self.use(use), "command")
+            case Show("help"):
+                self._console.print(help_page(self._console.width))
+            case Show("who"):
+                self._console.print(who_page(self._names, self._header))
+            case Show("channels"):
+                self._console.print(channels_page(self._names, self._threads, self._channel))
+            case Unclear(hint):
+                self.note(_LONG_WORD.sub(r"\1…", hint))
+
+    async def _act(self, act: Say | React | Pin) -> None:
+        """Act on the channel as the person."""
+        try:
+            match act:
+                case Say(channel_id, text, reply_to):
+                    await self._stand_in.say(self._me, channel_id, text, reply_to=reply_to)
+                case React(message, emoji):
+                    if not await self._stand_in.react(self._me, message.channel_id, message.id, emoji):
+                        await self._stand_in.unreact(self._me, message.channel_id, message.id, emoji)
+                        self.note(f"your {emoji} was removed from message {message.number}")
+                case Pin(message, pinned):
+                    new = await self._stand_in.pin(self._me, message.channel_id, message.id, pinned)
+                    if not (pinned and new):  # Discord reports new pins only
+                        self.note(f"message {message.number} is {'' if pinned else 'not '}pinned")
+        except KeyError:
+            self.note("that message is gone")
+        except ValueError as error:
+            self.note(f"Discord would refuse that: {error}")
+
+    def _start(self, channel_id: int, theme: str | None) -> None:
+        if refusal := self._conversations.refusal(channel_id):
+            self.note(f"no conversation started: {refusal}")
+            return
+        about = f", with the theme {theme}" if theme else ""
+        self.note(f"starting a conversation in #{self._names.channels[channel_id]}{about}")
+        self._start_task(self._held(channel_id, theme), "conversation")
+
+    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _held(self, channel_id: int, theme: str | None) -> None:
+        try:
+            if why_not := await self._conversations.hold(channel_id, theme):
+                self.note(f"no conversation started: {why_not}")
+        except Exception:
+            # The outermost edge of a task of its own: a failed command must not end the terminal.
+            log.exception("a conversation started by /fire failed")
+            self.note(f"the conversation failed; {self._log_file} says why")
+
+    async def use(self, use: Use) -> None:
+        """Use a command of the bots in the present channel and show the answer."""
+        assert self._use is not None
+        await self._show_answer(self._use(self._channel, use))
+
+    def _take_answer(self, line: str) -> None:
+        """Take a line as the answer to a question of a bot."""
+        if (sending := self._dialog.take(line)) is not None:
+            self._start_task(self._show_answer(sending), "answers")
+
+    async def _show_answer(self, answering: Awaitable[Answer]) -> None:
+        try:
+            self._dialog.show(await answering)
+        except (LookupError, ValueError, TimeoutError) as error:
+            self.note(f"the command failed: {error}")
+
+    async def _stop_tasks(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

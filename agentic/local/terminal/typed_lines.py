@@ -1,0 +1,272 @@
+"""Typed lines, parsed: what a person says, or wants to see or do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from agentic.local.terminal.bot_commands import KnownNames, Use, command_names, read_use
+from agentic.local.terminal.message_numbers import MessageNumbers, NumberedMessage
+
+MAX_MESSAGE = 2000  # characters, Discord's own limit
+LINK = "https://discord.com/channels/{guild}/{channel}/{message}"
+Topic = Literal["help", "who", "channels"]
+OWN_COMMANDS = ("/help", "/who", "/channels", "/fire", "/reply", "/react", "/pin", "/unpin", "/quit")
+_OTHER_NAMES: Mapping[str, str] = {"/?": "/help", "/exit": "/quit", "/q": "/quit"}
+EMOJI: Mapping[str, str] = {
+    "stop": "🛑", "hide": "🫥", "yes": "👍", "no": "👎", "heart": "❤️", "laugh": "😂", "hot": "🔥", "wow": "😮",
+}  # fmt: skip
+"""Words for reactions: not every keyboard has emoji."""
+_NUMBER = re.compile(r"\d{1,7}", re.ASCII)
+_HISTORY = re.compile(r"(?:<@[!&]?\d+>\s*)*\.history\b")
+_HISTORY_FIELD = re.compile(r"\b((?:first|last)\s*:\s*)(\d{1,7})(?!\S)", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Post as the person; `reply_to` is a message of that channel."""
+
+    channel_id: int
+    text: str
+    reply_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class React:
+    message: NumberedMessage
+    emoji: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Pin a message, or remove its pin."""
+
+    message: NumberedMessage
+    pinned: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    channel_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """Start a conversation; None stands for the present channel and for its theme."""
+
+    channel_id: int | None = None
+    theme: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """A line that was not understood; `hint` says why."""
+
+    hint: str
+
+
+TypedLine = Say | React | Pin | Move | Fire | Use | Show | Quit | Unclear
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The names that a person may type, in upper or lower case: channels, `@` words of users and roles, themes;
+    `commands` are those of the bots, as in agent_cogs.slash_definitions. `guild` is part of a message's link."""
+
+    channels: Mapping[str, int]
+    users: Mapping[str, int]
+    roles: Mapping[str, int]
+    themes: Collection[str] = ()
+    commands: Sequence[Mapping[str, Any]] = ()
+    messages: MessageNumbers = field(default_factory=MessageNumbers)
+    guild: int = 0
+
+    def names(self, current: int) -> KnownNames:
+        """The names in the options of the bots' commands, used in the channel `current`."""
+        channels, users = ({name.lower(): each[name] for name in each} for each in (self.channels, self.users))
+        return KnownNames(channels, users, self.messages, self.messages.newest(current, by_bot=True))
+
+
+def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
+    """Parse a line that was typed in the channel `current`; None for an empty one."""
+    line = line.strip()
+    if not line:
+        return None
+    if line.startswith("//") or re.match(r"##\w", line):  # doubled: the rest is posted as it is
+        return _said(line[1:], current, known)
+    if line.startswith("/"):
+        return _command(line, current, known)
+    if re.match(r"#\w", line):
+        return _to_channel(line, known)
+    return _said(line, current, known)
+
+
+def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
+    first, _, rest = line.partition(" ")
+    words = rest.split()
+    match _OTHER_NAMES.get(first.lower(), first.lower()):
+        case "/quit":
+            return Quit()
+        case "/help":
+            return Show("help")
+        case "/who":
+            return Show("who")
+        case "/channels":
+            return Show("channels")
+        case "/fire":
+            return _fire(words, known)
+        case "/reply":
+            return _reply(rest.strip(), current, known)
+        case "/react":
+            return _react(words, current, known)
+        case "/pin" | "/unpin" as name:
+            return _pin(name, words, current, known)
+    return _use(line.split(), current, known)
+
+
+def _use(words: list[str], current: int, known: Vocabulary) -> TypedLine:
+    """A command of the bots."""
+    match read_use(words, known.commands, known.names(current)):
+        case Use() as use:
+            return use
+        case None:
+            names = [*OWN_COMMANDS, *command_names(known.commands)]
+            meant = _suggestion(words[0], names) or "/help lists the known ones"
+            return Unclear(
+                f"unknown command {words[0]}, nothing was posted; {meant} (type /{words[0]} to post it as text)"
+            )
+        case hint:
+            return Unclear(hint)
+
+
+def _suggestion(word: str, known: Collection[str]) -> str:
+    """A question that names the known word which is most like this one, "" for none."""
+    alike = get_close_matches(word.lower(), [each.lower() for each in known], n=1)
+    return f"did you mean {alike[0]}?" if alike else ""
+
+
+# Messages by their numbers
+
+
+def _reply(text: str, current: int, known: Vocabulary) -> TypedLine:
+    number, _, rest = text.partition(" ")
+    message = _message([number], current, known) if _NUMBER.fullmatch(number) else _message([], current, known)
+    if isinstance(message, Unclear):
+        return message
+    text = rest.strip() if _NUMBER.fullmatch(number) else text
+    if not text:
+        return Unclear("/reply needs a text: /reply 12 I agree")
+    return _said(text, message.channel_id, known, reply_to=message.id)
+
+
+def _react(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
+    numbers = [word for word in words if _NUMBER.fullmatch(word)]
+    signs = [word for word in words if not _NUMBER.fullmatch(word)]
+    message = _message(numbers, current, known)
+    if len(signs) != 1 or len(numbers) > 1:
+        return Unclear(f"/react needs an emoji, or one of {', '.join(EMOJI)}: /react 12 stop")
+    if isinstance(message, Unclear):
+        return message
+    return React(message, EMOJI.get(signs[0].lower(), signs[0]))
+
+
+def _pin(name: str, words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
+    newest = known.messages.newest(current, by_bot=False) if name == "/pin" and not words else None
+    if newest is None and not words:
+        return Unclear(f"{name} needs the number of a message, which stands before it: {name} 12")
+    message = newest or _message(words, current, known)
+    return message if isinstance(message, Unclear) else Pin(message, pinned=name == "/pin")
+
+
+def _message(words: Sequence[str], current: int, known: Vocabulary) -> NumberedMessage | Unclear:
+    """The message with the number in the first word; without a word the newest one of a bot in this channel."""
+    if not words:
+        return known.messages.newest(current, by_bot=True) or Unclear("no bot has written in this channel yet")
+    number = words[0].removeprefix("#")
+    found = known.messages.get(int(number)) if _NUMBER.fullmatch(number) else None
+    return found or Unclear(f"there is no message {words[0]}; the number of a message stands before it")
+
+
+# Conversations and channels
+
+
+def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
+    """A channel, a theme or both; a word that is both counts as the channel first."""
+    channel: int | None = None
+    theme: str | None = None
+    for word in words:
+        place = _lookup(known.channels, word.removeprefix("#"))
+        if place is not None and channel is None:
+            channel = place
+        elif (found := _theme(word, known)) and theme is None:
+            theme = found
+        else:
+            meant = _suggestion(word.removeprefix("#"), [*known.channels, *known.themes])
+            themes = meant or f"channels are in /channels, themes are {', '.join(known.themes)}"
+            return Unclear(f"{word} is neither a channel nor a theme; {themes}")
+    return Fire(channel, theme)
+
+
+def _theme(word: str, known: Vocabulary) -> str | None:
+    return next((theme for theme in known.themes if theme.lower() == word.lower()), None)
+
+
+def _to_channel(line: str, known: Vocabulary) -> TypedLine:
+    name, _, text = line[1:].partition(" ")
+    channel = _lookup(known.channels, name)
+    if channel is None:
+        meant = _suggestion(f"#{name}", [f"#{each}" for each in known.channels]) or "/channels lists them"
+        return Unclear(f"there is no channel #{name}, nothing was posted; {meant} (type ##{name} to post it as text)")
+    return _said(text.strip(), channel, known) if text.strip() else Move(channel)
+
+
+# What is posted
+
+
+def _said(text: str, channel: int, known: Vocabulary, reply_to: int | None = None) -> TypedLine:
+    text = with_mentions(text, known)
+    if _HISTORY.match(text):
+        try:
+            text = _HISTORY_FIELD.sub(lambda match: match[1] + _link(int(match[2]), known), text)
+        except LookupError as error:
+            return Unclear(f"there is no message {error.args[0]}; the number of a message stands before it")
+    if len(text) > MAX_MESSAGE:
+        return Unclear(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
+    return Say(channel, text, reply_to)
+
+
+def _link(number: int, known: Vocabulary) -> str:
+    """A message's link, as Discord copies it. Raises LookupError with the number of an unknown message."""
+    found = known.messages.get(number)
+    if found is None:
+        raise LookupError(number)
+    return LINK.format(guild=known.guild, channel=found.channel_id, message=found.id)
+
+
+def with_mentions(text: str, known: Vocabulary) -> str:
+    """Replace `@claude` by `<@id>` and `@bots` by `<@&id>`, anywhere; a user takes precedence over a role of that
+    name."""
+    marks = {name.lower(): f"<@&{role}>" for name, role in known.roles.items()}
+    marks |= {name.lower(): f"<@{user}>" for name, user in known.users.items()}
+    if not marks:
+        return text
+    names = "|".join(re.escape(name) for name in sorted(marks, key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w@<])@({names})(?!\w)", re.IGNORECASE)
+    return pattern.sub(lambda match: marks[match[1].lower()], text)
+
+
+def _lookup(names: Mapping[str, int], word: str) -> int | None:
+    return next((value for name, value in names.items() if name.lower() == word.lower()), None)

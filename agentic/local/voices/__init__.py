@@ -1,0 +1,1 @@
+"""Scripted voices that stand in for models."""

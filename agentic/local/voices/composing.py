@@ -1,0 +1,180 @@
+"""Composing a turn of a voice in the bots' conversation from its lines, without repeating itself.
+
+Fields of lines: {last} the previous speaker, {quote} some of their words, {topic}, {other} another agent, {human} the
+person that wrote meanwhile, {asker} the person that is answered, {x} the subject of the question or task, {pick} the
+chosen option or a sum's result, {me} the voice's own name.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+
+from agentic.local.voices.lines import ThemeLines, Topic, persona, persona_key, theme_lines
+from agentic.local.voices.memory import SaidLines
+from agentic.local.voices.phrases import capital, first_sentence, gist, phrase, plain, quotable
+from agentic.local.voices.scene import Scene, Words
+
+PAIR = 0.25  # of the turns: two points as a list, for personas with a section "pair"
+ECHO = 0.25  # quote the previous speaker
+ASIDE = 0.3  # a line that fits any topic, while there are unused ones on this topic
+GENERAL = 0.3  # of the asides: one of the persona's own
+ASK = 0.3  # end with a question to another agent
+MAX_CAPTION = 160
+
+_NEEDS_COLON = re.compile(r"\b(?:add|and|but|do|is|it|look|now|on|or|so|then|this|which|with|\w+ing):$")
+_ONE = re.compile(r"\{topic\} (?:is|was|has|does|gets|looks|depends|behaves|shows|works|comes|resists|deserves)\b")
+_NOT_MANY = re.compile(r"(?:ss|us|is|news)$")
+_AFTER_HEAD = re.compile(r"\b(?:that|of|in|on|for|to|with|from|who|before|after|at|over|or)\b")
+
+
+class Composer:
+    """Compose turns of an agent. All chance comes from `rng`; no line is repeated while there are unused ones."""
+
+    def __init__(self, agent: str, rng: random.Random, said: SaidLines) -> None:
+        self._key, self._rng, self._said = persona_key(agent), rng, said
+        self._persona = persona(agent)
+
+    def opening(self, scene: Scene) -> Words:
+        """Start a conversation on one of the topics that this voice has said least about, and name it; or on the one
+        that it was given."""
+        theme = theme_lines(scene.theme)
+        least = min(map(self._lines_said, theme.topics))
+        topic = self._rng.choice([topic for topic in theme.topics if self._lines_said(topic) == least])
+        if scene.topic:
+            given = theme.topic(scene.topic)
+            if given is None:
+                return Words(f"{capital(scene.topic)}: where does everybody stand on that?", scene.topic)
+            topic = given
+        opening = self._said.pick(topic.of("open"))
+        intro = "" if theme.own_tone else self._said.pick(_fitting(self._persona["open"], opening))
+        return Words(f"{intro} {opening}".strip(), topic.name)
+
+    def turn(self, scene: Scene, *, ending: bool = False) -> Words | None:
+        """Respond to the previous speaker; None where nothing that fits is left to say. `ending`: close the topic, with
+        no question to another agent."""
+        text = self._contribution(scene, asks=not ending)
+        if not text or not ending:
+            return Words(text) if text else None
+        gap = "\n" if "\n" in text else " "
+        return Words(f"{text}{gap}{self.farewell(scene)}")
+
+    def farewell(self, scene: Scene) -> str:
+        """A sentence that closes the topic."""
+        own = theme_lines(scene.theme).any.of(f"{self._key} end")
+        return self._fill(self._said.pick(own or _agreeing(self._persona["end"], scene)), scene)
+
+    def emoji(self, scene: Scene) -> str:
+        """A reaction in the theme's tone, otherwise in the persona's."""
+        return self._rng.choice(theme_lines(scene.theme).any.of(f"{self._key} emoji") or self._persona["emoji"])
+
+    def _contribution(self, scene: Scene, *, asks: bool) -> str:
+        theme = theme_lines(scene.theme)
+        points = self._points(scene, theme)
+        if not points and theme.own_tone:
+            return ""
+        single = [point for point in points if "{last}" not in point]
+        if self._chance(PAIR) and scene.previous and len(single) > 1 and "pair" in self._persona and not theme.own_tone:
+            return self._pair(scene, single)
+        point = self._said.pick(points or self._everything(scene, theme))
+        if "{last}" in point:
+            text = self._fill(point, scene)
+        else:
+            text = _led(self._lead(scene, theme), self._fill(point, scene))
+        if asks and self._chance(ASK) and scene.others and (questions := self._questions(theme)):
+            text += " " + self._fill(self._said.pick(questions), scene)
+        return text
+
+    def _questions(self, theme: ThemeLines) -> Sequence[str]:
+        """The theme's questions to another agent, otherwise the persona's where they fit its tone."""
+        return theme.any.of(f"{self._key} ask") or (() if theme.own_tone else self._persona["ask"])
+
+    def _points(self, scene: Scene, theme: ThemeLines) -> list[str]:
+        """Unused lines: on this topic first, now and then asides."""
+        topic = theme.topic(scene.topic)
+        about = self._said.fresh(_sayable(topic.of(self._key) if topic else (), scene))
+        if about and not self._chance(ASIDE):
+            return about
+        return self._asides(scene, theme) or about
+
+    def _asides(self, scene: Scene, theme: ThemeLines) -> list[str]:
+        """Unused lines that fit any topic: the theme's or the persona's."""
+        fitting = self._said.fresh(_sayable(theme.any.of(self._key), scene))
+        if theme.own_tone:
+            return fitting
+        general = self._said.fresh(_agreeing(self._persona["body"], scene))
+        return general if general and (not fitting or self._chance(GENERAL)) else fitting
+
+    def _everything(self, scene: Scene, theme: ThemeLines) -> Sequence[str]:
+        """Used lines too, once no unused one is left."""
+        topic = theme.topic(scene.topic)
+        about = [*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)]
+        return [*_sayable(about, scene), *_agreeing(self._persona["body"], scene)]
+
+    def _lines_said(self, topic: Topic) -> int:
+        lines = (*topic.of("open"), *topic.of(self._key))
+        return len(lines) - len(self._said.fresh(lines))
+
+    def _lead(self, scene: Scene, theme: ThemeLines) -> str:
+        """A transition from the previous speaker, by name, or back to the topic after an aside."""
+        own = theme.any.of(f"{self._key} lead")
+        if scene.previous is None:
+            section = "back" if scene.aside else "solo"
+            return "" if own else self._fill(self._said.pick(_agreeing(self._persona[section], scene)), scene)
+        quote = quotable(scene.last_text)
+        if own:
+            lead = self._said.pick(own)
+        elif quote and self._chance(ECHO):
+            lead = self._said.pick(self._persona["echo"])
+        else:
+            lead = self._said.pick(self._persona["lead"])
+        return self._fill(lead, scene, quote or "")
+
+    def _pair(self, scene: Scene, points: list[str]) -> str:
+        first = self._said.pick(points)
+        second = self._said.pick([point for point in points if point != first])
+        intro = self._fill(self._said.pick(self._persona["pair"]), scene)
+        return f"{intro}\n- {self._fill(first, scene)}\n- {self._fill(second, scene)}"
+
+    def _fill(self, line: str, scene: Scene, quote: str = "") -> str:
+        others = [name for name in scene.others if name != scene.last] or list(scene.others)
+        other = self._rng.choice(others) if others and "{other}" in line else ""
+        return capital(line.format_map(scene.fields | {"other": other, "quote": quote}))
+
+    def _chance(self, probability: float) -> bool:
+        return self._rng.random() < probability
+
+
+def caption_picture(scene: Scene, text: str) -> str:
+    """Describe a picture for a post."""
+    scene_of = phrase(plain(gist(text)), MAX_CAPTION)
+    return f"{scene.topic}: {scene_of}" if scene.topic else scene_of
+
+
+def _led(lead: str, point: str) -> str:
+    """A point behind its lead; one with a colon of its own gets no second one before it."""
+    if ":" in first_sentence(point) and not _NEEDS_COLON.search(lead):
+        lead = re.sub(r":$", ".", lead)
+    return f"{lead} {point}".strip()
+
+
+def _sayable(lines: Sequence[str], scene: Scene) -> list[str]:
+    """Leave out lines with {last} if there is no previous speaker."""
+    return [line for line in lines if scene.previous or "{last}" not in line]
+
+
+def _fitting(intros: Iterable[str], opening: str) -> list[str]:
+    """An introduction that promises a question needs one."""
+    return [intro for intro in intros if "?" in opening or "question" not in intro]
+
+
+def _agreeing(lines: Iterable[str], scene: Scene) -> list[str]:
+    """Leave out lines whose verb does not agree with a topic in the plural."""
+    many = _is_plural(scene.topic)
+    return [line for line in lines if not (many and _ONE.search(line))]
+
+
+def _is_plural(topic: str) -> bool:
+    head = _AFTER_HEAD.split(topic)[0].strip()
+    return " and " in head or (head.endswith("s") and not _NOT_MANY.search(head))

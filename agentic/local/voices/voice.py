@@ -1,0 +1,252 @@
+"""A model without a key: the Model interface over prepared lines.
+
+It reads only a prompt's labels, never its text, so messages cannot control it, and answers with the decision JSON of
+agentic.turn.decision. Its tokens are estimated, its cost is 0.
+
+An answer depends on the labels, on what the voice has said before, and on chance. A reply names the last two in its
+label `voice`: a prompt that has this label gets the same answer again, from any voice of the agent (agentic.replay).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
+from agentic.llm.usage_estimate import tokens_of
+from agentic.local.voices.composing import Composer, caption_picture
+from agentic.local.voices.debating import END, Debater
+from agentic.local.voices.drawing import draw_png
+from agentic.local.voices.lines import PERSONAS
+from agentic.local.voices.memory import SaidInRooms, SaidLines
+from agentic.local.voices.reflecting import news, written
+from agentic.local.voices.scene import RoomScene, Scene, Words
+from agentic.local.voices.topics import read_topic
+from agentic.themes import theme_named
+
+if TYPE_CHECKING:
+    from agentic.local.voices.answering import Answers
+
+SKIP = 0.12
+REACT = 0.2
+ONLY_REACT = 0.04
+DRAW = 0.06  # in themes with occasional pictures
+FIRST_ENDING_ROUND = 4
+ENDING_STEP = 0.12  # added in each round from then on
+MOST_ENDING = 0.9
+STATE = "voice"  # the label that a recorded answer is given again by
+_SEED_BITS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decision:
+    skip: bool = False
+    text: str | None = None
+    generate_image: bool = False
+    image_prompt: str | None = None
+    react_emoji: str | None = None
+    react_to_message_id: str | None = None
+    end_conversation: bool = False
+    topic: str | None = None
+    leave: bool = False
+    next_speaker: str | None = None
+
+    def to_json(self) -> str:
+        """The fields of rooms are left out where they say nothing."""
+        fields = asdict(self)
+        in_rooms = {name: fields.pop(name) for name in ("leave", "next_speaker")}
+        return json.dumps(fields | {name: said for name, said in in_rooms.items() if said}, ensure_ascii=False)
+
+
+class ScriptedVoice:
+    """Speaks for `agent` from prepared lines. `delay` returns the seconds that an answer takes; None: no delay.
+
+    `remedy` tells people, now and then, what to do for a model's answer: "set ANTHROPIC_API_KEY and Claude answers
+    itself".
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        *,
+        rng: random.Random,
+        delay: Callable[[], float] | None = None,
+        can_draw: bool = True,
+        remedy: str = "",
+        marks: str = "",
+        answered: Mapping[str, int] | None = None,
+        rooms: SaidInRooms | None = None,
+    ) -> None:
+        """`rooms` is shared with the other voices. `marks` and `answered`: the lines that it has said, and the number
+        of its answers by the name of who asked, both as its label `voice` has them."""
+        self._agent, self._seeds, self._delay = agent, rng, delay
+        self.can_draw = can_draw
+        self.free = True
+        self._rng = random.Random()  # seeded for each answer
+        self._marks, self._remedy = marks, remedy
+        self._said = SaidLines(self._rng, marks)
+        self._rooms = SaidInRooms() if rooms is None else rooms
+        self._composer = Composer(agent, self._rng, self._said)
+        self._answered = Counter(answered or {})
+
+    @cached_property
+    def _answers(self) -> Answers:
+        """Imported once a person speaks: its patterns take a start that nobody talks to 40 ms."""
+        from agentic.local.voices.answering import Answers
+
+        return Answers(self._agent, self._rng, self._said, self._remedy, self._answered)
+
+    @property
+    def name(self) -> str:
+        return f"scripted/{self._agent}"
+
+    async def complete(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
+        """Answer with a decision as JSON. Without labels the prompt's text counts as a question."""
+        prompt = Prompt.of(prompt)
+        await self._think(prompt.timeout)
+        labels = prompt.labels or {"asked": prompt.text}
+        scene = Scene.of(labels, me=self._agent.capitalize())
+        recorded = labels.get(STATE)
+        state, voice = (recorded, self._as_recorded(recorded)) if recorded else (self._state(scene), self)
+        text = written(labels) if labels.get("reflection") else voice._answer(scene, json.loads(state)["seed"])
+        read = len(prompt.system) + len(prompt.text) + sum(len(message.text) for message in history)
+        usage = Usage(model=self.name, calls=1, input_tokens=tokens_of(read), output_tokens=tokens_of(len(text)))
+        return Reply(text=text, usage=usage, model=self.name, labels={STATE: state})
+
+    def _state(self, scene: Scene) -> str:
+        """Draw a seed and return the label of the next answer; it names no person whom the scene does not name."""
+        answered = {name: self._answered[name] for name in (scene.asker, scene.human or "", "")}
+        said = self._said if scene.room is None else self._said_in(scene.room)
+        state = {"seed": self._seeds.getrandbits(_SEED_BITS), "said": said.marks, "remedy": self._remedy}
+        return json.dumps(state | {"answered": {name: times for name, times in answered.items() if times}})
+
+    def _said_in(self, room: RoomScene) -> SaidLines:
+        return SaidLines(self._rng, self._marks, self._rooms.of(room.topic))
+
+    def _as_recorded(self, state: str) -> ScriptedVoice:
+        """A voice as it was before an answer."""
+        was = json.loads(state)
+        return ScriptedVoice(
+            self._agent, rng=self._seeds, remedy=was["remedy"], marks=was["said"], answered=was["answered"]
+        )
+
+    def _answer(self, scene: Scene, seed: int) -> str:
+        self._rng.seed(seed)
+        return self._decide(scene).to_json()
+
+    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
+        """Draw a picture that depends only on the words."""
+        await self._think(timeout)
+        picture = Picture(draw_png(prompt, self._agent), "image/png")
+        return Drawing(picture=picture, usage=Usage(model=self.name, calls=1, pictures=1), model=self.name)
+
+    async def aclose(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    async def _think(self, seconds: float) -> None:
+        if self._delay is not None:
+            await asyncio.sleep(min(self._delay(), seconds))
+
+    def _decide(self, scene: Scene) -> _Decision:
+        if scene.room is not None:
+            return self._in_room(scene, scene.room)
+        match scene.trigger:
+            case "starter":
+                return self._say(scene, self._composer.opening(scene))
+            case "mention" | "call":
+                return self._say(scene, self._answers.to_asker(scene))
+            case "continue":
+                return self._say(scene, self._composer.turn(scene) or Words(self._composer.farewell(scene)))
+            case "errand":
+                words = self._answers.to_task(scene) if scene.query is None else Words(news(scene.query))
+                return self._say(scene, words)
+            case "reactive":
+                return self._react(scene, self._say(scene, self._answers.joining(scene)))
+        return self._round(scene)
+
+    def _round(self, scene: Scene) -> _Decision:
+        if scene.human:
+            return self._react(scene, self._say(scene, self._answers.to_human(scene)))
+        if self._chance(SKIP):
+            return _Decision(skip=True)
+        if scene.last_message_id and scene.round > 1 and self._chance(ONLY_REACT):
+            return _Decision(react_emoji=self._composer.emoji(scene), react_to_message_id=scene.last_message_id)
+        ending = self._chance(wish_to_end(scene.round))
+        return self._react(scene, self._say(scene, self._composer.turn(scene, ending=ending), ending=ending))
+
+    def _in_room(self, scene: Scene, room: RoomScene) -> _Decision:
+        """A turn in a room. A bot speaks as in any conversation, on the room's topic."""
+        if room.take_up and (words := self._to_audience(scene, room)) is not None:
+            return self._say(scene, words)
+        if self._agent in PERSONAS:
+            return self._round_in_room(scene, room)
+        debater = Debater(self._agent, self._rng, self._said_in(room))
+        speech = debater.speech(scene, room)
+        text = speech.text
+        if room.take_up:
+            text = self._answers.noted(Words(text), room.taken_up_by).text
+        decision = _Decision(
+            skip=not text,
+            text=text or None,
+            end_conversation=speech.ends,
+            leave=speech.leaves,
+            next_speaker=speech.next_speaker,
+        )
+        return self._react(scene, decision, debater.emoji)
+
+    def _to_audience(self, scene: Scene, room: RoomScene) -> Words | None:
+        """The answer to a person, None where the debate itself answers better."""
+        if not self._answers.is_set_piece(room.take_up) and self._agent not in PERSONAS:
+            return None
+        return self._answers.to_human(replace(scene, human=room.taken_up_by, human_said=room.take_up))
+
+    def _round_in_room(self, scene: Scene, room: RoomScene) -> _Decision:
+        composer = Composer(self._agent, self._rng, self._said_in(room))
+        about = replace(scene, topic=read_topic(room.topic).it)
+        if room.turn == 1:
+            return self._say(about, composer.opening(replace(scene, topic=read_topic(room.topic).name)))
+        last = room.closing or room.left == 0
+        ending = last or (room.left < len(room.members) and self._chance(END))
+        words = composer.turn(about, ending=ending) or Words(composer.farewell(about))
+        decision = self._say(about, words, ending=ending and not last)
+        return replace(self._react(about, decision), next_speaker=self._next(scene, room))
+
+    def _next(self, scene: Scene, room: RoomScene) -> str | None:
+        others = [name for name in room.members if name != scene.me]
+        return self._rng.choice(others) if room.names_next and others else None
+
+    def _say(self, scene: Scene, words: Words | None, *, ending: bool = False) -> _Decision:
+        if words is None:
+            return _Decision(skip=True)
+        theme = theme_named(scene.theme)
+        picture = words.picture
+        if picture is None and (theme.always_draw or (theme.maybe_draw and self._chance(DRAW))):
+            picture = caption_picture(scene, words.text)
+        return _Decision(
+            text=words.text,
+            generate_image=picture is not None,
+            image_prompt=picture,
+            end_conversation=ending,
+            topic=words.topic,
+        )
+
+    def _react(self, scene: Scene, decision: _Decision, emoji: Callable[[], str] | None = None) -> _Decision:
+        """Sometimes add a reaction to the last message."""
+        if decision.skip or scene.last_message_id is None or not self._chance(REACT):
+            return decision
+        chosen = emoji() if emoji is not None else self._composer.emoji(scene)
+        return replace(decision, react_emoji=chosen, react_to_message_id=scene.last_message_id)
+
+    def _chance(self, probability: float) -> bool:
+        return self._rng.random() < probability
+
+
+def wish_to_end(round_number: int) -> float:
+    """The probability (0 to 1) that a voice asks to end in this round."""
+    return min(MOST_ENDING, ENDING_STEP * max(0, round_number - FIRST_ENDING_ROUND + 1))

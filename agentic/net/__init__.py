@@ -1,0 +1,1 @@
+"""Safe requests to addresses from outside."""

@@ -1,0 +1,221 @@
+"""identity.md: the agent's name, looks and settings as YAML front matter, followed by a text for the prompt.
+
+    ---
+    display_name: Claude
+    talkativeness: 0.6
+    colour: #D97757
+    ---
+    You are Claude …
+
+Each field is checked by itself: an invalid one is reported with its line, and the others count. Values are taken as
+written (`No` is a name here, and `4.10` a version), with quotes where YAML needs them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from agentic.personas.markdown import plain
+
+FILE = "identity.md"
+MAX_FRONT_MATTER = 8_192  # characters
+_FENCE = re.compile(r"---[ \t]*")
+_END = re.compile(r"(?:---|\.\.\.)[ \t]*")
+_COLOUR = re.compile(r"(?:#|0x)?([0-9a-f]{6})", re.IGNORECASE)
+_UNQUOTED_COLOUR = re.compile(r"\s*colou?r\s*:\s*(#[0-9a-f]{6})\s*(?:#.*)?", re.IGNORECASE)
+_HTTPS = re.compile(r"https://[^\s/]+\S*")  # Discord fetches it
+_KEY = re.compile(r"([A-Za-z_]+)\s*:")
+_UNQUOTED = re.compile(r"[^\W_][\w .,/()'+-]*")  # a value that YAML reads as it stands
+_SPELLINGS = {"color": "colour"}
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("expected one line of visible characters")
+    return text
+
+
+def _address(text: str) -> str:
+    if _HTTPS.fullmatch(text) is None:
+        raise ValueError("expected an https address")
+    return text
+
+
+def _rgb(text: Any) -> int:
+    if isinstance(text, int) and 0 <= text <= 0xFFFFFF:
+        return text
+    match = _COLOUR.fullmatch(str(text))
+    if match is None:
+        raise ValueError("expected a colour such as #D97757")
+    return int(match[1], 16)
+
+
+def _separated(text: Any) -> tuple[str, ...]:
+    """ "ships, the sea" → ("ships", "the sea")."""
+    return tuple(dict.fromkeys(filter(None, (part.strip() for part in str(text).split(",")))))
+
+
+def _word(text: Any) -> str:
+    return str(text).strip().lower().replace("-", "_")
+
+
+def _tasks(text: Any) -> tuple[str, ...]:
+    """ "follow-up, discover" → ("follow_up", "discover"); none → ()."""
+    names = _separated(_word(text))
+    return () if names == ("none",) else names
+
+
+IdleTask = Literal["summarise", "profile", "follow_up", "discover"]
+_Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
+_Subject = Annotated[str, Field(max_length=60), AfterValidator(_one_line)]
+
+
+class IdentityCard(BaseModel):
+    """The front matter. None means not set, so other layers of options apply.
+
+    `display_name`: shown in Discord, at most 32 characters. `avatar`: an https address. `model`: may be
+    `provider/model`. `talkativeness`: 0 to 1. `interests`: subjects, separated by commas. `max_output_tokens`: of an
+    answer. `colour`: 0xRRGGBB. `disclosure`: the line that says that this is an AI. `idle_tasks`: what it does while
+    nobody writes, `unasked`: to whom. The four before them are options of that name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
+
+    display_name: Annotated[_Line, Field(max_length=32)] | None = None
+    avatar: Annotated[_Line, AfterValidator(_address)] | None = None
+    provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}\Z")] | None = None
+    model: _Line | None = None
+    image_model: _Line | None = None
+    mode: Literal["chat", "prefill"] | None = None
+    talkativeness: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    interests: Annotated[tuple[_Subject, ...], Field(max_length=20), BeforeValidator(_separated)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=16, le=64_000)] | None = None
+    colour: Annotated[int, BeforeValidator(_rgb)] | None = None
+    disclosure: _Line | None = None
+    always_search: bool | None = None
+    search_pictures: bool | None = None
+    message_log: bool | None = None
+    recall: bool | None = None
+    idle_tasks: Annotated[tuple[IdleTask, ...], BeforeValidator(_tasks)] | None = None
+    unasked: Annotated[Literal["opt_in", "everyone"], BeforeValidator(_word)] | None = None
+
+
+def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
+    """Parse the front matter. Returns problems with file and line. Without front matter nothing is set."""
+    front, _ = _parted(plain(text or ""))
+    if front is None:
+        opened = _FENCE.fullmatch(plain(text or "").partition("\n")[0]) is not None
+        return IdentityCard(), (f"{FILE}:1: the front matter is never closed by ---",) if opened else ()
+    problems: list[str] = []
+    values, lines = _read(front, problems)
+    while True:
+        try:
+            return IdentityCard.model_validate(values), tuple(sorted(problems, key=_line_of))
+        except ValidationError as error:
+            for wrong in error.errors():
+                key = str(wrong["loc"][0])
+                if values.pop(key, None) is not None:
+                    problems.append(f"{FILE}:{lines[key]}: {key}: {_expected(wrong)}")
+
+
+def body_of(text: str) -> str:
+    """Return the text after the front matter."""
+    return _parted(plain(text))[1]
+
+
+def with_front_matter(text: str, fields: Mapping[str, str], further: str) -> str:
+    """Return identity.md with these fields, further lines of front matter, and the body of `text`. Empty fields are
+    left out. Raises ValueError for a further line that would end the front matter."""
+    if any(_END.fullmatch(line) for line in further.split("\n")):
+        raise ValueError("expected lines of the form `key: value` as further settings")
+    lines = [f"{name}: {_quoted(' '.join(value.split()))}" for name, value in fields.items() if value.strip()]
+    lines += [line.rstrip() for line in further.split("\n") if line.strip()]
+    return "\n".join(["---", *lines, "---", body_of(text).lstrip("\n")])
+
+
+def further_lines(text: str, without: Collection[str]) -> str:
+    """Return the lines of the front matter as they stand, but those of some fields."""
+    lines = (_parted(plain(text))[0] or "").split("\n")
+    return "\n".join(line for line in lines if not ((key := _KEY.match(line)) and key[1] in without)).strip()
+
+
+def _quoted(value: str) -> str:
+    """Return a value so that YAML reads it back."""
+    return value if _UNQUOTED.fullmatch(value) else json.dumps(value, ensure_ascii=False)
+
+
+def _parted(text: str) -> tuple[str | None, str]:
+    """Split the front matter (None if there is none) from the rest."""
+    lines = text.split("\n")
+    if not _FENCE.fullmatch(lines[0]):
+        return None, text
+    for number, line in enumerate(lines[1:], 1):
+        if _END.fullmatch(line):
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
+    return None, text
+
+
+def _read(front: str, problems: list[str]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return key → value as written, and key → line in the file. No YAML objects are built, so aliases cannot
+    expand."""
+    try:
+        if len(front) > MAX_FRONT_MATTER:
+            raise ValueError(f"it has more than {MAX_FRONT_MATTER} characters")
+        root = yaml.compose(front, yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else 1
+        problems.append(f"{FILE}:{line}: this is not YAML: {error.problem or 'it cannot be read'}")
+        return {}, {}
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        cause = str(error) if type(error) is ValueError else "it is not YAML"
+        problems.append(f"{FILE}:1: the front matter cannot be read: {cause}")
+        return {}, {}
+    if root is None:
+        return {}, {}
+    if not isinstance(root, yaml.MappingNode):
+        problems.append(f"{FILE}:2: expected lines of the form `key: value`")
+        return {}, {}
+    return _values(root, front.split("\n"), problems)
+
+
+def _values(root: yaml.MappingNode, source: list[str], problems: list[str]) -> tuple[dict[str, str], dict[str, int]]:
+    values: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for key_node, node in root.value:
+        line = int(key_node.start_mark.line)
+        key = _SPELLINGS.get(str(key_node.value), str(key_node.value))
+        if key in lines:
+            problems.append(f"{FILE}:{line + 2}: {key} is given twice; the first one counts")
+            continue
+        lines[key] = line + 2
+        if key not in IdentityCard.model_fields:
+            known = ", ".join(IdentityCard.model_fields)
+            problems.append(f"{FILE}:{line + 2}: {key[:40]!r} is unknown; the keys are {known}")
+        elif not isinstance(node, yaml.ScalarNode):
+            problems.append(f"{FILE}:{line + 2}: {key}: expected one value")
+        elif value := _value(node, source[line]):
+            values[key] = value
+    return values, lines
+
+
+def _value(node: yaml.ScalarNode, source: str) -> str:
+    """Return the value as written. To YAML `colour: #D97757` is an empty value and a comment."""
+    if node.tag == "tag:yaml.org,2002:null":
+        match = _UNQUOTED_COLOUR.fullmatch(source)
+        return match[1] if match else ""
+    return str(node.value).strip()
+
+
+def _expected(wrong: Any) -> str:
+    return str(wrong["msg"]).removeprefix("Value error, ").lower().replace("input should be", "expected")
+
+
+def _line_of(problem: str) -> int:
+    return int(problem.split(":", 2)[1])

@@ -1,0 +1,186 @@
+"""An agent's own folder of files: read, write, edit, find by name and by words; nothing outside is reachable.
+
+Paths are relative, with `/`. A part that is empty, `..`, or begins with a period is refused, links are never followed
+(safe_files.py), and content is text within limits of size, number and depth. Search takes plain words, not regular
+expressions: the model that would write them reads strangers' text, and some expressions never end.
+
+Every method blocks the thread and raises PersonaError.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from agentic.personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
+from agentic.personas.safe_files import (
+    PRIVATE_FOLDER,
+    as_bytes,
+    as_text,
+    below,
+    folder_at,
+    locked,
+    os_errors,
+    read_plain,
+    write_whole,
+)
+
+MAX_FILE_BYTES = 262_144
+MAX_FILES = 500
+MAX_TOTAL_BYTES = 16_777_216
+MAX_DEPTH = 8
+MAX_PATH = 240  # characters
+MAX_PATTERN = 200
+MAX_HITS = 200
+MAX_HIT = 300  # characters of a line
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A line that contains the words. `line` counts from 1."""
+
+    path: str
+    line: int
+    text: str
+
+
+class Workspace:
+    """The folder `root`, created by the first write."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, path: str, first_line: int = 1, max_lines: int = 2_000) -> str:
+        """Return a file's text or a part of it."""
+        *folders, name = _parts(path)
+        with folder_at(self._root) as root, below(root, tuple(folders)) as folder:
+            text = as_text(read_plain(name, MAX_FILE_BYTES, folder))
+        lines = text.split("\n")
+        start = max(0, first_line - 1)
+        return text if not start and len(lines) <= max_lines else "\n".join(lines[start : start + max_lines])
+
+    def write(self, path: str, text: str) -> None:
+        """Create or replace a file, with its folders."""
+        *folders, name = _parts(path)
+        data = _fitting(text)
+        with os_errors():
+            self._root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with folder_at(self._root) as root, locked(root):
+            self._make_room(root, path, len(data))
+            with below(root, tuple(folders), make=True) as folder:
+                write_whole(folder, name, data)
+
+    def edit(self, path: str, old: str, new: str, *, everywhere: bool = False) -> int:
+        """Replace `old`, which must occur exactly once unless `everywhere`, with `new`. Returns how often."""
+        *folders, name = _parts(path)
+        if not old:
+            raise OutOfBounds("the text to replace is empty")
+        with folder_at(self._root) as root, locked(root), below(root, tuple(folders)) as folder:
+            text = as_text(read_plain(name, MAX_FILE_BYTES, folder))
+            times = text.count(old)
+            if not times:
+                raise NotFound("the text to replace is not in the file")
+            if times > 1 and not everywhere:
+                raise Ambiguous(f"the text to replace is in the file {times} times")
+            # A short text everywhere can become gigabytes, so the size is checked before the text exists.
+            _check_size(len(as_bytes(text)) + times * (len(as_bytes(new)) - len(as_bytes(old))))
+            data = as_bytes(text.replace(old, new))
+            self._make_room(root, path, len(data))
+            write_whole(folder, name, data)
+        return times
+
+    def glob(self, pattern: str = "**") -> tuple[str, ...]:
+        """Return the matching paths in order: `*` and `?` within a part, `**` for any number of parts."""
+        wanted = _pattern(pattern)
+        return tuple(path for path, _ in self._files() if _fits(path.split("/"), wanted))
+
+    def grep(self, words: str, pattern: str = "**") -> tuple[Hit, ...]:
+        """Return the first MAX_HITS lines that contain these words, in any case, in matching text files."""
+        wanted, hits = words.casefold(), list[Hit]()
+        if not wanted.strip() or len(words) > MAX_PATTERN:
+            raise OutOfBounds(f"1 to {MAX_PATTERN} characters are needed to search")
+        for path in self.glob(pattern):
+            try:
+                text = self.read(path, max_lines=MAX_FILE_BYTES)
+            except PersonaError:  # gone meanwhile, or no text
+                continue
+            for number, line in enumerate(text.split("\n"), 1):
+                if wanted in line.casefold():
+                    hits.append(Hit(path, number, line.strip()[:MAX_HIT]))
+                    if len(hits) == MAX_HITS:
+                        return tuple(hits)
+        return tuple(hits)
+
+    def _files(self) -> list[tuple[str, int]]:
+        """Return path and size of every file, in order."""
+        try:
+            with folder_at(self._root) as root:
+                return sorted(_walk(root, "", MAX_DEPTH))
+        except NotFound:
+            return []
+
+    def _make_room(self, root: int, path: str, size: int) -> None:
+        """Refuse a write that would exceed the limits."""
+        others = [found for name, found in _walk(root, "", MAX_DEPTH) if name != path]
+        if len(others) >= MAX_FILES:
+            raise TooLarge(f"the workspace has {MAX_FILES} files, which is the limit")
+        if sum(others) + size > MAX_TOTAL_BYTES:
+            raise TooLarge(f"the workspace would have more than {MAX_TOTAL_BYTES:,} bytes")
+
+
+def _parts(path: str) -> list[str]:
+    """Split a path. Raises OutOfBounds unless it is plainly inside."""
+    parts = path.split("/")
+    if not path.isprintable() or "\\" in path or len(path) > MAX_PATH or len(parts) > MAX_DEPTH:
+        raise OutOfBounds(f"a path has at most {MAX_DEPTH} parts with / between them, and {MAX_PATH} characters")
+    for part in parts:
+        if not part.strip() or part.startswith(".") or len(part.encode()) > 200:
+            raise OutOfBounds("a path is relative, and no part of it is empty or begins with a period")
+    return parts
+
+
+def _fitting(text: str) -> bytes:
+    data = as_bytes(text)
+    _check_size(len(data))
+    return data
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_FILE_BYTES:
+        raise TooLarge(f"a file has at most {MAX_FILE_BYTES:,} bytes")
+
+
+def _pattern(pattern: str) -> list[str]:
+    parts = pattern.split("/")
+    if len(pattern) > MAX_PATTERN or len(parts) > MAX_DEPTH:
+        raise OutOfBounds(f"a pattern has at most {MAX_DEPTH} parts and {MAX_PATTERN} characters")
+    return [part for part, before in zip(parts, ["", *parts], strict=False) if (part, before) != ("**", "**")]
+
+
+def _fits(parts: list[str], pattern: list[str]) -> bool:
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return _fits(parts, pattern[1:]) or (bool(parts) and _fits(parts[1:], pattern))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
+
+
+def _walk(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, int]]:
+    """Yield the regular files below a folder, skipping links and hidden names."""
+    with os_errors():
+        names = [name for name in os.listdir(folder) if not name.startswith(".")]
+    for name in names:
+        try:
+            with os_errors():
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode):
+                yield prefix + name, found.st_size
+            elif stat.S_ISDIR(found.st_mode) and depth > 1:
+                with below(folder, (name,)) as deeper:
+                    yield from _walk(deeper, f"{prefix}{name}/", depth - 1)
+        except (NotFound, OutOfBounds):  # gone, or exchanged for a link, since it was listed
+            continue

@@ -1,0 +1,103 @@
+"""Removes secrets from texts, and the program's own paths from texts for Discord.
+
+In two ways. Known secrets of the settings are searched literally, also URL-quoted. Whatever looks like a secret (a bot
+token, a provider's key, a webhook's address) may be anybody's: a model repeats what it reads, and many read a channel.
+No pattern matches a quotation mark, so that JSON stays JSON. Only our own tracebacks and paths are removed, not those
+that people talk about.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from agentic.process.root import ROOT
+
+REDACTED = "[redacted]"
+LEAST_SHAPE = 15  # characters without a space that each shape has, but for a private key's
+MIN_SECRET = 6  # characters; a shorter one would be found in ordinary words
+
+_SHAPES = re.compile(
+    r"""
+      (?<![\w-])[MNO][\w-]{22,28}\.[\w-]{6,7}\.[\w-]{27,45}(?![\w-])           # a Discord bot token
+    | (?<![\w-])mfa\.[\w-]{60,}                                                 # a Discord user token
+    | https?://(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+/[\w-]{20,}
+    | (?<![\w-])(?:sk|rk|pk)-(?=[\w-]*\d)[\w-]{20,}                             # OpenAI, Anthropic and others
+    | (?<![\w-])AIza[\w-]{30,}                                                  # Google
+    | (?<![\w-])xai-(?=\w*\d)\w{20,}
+    | (?<![\w-])(?:gsk|pplx|tvly|hf|glpat)[-_](?=[\w-]*\d)[\w-]{20,}
+    | (?<![\w-])(?:gh[pousr]_|github_pat_)\w{20,}
+    | (?<![\w-])xox[abeprs]-[\w-]{10,}                                          # Slack
+    | (?<![\w-])(?:AKIA|ASIA)[0-9A-Z]{16}(?![\w-])                              # Amazon
+    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----(?:(?:\\[nr]|\s)++[A-Za-z0-9+/=]{16,}+)*+
+        (?:(?:\\[nr]|\s)*+[A-Za-z0-9+/=]*+(?:\\[nr]|\s)*+-----END[ ][A-Z ]*PRIVATE[ ]KEY-----)?
+    | (?i:(?<=bearer[ ]))(?=[\w.~+/-]*\d)[\w.~+/-]{20,}=*
+    """,
+    re.VERBOSE,
+)
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t>|+~^-].*\n?|\n)+(?:[\w.]+(?::.*)?)?")
+_DEEP = 3  # parts of a path that is nobody else's; /app and /opt are many people's
+_OF_OURS = r"/(?:agentic/|agent_|run_all|run_bot|personas/|data/|\.env)"
+_PATH_END = r"[^\s\"'`<>|)\]]*"
+
+
+class Redactor:
+    """Call with a text to redact it. `folders` are the program's own."""
+
+    def __init__(self, secrets: Iterable[str] = (), folders: Iterable[Path] = ()) -> None:
+        known = {secret for secret in secrets if len(secret) >= MIN_SECRET}
+        known |= {quote(secret, safe="") for secret in known}
+        places = {str(folder.absolute()) for folder in folders}
+        # Most texts have nothing to redact; a literal search finds that out in a tenth of the time of a pattern.
+        self._words, self._places = tuple(known), tuple(places)
+        self._known = _any_of(re.escape(secret) for secret in known)
+        self._paths = _any_of(map(_paths_in, places))
+
+    def __call__(self, text: str) -> str:
+        """Redact secrets and paths, for Discord."""
+        if self._paths is not None and any(place in text for place in self._places) and self._paths.search(text):
+            text = _TRACEBACK.sub(self._traceback, text)
+            text = self._paths.sub(REDACTED, text)
+        return self.secrets(text)
+
+    def secrets(self, text: str) -> str:
+        """Redact secrets only: for the owner's log, where paths help."""
+        if self._known is not None and any(word in text for word in self._words):
+            text = self._known.sub(REDACTED, text)
+        may_have = "-----BEGIN" in text or any(len(word) >= LEAST_SHAPE for word in text.split())
+        return _SHAPES.sub(REDACTED, text) if may_have else text
+
+    def everywhere(self, value: Any) -> Any:
+        """Redact every text in JSON's lists and dicts, such as an embed."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, list):
+            return [self.everywhere(one) for one in value]
+        if isinstance(value, dict):
+            return {key: self.everywhere(one) for key, one in value.items()}
+        return value
+
+    def _traceback(self, match: re.Match[str]) -> str:
+        ours = self._paths is not None and self._paths.search(match[0])
+        return REDACTED if ours else match[0]
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    """Longest first, so that a secret that begins with another one is matched whole."""
+    found = sorted(patterns, key=lambda pattern: (-len(pattern), pattern))
+    return re.compile("|".join(found)) if found else None
+
+
+def _paths_in(folder: str) -> str:
+    end = rf"(?:/{_PATH_END})?(?![\w-])" if len(Path(folder).parts) >= _DEEP else _OF_OURS + _PATH_END
+    return re.escape(folder) + end
+
+
+def own_folders(data_dir: Path) -> tuple[Path, ...]:
+    """The program's folders: code, data, virtual environment."""
+    environment = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
+    return (ROOT, data_dir, *environment)

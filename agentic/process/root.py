@@ -1,0 +1,5 @@
+"""The folder of the program: of run_all.py, pyproject.toml, docs/ and personas/."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]

@@ -1,0 +1,143 @@
+"""A conversation as an export shows it: read from the record, with the names that people know."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+
+import aiosqlite
+
+from agentic.record.queries.conversations import Conversation, conversation_of
+from agentic.record.queries.posts import Picture, Post, picture_of, posts_of_conversation
+from agentic.record.queries.turns import Turn, turns_of_conversation
+
+PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+GREY = 0x8E8E93
+
+_CUSTOM_EMOJI = re.compile(r"<?a?:?(\w+):\d+>?")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The names and colours (0xRRGGBB) of agents, and where they are known the names of people and channels, by their
+    Discord ids. Times are shown in `zone`. Costs are left out unless `costs`."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    colours: Mapping[str, int] = field(default_factory=dict)
+    people: Mapping[int, str] = field(default_factory=dict)
+    channels: Mapping[int, str] = field(default_factory=dict)
+    zone: tzinfo = UTC
+    costs: bool = False
+
+    def name(self, agent: str) -> str:
+        return self.names.get(agent, agent)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A reaction: how many gave it, and the names of the agents among them. Custom emoji are `:name:`."""
+
+    emoji: str
+    count: int
+    agents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A post of an agent, or what a person said in a room: `agent` is then the person's key in the story. `cost_usd` is
+    that of the post's turn, at the turn's first post."""
+
+    message_id: int
+    agent: str
+    at: datetime
+    text: str
+    picture: Picture | None
+    reactions: tuple[Given, ...]
+    cost_usd: float
+    person: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A conversation with its messages, in order. `agents` took part, in the order of their first message; in a room
+    people are among them, by their keys."""
+
+    conversation: Conversation
+    look: Look
+    began: datetime
+    messages: tuple[Message, ...]
+    agents: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        title = self.conversation.topic or f"A conversation, theme {self.conversation.theme}"
+        return title[:1].upper() + title[1:]
+
+    @property
+    def minutes(self) -> int:
+        """From its beginning to its last message, rounded up."""
+        if not self.messages:
+            return 0
+        return max(1, -int(-(self.messages[-1].at - self.began).total_seconds() // 60))
+
+
+async def read_story(db: aiosqlite.Connection, conversation_id: str, look: Look) -> Story | None:
+    """None where the record does not have the conversation. Deleted posts are left out."""
+    conversation = await conversation_of(db, conversation_id)
+    if conversation is None:
+        return None
+    posts, turns = await posts_of_conversation(db, conversation_id), await turns_of_conversation(db, conversation_id)
+    messages = await messages_of(db, posts, turns, look)
+    agents = tuple(dict.fromkeys(message.agent for message in messages))
+    began = datetime.fromtimestamp(conversation.started_at, look.zone)
+    return Story(conversation, look, began, messages, agents)
+
+
+async def messages_of(
+    db: aiosqlite.Connection, posts: Iterable[Post], turns: Sequence[Turn], look: Look
+) -> tuple[Message, ...]:
+    """The posts that are not deleted, as messages; `turns` are those that made or reacted to them."""
+    costs = {(turn.agent, turn.id): turn.cost_usd for turn in turns}
+    return tuple(
+        [
+            Message(
+                post.message_id,
+                post.agent,
+                datetime.fromtimestamp(post.at, look.zone),
+                post.text,
+                await _picture(db, post),
+                _given(post, turns),
+                costs.pop((post.agent, post.turn_id), 0.0),
+            )
+            for post in posts
+            if post.deleted_at is None
+        ]
+    )
+
+
+async def _picture(db: aiosqlite.Connection, post: Post) -> Picture | None:
+    return await picture_of(db, post.message_id) if post.picture in PICTURES else None
+
+
+def _given(post: Post, turns: Iterable[Turn]) -> tuple[Given, ...]:
+    """Join what Discord reported of a post with what agents did: their reactions are in both, as a rule."""
+    counts: dict[str, int] = defaultdict(int)
+    for reaction in post.reactions:
+        counts[emoji_name(reaction.emoji)] += 1
+    agents: dict[str, list[str]] = defaultdict(list)
+    for turn in turns:
+        if turn.emoji and turn.reacted_to == post.message_id:
+            agents[emoji_name(turn.emoji)].append(turn.agent)
+    return tuple(
+        Given(emoji, max(counts[emoji], len(agents[emoji])), tuple(agents[emoji]))
+        for emoji in dict.fromkeys((*counts, *agents))
+    )
+
+
+def emoji_name(emoji: str) -> str:
+    """Discord's `<:name:id>`, `<a:name:id>` and `name:id` as `:name:`, anything else as it is."""
+    custom = _CUSTOM_EMOJI.fullmatch(emoji)
+    return f":{custom[1]}:" if custom else emoji

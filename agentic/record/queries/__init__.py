@@ -1,0 +1,1 @@
+"""What the console and exports read from the record."""

@@ -1,0 +1,276 @@
+"""Turns: the list by what people look for, and one turn with all that is kept of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import aiosqlite
+
+from agentic.record.packing import unpack
+from agentic.record.queries.conversations import Conversation, conversation_of
+from agentic.record.queries.pages import BEFORE_ALL, MOST_A_PAGE, Cursor, Page, first, page_of, rows
+from agentic.record.queries.posts import Post, posts_of_turn
+from agentic.wire.entries import CallRecord, CallWords, Phases, SearchWords, ToolCallRecord
+
+TEXT_CHARACTERS = 200  # of a post, in the list
+SEARCHED = 20_000  # turns whose posts one page searches; the next page searches on
+PHASES = tuple(Phases.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn as agentic.state's TurnRecord; `seq` orders turns of the same time, `text` begins its first post."""
+
+    seq: int
+    agent: str
+    id: str
+    at: float
+    day: str
+    kind: str
+    trigger: str
+    outcome: str
+    reason: str | None
+    conversation_id: str | None
+    round: int | None
+    channel_id: int
+    guild_id: int | None
+    asked_by: int | None
+    asked_message_id: int | None
+    model: str
+    entries: int
+    seconds: float
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost_usd: float
+    emoji: str | None
+    reacted_to: int | None
+    image: bool
+    chosen_because: str | None
+    room_turn: int | None
+    text: str
+
+    @property
+    def cursor(self) -> Cursor:
+        return self.at, self.seq
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFilter:
+    """The turns that a list has; None: all. Times are unix seconds, `since` included, `until` not. `text` is found in
+    the agent's posts, upper and lower case alike for the letters a to z."""
+
+    agent: str | None = None
+    channel_id: int | None = None
+    conversation_id: str | None = None
+    outcome: str | None = None
+    person: int | None = None
+    model: str | None = None
+    since: float | None = None
+    until: float | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a model. `words` is None where they are not kept (any more); `removed` says why, where a person had
+    them removed: forgotten, deleted; or `unreadable`."""
+
+    record: CallRecord
+    words: CallWords | None
+    removed: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTurn:
+    """A turn with all that is kept of it. `skipped` are the turns of its round before it that posted nothing."""
+
+    turn: Turn
+    phases: Phases
+    calls: tuple[Call, ...]
+    tool_calls: tuple[ToolCallRecord, ...]
+    searches: tuple[SearchWords, ...]
+    posts: tuple[Post, ...]
+    conversation: Conversation | None
+    skipped: tuple[Turn, ...]
+
+
+FIRST_TEXT = f"""COALESCE((SELECT substr(posts.text, 1, {TEXT_CHARACTERS}) FROM posts
+    WHERE posts.agent = turns.agent AND posts.turn_id = turns.id ORDER BY posts.message_id LIMIT 1), '')"""
+STORED = ", ".join(f"turns.{each.name}" for each in fields(Turn) if each.name != "text")
+TURN = f"{STORED}, {FIRST_TEXT}"
+NEWEST_FIRST = "ORDER BY turns.at DESC, turns.seq DESC"
+TEXT_FOUND = r"""EXISTS (SELECT 1 FROM posts
+    WHERE posts.agent = turns.agent AND posts.turn_id = turns.id AND posts.text LIKE ? ESCAPE '\')"""
+
+
+async def turns_page(
+    db: aiosqlite.Connection, wanted: TurnFilter, *, after: Cursor | None = None, count: int = 50
+) -> Page[Turn]:
+    """A page of turns, `count` at most. A search for text may give few turns, or none, and yet a next page."""
+    count = min(count, MOST_A_PAGE)
+    where, values = _conditions(wanted, after or BEFORE_ALL)
+    if wanted.text:
+        return await _search(db, wanted.text, where, values, count)
+    found = await rows(db, f"SELECT {TURN} FROM turns WHERE {where} {NEWEST_FIRST} LIMIT ?", *values, count + 1)
+    return page_of(map(_turn, found), count, lambda turn: turn.cursor)
+
+
+async def whole_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> WholeTurn | None:
+    """None where the record has no such turn."""
+    phases = ", ".join(f"{phase}_seconds" for phase in PHASES)
+    row = await first(db, f"SELECT {TURN}, {phases} FROM turns WHERE agent = ? AND id = ?", agent, turn_id)
+    if row is None:
+        return None
+    turn = _turn(row[: -len(PHASES)])
+    return WholeTurn(
+        turn,
+        Phases(**dict(zip(PHASES, row[-len(PHASES) :], strict=True))),
+        await calls_of_turn(db, agent, turn_id),
+        await _tool_calls(db, agent, turn_id),
+        await _searches(db, agent, turn_id),
+        await posts_of_turn(db, agent, turn_id),
+        await conversation_of(db, turn.conversation_id) if turn.conversation_id else None,
+        await _skipped_before(db, turn),
+    )
+
+
+async def calls_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[Call, ...]:
+    names = tuple(CallRecord.model_fields)
+    found = await rows(
+        db,
+        f"""SELECT words.data, words.removed, {", ".join(f"calls.{name}" for name in names)}
+        FROM calls LEFT JOIN words USING (agent, turn_id, n) WHERE agent = ? AND turn_id = ? ORDER BY n""",
+        agent,
+        turn_id,
+    )
+    return tuple(
+        Call(CallRecord(**dict(zip(names, values, strict=True))), *_words(data, removed))
+        for data, removed, *values in found
+    )
+
+
+async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: str, count: int = 10) -> tuple[Turn, ...]:
+    """The most expensive turns of these days (YYYY-MM-DD, both included), the most expensive first; no free ones."""
+    found = await rows(
+        db,
+        f"""SELECT {TURN} FROM turns WHERE seq IN (
+            SELECT seq FROM turns WHERE day BETWEEN ? AND ? AND cost_usd > 0 ORDER BY cost_usd DESC LIMIT ?)
+        ORDER BY cost_usd DESC""",
+        first_day,
+        last_day,
+        count,
+    )
+    return tuple(map(_turn, found))
+
+
+async def turns_of_conversation(db: aiosqlite.Connection, conversation_id: str) -> tuple[Turn, ...]:
+    """In their order."""
+    found = await rows(db, f"SELECT {TURN} FROM turns WHERE conversation_id = ? ORDER BY at, seq", conversation_id)
+    return tuple(map(_turn, found))
+
+
+async def turns_of_channel(db: aiosqlite.Connection, channel_id: int) -> tuple[Turn, ...]:
+    """Those in a channel or thread, in their order."""
+    found = await rows(db, f"SELECT {TURN} FROM turns WHERE channel_id = ? ORDER BY at, seq", channel_id)
+    return tuple(map(_turn, found))
+
+
+def _conditions(wanted: TurnFilter, before: Cursor) -> tuple[str, list[Any]]:
+    pairs = [("(turns.at, turns.seq) < (?, ?)", list(before)), *_tests(wanted)]
+    return " AND ".join(condition for condition, _ in pairs), [value for _, values in pairs for value in values]
+
+
+def _tests(wanted: TurnFilter) -> Iterator[tuple[str, list[Any]]]:
+    tests = {
+        "turns.agent = ?": wanted.agent,
+        "turns.channel_id = ?": wanted.channel_id,
+        "turns.conversation_id = ?": wanted.conversation_id,
+        "turns.outcome = ?": wanted.outcome,
+        "turns.asked_by = ?": wanted.person,
+        "turns.model = ?": wanted.model,
+        "turns.at >= ?": wanted.since,
+        "turns.at < ?": wanted.until,
+    }
+    return ((condition, [value]) for condition, value in tests.items() if value is not None)
+
+
+async def _search(db: aiosqlite.Connection, text: str, where: str, values: list[Any], count: int) -> Page[Turn]:
+    """Search the posts of the next SEARCHED turns, so that a rare word does not read the whole record at once."""
+    looked_at = f"SELECT turns.* FROM turns WHERE {where} {NEWEST_FIRST} LIMIT {SEARCHED}"
+    found = await rows(
+        db,
+        f"SELECT {TURN} FROM ({looked_at}) AS turns WHERE {TEXT_FOUND} {NEWEST_FIRST} LIMIT ?",
+        *values,
+        f"%{_literal(text)}%",
+        count + 1,
+    )
+    page = page_of(map(_turn, found), count, lambda turn: turn.cursor)
+    if page.next is not None:
+        return page
+    last = await first(
+        db, f"SELECT at, seq FROM turns WHERE {where} {NEWEST_FIRST} LIMIT 1 OFFSET {SEARCHED - 1}", *values
+    )
+    return replace(page, next=(last[0], last[1]) if last else None)
+
+
+def _literal(text: str) -> str:
+    """Without the meaning that LIKE gives to some characters."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+async def _skipped_before(db: aiosqlite.Connection, turn: Turn) -> tuple[Turn, ...]:
+    if turn.conversation_id is None or turn.round is None:
+        return ()
+    found = await rows(
+        db,
+        f"""SELECT {TURN} FROM turns WHERE conversation_id = ? AND round = ? AND (at, seq) < (?, ?)
+        AND outcome <> 'posted' ORDER BY at, seq""",
+        turn.conversation_id,
+        turn.round,
+        *turn.cursor,
+    )
+    return tuple(map(_turn, found))
+
+
+async def _searches(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[SearchWords, ...]:
+    columns = "agent, turn_id, n, channel_id, at, seconds, query, results, error"
+    found = await rows(
+        db,
+        f"SELECT {columns} FROM searches WHERE agent = ? AND turn_id = ? ORDER BY n",
+        agent,
+        turn_id,
+    )
+    names = tuple(SearchWords.model_fields)
+    return tuple(
+        SearchWords.model_validate({**dict(zip(names, row, strict=True)), "pages": json.loads(row["results"])})
+        for row in found
+    )
+
+
+async def _tool_calls(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[ToolCallRecord, ...]:
+    names = tuple(ToolCallRecord.model_fields)
+    found = await rows(
+        db,
+        f"SELECT {', '.join(names)} FROM tool_calls WHERE agent = ? AND turn_id = ? ORDER BY n",
+        agent,
+        turn_id,
+    )
+    return tuple(ToolCallRecord(**dict(zip(names, values, strict=True))) for values in found)
+
+
+def _turn(row: Any) -> Turn:
+    turn = Turn(*row)
+    return replace(turn, image=bool(turn.image))
+
+
+def _words(data: bytes | None, removed: str | None) -> tuple[CallWords | None, str | None]:
+    if data is None:
+        return None, removed
+    try:
+        return unpack(data), None
+    except ValueError:  # of another version, or a damaged file
+        return None, "unreadable"

@@ -1,0 +1,248 @@
+"""Writes the durable record: what the streams of the record have goes into SQLite, off the path of any turn.
+
+    lease → open and migrate the file → read streams → write a batch with its positions → acknowledge → …
+
+One recorder acts on a Redis; the others stand by and open no file. Where the disk or the file fails it says so, once,
+and tries again after growing waits: the bots go on, and the streams keep what they can meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import tzinfo
+from pathlib import Path
+
+import aiosqlite
+
+from agentic.record.database import BUSY_MS, RecordError, connect, identity
+from agentic.record.embeddings import Meaning, MeaningWriter, drop_others
+from agentic.record.forgetting import forget_person
+from agentic.record.index import MemoryIndex
+from agentic.record.migrations import copies, migrate
+from agentic.record.retention import Ages, Retention
+from agentic.record.rows import days_in
+from agentic.record.stream_reader import Position, RecordReader
+from agentic.record.writing import Overtaken, Rules, read_positions, transaction, write
+from agentic.state.forget_requests import ForgetRequests, RemovedWords
+from agentic.state.leases import Lease
+from agentic.wire.link import RedisAway
+
+POLL_SECONDS = 1.0  # with nothing to do
+HELD_POLL_SECONDS = 0.2
+FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0  # seconds after a failure
+RECORDING, STANDING_BY = "recording", "standing by"
+LAST_SECONDS = 3.0  # to record the last turns when the process ends
+
+log = logging.getLogger(__name__)
+
+
+class Recorder:
+    """`problem` is a line for the owner while nothing can be written, "" otherwise. `acting`: this process records."""
+
+    def __init__(
+        self,
+        path: Path,
+        reader: RecordReader,
+        lease: Lease,
+        forgets: ForgetRequests,
+        *,
+        ages: Ages,
+        timezone: tzinfo,
+        clock: Callable[[], float] = time.time,
+        poll_seconds: float = POLL_SECONDS,
+        first_wait: float = FIRST_WAIT,
+        meaning: Meaning | None = None,
+    ) -> None:
+        self.problem = ""
+        self.acting = False
+        self._path, self._reader, self._lease, self._forgets = path, reader, lease, forgets
+        self._rules = Rules(days_in(timezone), prompts=ages.prompts != 0, messages=ages.messages != 0)
+        self._retention = Retention(path, ages, clock)
+        self._positions: dict[str, Position] = {}  # those that the file has
+        self._forgotten_until = 0  # unix milliseconds
+        self._poll_seconds, self._first_wait = poll_seconds, first_wait
+        self._failures = 0
+        self._wake = asyncio.Event()  # set at the end
+        self._unwiped = False  # the write-ahead log still has words that were removed
+        self._index: MemoryIndex | None = None  # of the file that is open
+        self._meaning, self._meanings = meaning, list[MeaningWriter]()  # none without an embedding model
+
+    @property
+    def state(self) -> str:
+        """In a few words."""
+        return self.problem or (RECORDING if self.acting else STANDING_BY)
+
+    async def run(self) -> None:
+        """Record while this process holds the lease, until `finish` or cancelled."""
+        while not self._wake.is_set():
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    renewing = tasks.create_task(self._lease.run(), name="recorder's lease")
+                    await self._record_while_held()
+                    renewing.cancel()
+            except Exception:  # the edge of the task: the record must go on
+                log.exception("the recorder failed; it starts again")
+                await self._pause_after("a fault of the program, which is in the log")
+            finally:
+                self.acting = False
+                await self._lease.release()
+
+    async def finish(self, task: asyncio.Task[None]) -> None:
+        """Record what has come, and end `task`, which runs this recorder."""
+        self._wake.set()
+        await asyncio.wait((task,), timeout=LAST_SECONDS)
+
+    async def _record_while_held(self) -> None:
+        if not await self._acquired():
+            log.info("another process keeps the record; this one takes over when it is gone")
+        overtaken = False
+        while overtaken or not self._wake.is_set():
+            overtaken = False
+            if not self._lease.held:
+                await self._pause(HELD_POLL_SECONDS)
+                continue
+            try:
+                await self._record()
+            except Overtaken:
+                log.warning("another recorder wrote to %s; reading on from there", self._path)
+                overtaken = True
+            except (RecordError, sqlite3.Error, OSError) as error:
+                await self._pause_after(f"{self._path}: {explained(error)}")
+            finally:
+                self.acting = False
+
+    async def _acquired(self) -> bool:
+        try:
+            return await self._lease.acquire()
+        except RedisAway:
+            return False
+
+    async def _record(self) -> None:
+        """Record until the lease is lost or this ends. Raises Overtaken, RecordError, sqlite3.Error, OSError."""
+        applied = await asyncio.to_thread(migrate, self._path)
+        if applied:
+            log.info("%s: tables are up to date, applied %s", self._path, ", ".join(map(str, applied)))
+        db = await connect(self._path, writable=True)
+        try:
+            self._index = await MemoryIndex.prepare(db)
+            await drop_others(db, self._meaning.model if self._meaning else None)
+            self._meanings = [MeaningWriter(db, self._meaning)] if self._meaning else []
+            self._positions = await read_positions(db)
+            self._forgotten_until = await _forgotten_until(db)
+            self._reader.start(self._positions)
+            self.acting, self._unwiped = True, True
+            opened = identity(self._path)
+            while self._lease.held:
+                if identity(self._path) != opened:
+                    log.warning("%s was moved, deleted or replaced; recording to what is there now", self._path)
+                    return
+                ending = self._wake.is_set()  # what came before that is recorded still
+                busy = await self._step(db)
+                self._note_success()
+                if not busy and ending:
+                    return
+                if not busy:
+                    await self._pause(self._poll_seconds)
+        finally:
+            for writer in self._meanings:
+                await writer.aclose()
+            await db.close()
+
+    async def _step(self, db: aiosqlite.Connection) -> bool:
+        """Whether there may be more to do at once."""
+        busy = False
+        try:
+            busy = await self._batch(db)
+            await self._forget(db)
+        except RedisAway as away:
+            log.debug("the record waits: Redis is unavailable (%s)", away)
+        busy = await self._retention.step(db) or busy
+        if not busy and self._index and await self._index.step():
+            busy = self._unwiped = True
+        for writer in self._meanings:
+            busy = await writer.step() or busy
+        if self._unwiped:
+            self._unwiped = not await _wiped(db)
+        return busy
+
+    async def _batch(self, db: aiosqlite.Connection) -> bool:
+        received = await self._reader.read()
+        if received:
+            removed = await write(db, received, self._positions, self._rules)
+            self._unwiped = self._unwiped or removed > 0
+            self._positions |= {each.stream: each.position for each in received}
+            await self._reader.keep(received)
+        return bool(received)
+
+    async def _forget(self, db: aiosqlite.Connection) -> None:
+        """Carry out requests of people to be forgotten. Raises RedisAway."""
+        for at, user_id in await self._forgets.after(self._forgotten_until):
+            chats = await self._forgets.chats_of(user_id)
+            async with transaction(db):
+                gone = await forget_person(db, user_id, at / 1000, chats)
+                if self._index:
+                    await self._index.merge_all()
+            self._forgotten_until = at
+            self._unwiped = not await _wiped(db)
+            for copy in copies(self._path):  # made before a migration
+                copy.unlink(missing_ok=True)
+            removed = RemovedWords(at=at, **asdict(gone))
+            await self._forgets.answer(user_id, removed)
+
+    # -- failures -----------------------------------------------------------------------------------------------------
+
+    async def _pause_after(self, problem: str) -> None:
+        wait = min(self._first_wait * 2**self._failures, LONGEST_WAIT)
+        self._failures += 1
+        level = logging.DEBUG if problem == self.problem else logging.ERROR
+        log.log(level, "nothing is recorded: %s; the bots go on, next attempt in %.0f s", problem, wait)
+        self.problem = problem
+        await self._pause(wait)
+
+    def _note_success(self) -> None:
+        if self.problem:
+            log.info("recording again to %s", self._path)
+        self.problem, self._failures = "", 0
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+
+async def _wiped(db: aiosqlite.Connection) -> bool:
+    """Empty the write-ahead log; false while somebody reads from it."""
+    await db.execute("PRAGMA busy_timeout = 0")
+    try:
+        found = list(await db.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)"))
+    finally:
+        await db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    return not found[0][0]
+
+
+async def _forgotten_until(db: aiosqlite.Connection) -> int:
+    """The time of the last request that this file has seen, in unix milliseconds."""
+    found = list(await db.execute_fetchall("SELECT max(at) FROM forgotten"))
+    return round((found[0][0] or 0) * 1000)
+
+
+def explained(error: Exception) -> str:
+    """The cause and what helps, in one line."""
+    text = str(error)
+    if isinstance(error, OSError):
+        return error.strerror or text
+    if "full" in text:
+        return "the disk is full"
+    if "readonly" in text:
+        return "the file cannot be written to"
+    if "locked" in text:
+        return "another program holds the file"
+    if "malformed" in text or "not a database" in text:
+        return "the file is damaged; move it away with its -wal and -shm, or restore a backup (docs/operations.md)"
+    return text

@@ -1,0 +1,220 @@
+"""Read the streams of the record, each entry at least once, in order.
+
+The reader is the one consumer of a group on each stream. The file that has the entries also has their Position in the
+stream, written in the same transaction; `start` sets the groups to it. So a file that was
+restored from a backup, or a new one, is given everything that the streams still have. A group that is missing, since
+its stream is new or Redis was emptied, is created on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from agentic.state.recorded_agents import RecordedAgents
+from agentic.state.records import TurnRecord
+from agentic.state.writer import decoded
+from agentic.wire import keys
+from agentic.wire.entries import Entry
+from agentic.wire.link import RedisAway, RedisLink
+
+GROUP = CONSUMER = "recorder"
+READ_SECONDS = 10.0
+AT_ONCE = 200  # entries of a stream
+WORDS_AT_ONCE = 20  # an entry of words may have megabytes
+MISSING = ("NOGROUP", "WRONGTYPE", "The XGROUP", "no such key")  # errors where no stream or no group of ours is there
+
+Command = tuple[str, ...]
+Entries = Sequence[tuple[str, Mapping[str, str]]]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a stream was read: the last entry's id and `n`, and how many entries were missing on the way."""
+
+    last_id: str = "0-0"
+    last_n: int = 0
+    dropped: int = 0
+
+
+BEGINNING = Position()
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """New entries of a stream, in order, and the position behind them. `ids` also has unreadable ones."""
+
+    stream: str
+    ids: tuple[str, ...]
+    entries: tuple[Entry | TurnRecord, ...]
+    position: Position
+
+
+class RecordReader:
+    """Reads the record of `agents`, and of those that become known by RecordedAgents. `start` comes before the first
+    `read`, and after whatever was read was not kept."""
+
+    def __init__(self, link: RedisLink, agents: Iterable[str]) -> None:
+        self._link, self._further = link, RecordedAgents(link)
+        self._agents: tuple[str, ...] = ()
+        self._streams: tuple[str, ...] = (keys.COORDINATOR_RECORD,)
+        self._words = frozenset[str]()
+        self._positions: dict[str, Position] = {}
+        self._to_set = set(self._streams)  # their groups are set to their position before they are read
+        self._kept: list[tuple[str, tuple[str, ...]]] = []
+        self._know(agents)
+
+    def start(self, positions: Mapping[str, Position]) -> None:
+        """Read on from these positions, a stream without one from its beginning."""
+        self._positions = dict(positions)
+        self._to_set = set(self._streams)
+        self._kept = []
+
+    async def read(self) -> list[Received]:
+        """New entries, of each stream a limited number; empty for nothing. Raises RedisAway."""
+        self._know(await self._further.read())
+        await self._acknowledge()
+        if self._to_set:
+            await self._set_groups()
+        streams = [stream for stream in self._streams if stream not in self._to_set]
+        self._to_set = set(self._streams)  # what is in an answer that is lost must be given again
+        answers = dict(zip(streams, await self._all([self._asking(stream) for stream in streams]), strict=True))
+        gone = {stream for stream, answer in answers.items() if isinstance(answer, ResponseError)}
+        self._to_set = set(self._streams) - answers.keys() | gone
+        found = {stream: _entries(answer) for stream, answer in answers.items() if stream not in gone}
+        if not any(found.values()):
+            return []
+        # Long prompts take milliseconds, which the bots would feel.
+        return await asyncio.to_thread(self._received_of, {stream: new for stream, new in found.items() if new})
+
+    async def keep(self, received: Iterable[Received]) -> None:
+        """They are kept: they need not be given again, and words leave Redis. Where Redis is away, later."""
+        self._kept += [(each.stream, each.ids) for each in received]
+        try:
+            await self._acknowledge()
+        except RedisAway as away:
+            log.debug("what was recorded is acknowledged later: %s", away)
+
+    def _know(self, agents: Iterable[str]) -> None:
+        """Read the streams of these agents too, from now on."""
+        new = sorted(set(agents).difference(self._agents))
+        if not new:
+            return
+        self._agents += tuple(new)
+        known = set(self._streams)
+        self._words = frozenset(map(keys.words, self._agents))
+        # The notes first: a deletion is known before the prompts that quote what was deleted.
+        self._streams = (keys.COORDINATOR_RECORD, *map(keys.turns, self._agents), *map(keys.words, self._agents))
+        self._to_set |= set(self._streams) - known
+
+    async def _acknowledge(self) -> None:
+        await self._all([("XACK", stream, GROUP, *ids) for stream, ids in self._kept])
+        await self._all([("XDEL", stream, *ids) for stream, ids in self._kept if stream in self._words])
+        self._kept = []
+
+    def _asking(self, stream: str) -> Command:
+        count = WORDS_AT_ONCE if stream in self._words else AT_ONCE
+        return ("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT", str(count), "STREAMS", stream, ">")
+
+    async def _set_groups(self) -> None:
+        """Set the groups of the streams that exist. A new group has nothing pending of an earlier reader."""
+        waiting = sorted(self._to_set)
+        facts = await self._all([("XINFO STREAM", stream) for stream in waiting])
+        newest = {
+            stream: fact["last-generated-id"]
+            for stream, fact in zip(waiting, facts, strict=True)
+            if not isinstance(fact, ResponseError)
+        }
+        await self._all([("XGROUP DESTROY", stream, GROUP) for stream in newest])
+        starts = [("XGROUP CREATE", stream, GROUP, self._start_of(stream, last)) for stream, last in newest.items()]
+        made = await self._all(starts)
+        self._to_set -= {stream for stream, answer in zip(newest, made, strict=True) if answer is True}
+
+    def _start_of(self, stream: str, newest: str) -> str:
+        """The id behind which to read. A stream that ends before its position is another Redis' or clock's."""
+        last = self._positions.get(stream, BEGINNING).last_id
+        return last if _order(last) <= _order(newest) else BEGINNING.last_id
+
+    def _received_of(self, found: Mapping[str, Entries]) -> list[Received]:
+        return [self._received(stream, entries) for stream, entries in found.items()]
+
+    def _received(self, stream: str, entries: Entries) -> Received:
+        read, position, unreadable = [], self._positions.get(stream), 0
+        for entry_id, fields in entries:
+            position = _behind(position, entry_id, _number(fields))
+            try:
+                entry = _read(fields)
+            except ValueError:  # pydantic's and base64's too
+                unreadable += 1
+                continue
+            if entry is not None:
+                read.append(entry)
+        assert position is not None
+        before = self._positions.get(stream, position)
+        if position.dropped > before.dropped:
+            log.warning(
+                "%s: %d entries were gone before they could be recorded", stream, position.dropped - before.dropped
+            )
+        if unreadable:
+            log.warning("%s: %d entries cannot be read and are not recorded", stream, unreadable)
+        self._positions[stream] = position
+        return Received(stream, tuple(entry_id for entry_id, _ in entries), tuple(read), position)
+
+    async def _all(self, commands: Sequence[Command]) -> list[Any]:
+        """The answers to commands, in one round trip: a ResponseError where the stream or its group is missing."""
+        if not commands:
+            return []
+
+        async def run(redis: Redis) -> list[Any]:
+            pipe = redis.pipeline(transaction=False)
+            for command in commands:
+                pipe.execute_command(*command)
+            return await pipe.execute(raise_on_error=False)
+
+        answers = await self._link.patient(run, READ_SECONDS)
+        for answer in answers:
+            if isinstance(answer, Exception) and not str(answer).startswith(MISSING):
+                raise RedisAway(str(answer)) from answer
+        return answers
+
+
+def _entries(answer: Any) -> Entries:
+    """The entries of one stream in XREADGROUP's answer; None is one that was deleted while it was pending."""
+    streams = answer.items() if isinstance(answer, dict) else answer or ()
+    return [(entry_id, fields or {}) for _, entries in streams for entry_id, fields in entries]
+
+
+def _read(fields: Mapping[str, str]) -> Entry | TurnRecord | None:
+    """The entry; None for a kind that this version does not know. Raises ValueError."""
+    if "record" in fields:
+        return TurnRecord.model_validate_json(fields["record"])
+    return decoded(fields.get("kind", ""), fields.get("data", ""))
+
+
+def _behind(position: Position | None, entry_id: str, n: int | None) -> Position:
+    """The position behind an entry. An `n` that is too large for its place tells of entries that were dropped; before
+    the first entry that this file knows nothing is missing, and a smaller one is of a Redis that was emptied."""
+    if position is None:
+        return Position(entry_id, n or 0)
+    if n is None:  # of a version that did not count
+        return replace(position, last_id=entry_id)
+    missing = max(0, n - position.last_n - 1) if position.last_n else 0
+    return Position(entry_id, n, position.dropped + missing)
+
+
+def _number(fields: Mapping[str, str]) -> int | None:
+    text = fields.get("n", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 18 else None
+
+
+def _order(entry_id: str) -> tuple[int, int]:
+    milliseconds, _, within = entry_id.partition("-")
+    return int(milliseconds), int(within or 0)

@@ -1,0 +1,1 @@
+"""Recorded turns made again."""

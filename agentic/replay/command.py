@@ -1,0 +1,201 @@
+"""`python -m agentic.record replay`: plan the turns, confirm what they may cost, make them again, show both answers."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from agent_config import Settings, SettingsError, load_settings, process_environment
+from agentic.agent.persona import read_fronts
+from agentic.llm.pricing import load as load_prices
+from agentic.local.chosen_model import check_model
+from agentic.local.local_settings import LOCAL
+from agentic.process.logs import set_up_logging
+from agentic.process.redaction import Redactor
+from agentic.record.database import opened
+from agentic.record.queries.conversations import last_conversation
+from agentic.record.queries.turns import calls_of_turn, turns_of_conversation, whole_turn
+from agentic.replay.comparison import Comparison, RecordedTurn, compared, totals
+from agentic.replay.models import AskedModels
+from agentic.replay.prompts import NotReplayable
+from agentic.replay.replayer import Prepared, Replayer
+from agentic.replay.show import show, summary
+from agentic.runtime.coordinating import caps_of
+from agentic.state.shared_state import Ledger
+from agentic.wire.link import RedisAddressError, RedisAway, RedisLink, RedisStartError
+from agentic.wire.locate import locate_redis
+from agentic.wording import counted, dollars
+
+ASKS_FROM = 0.01  # US dollars: a replay that may cost more is confirmed first
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The turns that can be replayed, and the reasons why others cannot, by turn; both in the turns' order."""
+
+    turns: Sequence[RecordedTurn]
+    prepared: dict[tuple[str, str], Prepared]
+    problems: dict[tuple[str, str], str]
+
+    @property
+    def most_usd(self) -> float:
+        return sum(each.most_usd for each in self.prepared.values())
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Exit codes: 0 done; 1 a turn could not be replayed, or its model failed; 2 the command line is wrong."""
+    try:
+        named = load_settings(process_environment(), local=options.local, model=options.model, fronts=read_fronts)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    set_up_logging("ERROR", redact=Redactor(named.secrets()).secrets)  # what fails is shown with its turn
+    if options.model is not None and not options.estimate and (problem := check_model(named, options.model).problem):
+        print(problem, file=sys.stderr)
+        return 2
+    return asyncio.run(replay(options, named.with_(data_dir=settings.data_dir)))
+
+
+async def replay(options: argparse.Namespace, settings: Settings) -> int:
+    """Replay by these settings, whose agents have the model that is asked; return the exit code."""
+    return await _Command(options, settings).run()
+
+
+class _Command:
+    def __init__(self, options: argparse.Namespace, settings: Settings) -> None:
+        self.options, self.settings = options, settings
+        self.console = Console(highlight=False, soft_wrap=False)
+
+    async def run(self) -> int:
+        turns = await recorded_turns(self.settings.record_file, self.options)
+        if not turns:
+            print(f"The record has no such turn: {self.settings.record_file}", file=sys.stderr)
+            return 1
+        load_prices()
+        models = AskedModels(self.settings, named=self.options.model is not None)
+        try:
+            return await self._replay(turns, models)
+        finally:
+            await models.aclose()
+
+    async def _replay(self, turns: Sequence[RecordedTurn], models: AskedModels) -> int:
+        persona = self._persona()
+        plan = planned(turns, Replayer(self.settings, models, None, persona=persona))
+        if self.options.estimate:
+            self._say_estimate(plan)
+            return 0 if plan.prepared else 1
+        if not self._confirmed(plan):
+            return 2
+        try:
+            async with ledger_for(self.settings, paid=plan.most_usd > 0) as ledger:
+                costs = ledger.replay_costs if ledger else None
+                replayer = Replayer(self.settings, models, costs, persona=persona)
+                found = [await self._one(replayer, plan, turn) for turn in turns]
+                for notice in ledger.budgets.notices() if ledger else ():
+                    print(notice, file=sys.stderr)
+        except (RedisAway, RedisStartError, RedisAddressError) as away:
+            print(f"Redis does not answer, so no money can be reserved: {away}. No model is called", file=sys.stderr)
+            return 1
+        self._end(found)
+        return 0 if all(each.new is not None and not each.problem for each in found) else 1
+
+    def _persona(self) -> Path | None:
+        """A folder, or the name of one below PERSONAS_DIR."""
+        given: Path | None = self.options.persona
+        if given is None or given.is_dir():
+            return given
+        return self.settings.personas_dir / given
+
+    async def _one(self, replayer: Replayer, plan: Plan, turn: RecordedTurn) -> Comparison:
+        key = (turn.turn.agent, turn.turn.id)
+        if key in plan.prepared:
+            comparison = await replayer.replay(plan.prepared[key])
+        else:
+            comparison = compared(turn, problem=plan.problems[key])
+        if not self.options.json:
+            show(self.console, comparison, self._name(comparison.agent))
+        return comparison
+
+    def _name(self, agent: str) -> str:
+        configured = self.settings.agents.get(agent)
+        return configured.display_name if configured else agent
+
+    def _say_estimate(self, plan: Plan) -> None:
+        most = {f"{agent}/{turn}": each.most_usd for (agent, turn), each in plan.prepared.items()}
+        if self.options.json:
+            problems = {f"{agent}/{turn}": problem for (agent, turn), problem in plan.problems.items()}
+            print(json.dumps({"most_usd": plan.most_usd, "turns": most, "problems": problems}))
+            return
+        for (agent, turn), problem in plan.problems.items():
+            print(f"{agent}/{turn} cannot be replayed: {problem}")
+        print(f"{counted(len(most), 'turn')}, at most {dollars(plan.most_usd)}. No model was called.")
+
+    def _confirmed(self, plan: Plan) -> bool:
+        if self.options.yes or plan.most_usd <= ASKS_FROM:
+            return True
+        cost = f"{counted(len(plan.prepared), 'turn')} may cost {dollars(plan.most_usd)} at most"
+        if not sys.stdin.isatty():
+            print(f"{cost}. Give --yes to replay them", file=sys.stderr)
+            return False
+        print(f"{cost}. Replay? [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def _end(self, found: Sequence[Comparison]) -> None:
+        if not self.options.json:
+            self.console.rule(characters="─")
+            print(summary(found))
+            return
+        replayed = [each for each in found if each.new is not None]
+        sums = {"old": totals(each.old for each in replayed), "new": totals(each.new for each in replayed)}
+        clean = Redactor(self.settings.secrets()).secrets
+        print(clean(json.dumps({"turns": [each.to_json() for each in found], "totals": sums}, ensure_ascii=False)))
+
+
+def planned(turns: Sequence[RecordedTurn], replayer: Replayer) -> Plan:
+    plan = Plan(turns, {}, {})
+    for each in turns:
+        key = (each.turn.agent, each.turn.id)
+        try:
+            plan.prepared[key] = replayer.prepare(each)
+        except NotReplayable as error:
+            plan.problems[key] = str(error)
+    return plan
+
+
+async def recorded_turns(path: Path, options: argparse.Namespace) -> list[RecordedTurn]:
+    """The turns that the options name, in order. Raises RecordError."""
+    async with opened(path) as db:
+        if options.turn is not None:
+            whole = await whole_turn(db, *options.turn)
+            turns = [whole.turn] if whole is not None else []
+        elif options.last:
+            conversation = await last_conversation(db)
+            turns = list(await turns_of_conversation(db, conversation.id)) if conversation is not None else []
+        else:
+            turns = list(await turns_of_conversation(db, options.conversation))
+        wanted = [turn for turn in turns if options.agent in (None, turn.agent)]
+        return [RecordedTurn.of(turn, await calls_of_turn(db, turn.agent, turn.id)) for turn in wanted]
+
+
+@asynccontextmanager
+async def ledger_for(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger | None]:
+    """The ledger of the day's budgets, where a call costs money. Raises RedisStartError, RedisAddressError."""
+    if not paid:
+        yield None
+        return
+    url = None if settings.data_dir.name == LOCAL else settings.redis_url
+    async with (
+        locate_redis(
+            url, settings.data_dir, runtime_dir=settings.runtime_dir, use_default_port=settings.data_dir.name != LOCAL
+        ) as place,
+        RedisLink(place.address) as link,
+    ):
+        yield Ledger(link, caps=caps_of(settings))

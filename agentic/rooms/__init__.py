@@ -1,0 +1,1 @@
+"""A room's thread, on the agents' side."""

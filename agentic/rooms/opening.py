@@ -1,0 +1,163 @@
+"""Opens a room: a message in the channel, a thread from it, the order to the coordinator.
+
+    keep what is wanted → message → thread → room-open → forget what was wanted
+
+Each step may be made twice without harm: Discord knows a repeated message by its nonce for minutes, and after that it
+is looked for; a message has one thread, of the same id; the coordinator knows a room by its thread. So an opening that
+a crash, Discord or Redis interrupted is continued by the bot that began it, for a quarter of an hour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentic.chat.outlet import CannotPost
+from agentic.state.openings import RoomOpening, RoomOpenings
+from agentic.state.rooms import Room
+from agentic.wire.coordinator_commands import NOBODY
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import Command, RoomOrder
+
+GIVE_UP_SECONDS = 15 * 60
+RETRY_SECONDS = 15.0
+OPENED = "opened"
+AWAY = "away"  # an outcome: Redis is away, so nobody could be asked
+NOT_OPENED = "(This room was not opened.)"
+
+log = logging.getLogger(__name__)
+
+
+class Threads(Protocol):
+    """Implemented by agentic.services.discord.room_threads. Every method raises CannotPost."""
+
+    async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int: ...
+    async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None: ...
+    async def revise(self, channel_id: int, message_id: int, text: str) -> None: ...
+
+
+class Orders(Protocol):
+    """Implemented by agentic.wire.coordinator_commands. Raises RedisAway."""
+
+    async def give(self, command: Command) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How far it came: `outcome` is the coordinator's, AWAY, or a reason of CannotPost. `thread_id` is set where there
+    is a thread. `continues`: it is tried again by itself."""
+
+    outcome: str
+    thread_id: int | None = None
+    continues: bool = False
+
+    @property
+    def opened(self) -> bool:
+        return self.outcome == OPENED
+
+
+class RoomOpener:
+    """Opens rooms by the bot of `agent`. `may_act`: whether this process holds its lease."""
+
+    def __init__(
+        self,
+        agent: str,
+        openings: RoomOpenings,
+        orders: Orders,
+        threads: Threads,
+        *,
+        clock: Callable[[], float],
+        may_act: Callable[[], bool],
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._agent, self._openings, self._orders, self._threads = agent, openings, orders, threads
+        self._clock, self._may_act, self._sleep = clock, may_act, sleep
+        self._under_way: set[int] = set()
+
+    async def open(self, request: int, room: Room, name: str, text: str) -> Opening:
+        """Open the room in a thread `name` below a message `text`; `room.thread_id` is still 0. Raises RedisAway where
+        nothing was made."""
+        opening = RoomOpening(request=request, agent=self._agent, at=self._clock(), room=room, name=name, text=text)
+        await self._openings.keep(opening)
+        return await self._go_on(opening, again=False)
+
+    async def run(self) -> None:
+        """Continue what was interrupted, until cancelled."""
+        while True:
+            if self._may_act():
+                with suppress(RedisAway):  # the next time
+                    await self.continue_all()
+            await self._sleep(RETRY_SECONDS)
+
+    async def continue_all(self) -> None:
+        """Continue each interrupted opening of this bot once, and give up those that are too old. Raises RedisAway."""
+        for opening in await self._openings.of(self._agent):
+            if opening.request in self._under_way:
+                continue
+            if self._clock() - opening.at > GIVE_UP_SECONDS:
+                log.warning("%s: a room in channel %d was not opened in time", self._agent, opening.room.channel_id)
+                await self._give_up(opening)
+            else:
+                log.info("%s: continuing to open a room in channel %d", self._agent, opening.room.channel_id)
+                await self._go_on(opening, again=True)
+
+    async def _go_on(self, opening: RoomOpening, *, again: bool) -> Opening:
+        self._under_way.add(opening.request)
+        try:
+            return await self._opened(opening, again=again)
+        finally:
+            self._under_way.discard(opening.request)
+
+    async def _opened(self, opening: RoomOpening, *, again: bool) -> Opening:
+        try:
+            opening = await self._with_message(opening, again=again)
+            room = opening.room
+            await self._threads.start(room.channel_id, room.thread_id, opening.name, room.archive_minutes)
+        except CannotPost as error:
+            log.warning("%s: no thread in channel %d: %s", self._agent, opening.room.channel_id, error.reason)
+            if error.is_final:
+                await self._give_up(opening)
+            return Opening(error.reason, continues=not error.is_final)
+        thread_id, outcome = room.thread_id, await self._order(room)
+        if outcome == OPENED:
+            await self._forget(opening)
+            return Opening(OPENED, thread_id)
+        if outcome in (NOBODY, AWAY):
+            return Opening(outcome, thread_id, continues=True)
+        log.warning("%s: the coordinator did not open room %d: %s", self._agent, thread_id, outcome)
+        await self._give_up(opening)
+        return Opening(outcome, thread_id)
+
+    async def _with_message(self, opening: RoomOpening, *, again: bool) -> RoomOpening:
+        """The same with its message, whose id will be the thread's."""
+        room = opening.room
+        if room.thread_id:
+            return opening
+        message_id = await self._threads.post(room.channel_id, opening.text, opening.request, again=again)
+        opening = opening.model_copy(update={"room": room.model_copy(update={"thread_id": message_id})})
+        with suppress(RedisAway):  # else it is found in the channel
+            await self._openings.keep(opening)
+        return opening
+
+    async def _order(self, room: Room) -> str:
+        order = RoomOrder(room=room.model_dump_json())
+        try:
+            return await self._orders.give(Command(command="room-open", channel_id=room.thread_id, room=order))
+        except RedisAway as away:
+            log.warning("%s: room %d is not open yet: %s", self._agent, room.thread_id, away)
+            return AWAY
+
+    async def _give_up(self, opening: RoomOpening) -> None:
+        """Say in the channel that there is no room, and forget what was wanted."""
+        await self._forget(opening)
+        if message_id := opening.room.thread_id:
+            with suppress(CannotPost):  # logged there; the message may be gone
+                await self._threads.revise(opening.room.channel_id, message_id, f"{opening.text}\n{NOT_OPENED}")
+
+    async def _forget(self, opening: RoomOpening) -> None:
+        with suppress(RedisAway):  # made again it does no harm
+            await self._openings.drop(opening.request)

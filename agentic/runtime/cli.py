@@ -1,0 +1,341 @@
+"""The command lines of run_all.py, run_bot.py and agent_coordinator, and the messages of a failed start.
+
+Exit codes: 0 ended as asked, 1 no bot could log in or something essential failed, 2 the settings are wrong or lack
+something (a restart would not help).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from agent_config import (
+    Settings,
+    SettingsError,
+    load_settings,
+    missing_key_message,
+    missing_tokens_message,
+    process_environment,
+)
+from agentic.agent.persona import read_fronts
+from agentic.check.setting_warnings import setting_warnings_here
+from agentic.process.logs import set_up_logging
+from agentic.process.redaction import Redactor
+from agentic.process.signals import Shutdown
+from agentic.process.version import version_line
+
+LONGEST_TOPIC = 200  # characters, as in Discord
+
+PRIVATE_UMASK = 0o077
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run run_all.py with these arguments; return the exit code."""
+    _keep_files_private()
+    options = _options(arguments)
+    if options.setup:
+        from agentic.setup.setup import run_setup
+
+        return run_setup(lambda: main(("--check",)), environ=process_environment())
+    settings = _settings(local=options.local, model=options.model)
+    if settings is None:
+        return 2
+    if options.local:
+        return _ended(settings, lambda: _run_local(settings, options))
+    if (problem := _unknown_names(settings, (*options.only, *options.without))) is not None:
+        _parser().error(problem)
+    _set_up_logging(settings)
+    if settings.on_discord and not any(agent.token for agent in settings.agents.values()):
+        print(missing_tokens_message(settings), file=sys.stderr)
+        return 2
+    if options.check:
+        from agentic.check.run import run_check
+
+        return _ended(settings, lambda: asyncio.run(run_check(settings)))
+    _log_start(settings)
+    return _serve(settings, only=options.only, without=options.without)
+
+
+def _run_local(settings: Settings, options: argparse.Namespace) -> int:
+    from agentic.local.local_settings import LOCAL
+    from agentic.local.only_start import AlreadyRunning, only_start
+
+    if options.model is not None:
+        from agentic.local.chosen_model import check_model
+
+        verdict = check_model(settings, options.model)
+        if verdict.problem:
+            print(verdict.problem, file=sys.stderr)
+            return 2
+        if verdict.warning:
+            print(f"Warning: {verdict.warning}", file=sys.stderr)
+    _make_data_dir(settings)
+    try:
+        with only_start(settings.data_dir / LOCAL):
+            from agentic.local.mode import run_local  # slow to import, and a second start needs its answer at once
+
+            return run_local(settings, once=options.once, scripted=options.scripted, topic=options.room)
+    except AlreadyRunning as running:
+        print(running, file=sys.stderr)
+        return 1
+
+
+def main_one_bot(arguments: Sequence[str] = ()) -> int:
+    """Run run_bot.py: the bot of AGENT_NAME, without the coordinator."""
+    _keep_files_private()
+    _with_version("run_bot.py", "Run the bot of AGENT_NAME, without the coordinator.").parse_args(arguments)
+    settings = _settings()
+    if settings is None:
+        return 2
+    _set_up_logging(settings)
+    if settings.agent_name is None:
+        names = ", ".join(settings.agents)
+        print(
+            f"AGENT_NAME is not set. Run it as: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr
+        )
+        return 2
+    if settings.agent_name in settings.numbers:  # with a bot or without one
+        _log_start(settings)
+        return _serve(settings, only=(settings.agent_name,), coordinator=False)
+    agent = settings.agents[settings.agent_name]
+    if agent.token is None:
+        print(
+            f"{agent.display_name} cannot start: {agent.spec.token_setting} is not set. Set it in .env", file=sys.stderr
+        )
+        return 2
+    if not agent.usable:
+        print(missing_key_message(agent), file=sys.stderr)
+        return 2
+    _log_start(settings)
+    return _serve(settings, only=(agent.name,), coordinator=False)
+
+
+def main_coordinator(arguments: Sequence[str] = ()) -> int:
+    """Run python -m agent_coordinator: the coordinator without bots."""
+    _keep_files_private()
+    _with_version("python -m agent_coordinator", "Run the coordinator, without bots.").parse_args(arguments)
+    settings = _settings()
+    if settings is None:
+        return 2
+    _set_up_logging(settings)
+    if not settings.channels:
+        print("The coordinator has no channels. Set CHANNEL_THEME_MAP in .env", file=sys.stderr)
+        return 2
+    log.info("%s", version_line())
+
+    def run() -> int:
+        if settings.redis_url is None:
+            _make_data_dir(settings)
+        return asyncio.run(_coordinate(settings))
+
+    return _ended(settings, run)
+
+
+async def _coordinate(settings: Settings) -> int:
+    from agentic.net.http_server import Connections
+    from agentic.runtime.coordinator_process import serve
+    from agentic.runtime.health import Health, serving_health
+
+    stopping = Shutdown()
+    stopping.on_signals()
+
+    def watched(connected: Callable[[], bool], record: Callable[[], str]) -> AbstractAsyncContextManager[int]:
+        def read_health() -> Health:
+            stops = stopping.stop.is_set()
+            return Health(bots=(), bus=connected(), stopping=stops, needs_bots=False, record=record())
+
+        return serving_health(settings.health_port, read_health, Connections())
+
+    return await serve(settings, stopping.stop, watched)
+
+
+def _serve(
+    settings: Settings, *, only: Sequence[str] = (), without: Sequence[str] = (), coordinator: bool = True
+) -> int:
+    from agentic.runtime.bot import runnable
+    from agentic.runtime.models import cheap_model, embedder_of
+    from agentic.runtime.runtime import serve
+    from agentic.runtime.services import Setup
+
+    agents = runnable(settings, only, without)
+    on_signal = tuple(name for name in settings.numbers if (not only or name in only) and name not in without)
+    if not (agents or on_signal):
+        log.error("no bot can start: none of the chosen bots has a token of its own and an API key")
+        return 2
+    setup = Setup(
+        settings=settings,
+        agents=agents,
+        on_signal=on_signal,
+        coordinator=coordinator,
+        make_cheap=cheap_model,
+        make_embedder=embedder_of,
+    )
+
+    def run() -> int:
+        if settings.redis_url is None:
+            _make_data_dir(settings)
+        return asyncio.run(serve(setup))
+
+    return _ended(settings, run)
+
+
+def _ended(settings: Settings, run: Callable[[], int]) -> int:
+    """Run, and return the exit code; a known failure to start is printed in one line."""
+    from agentic.wire.link import RedisAddressError, RedisAway, RedisStartError
+    from agentic.wire.locate import without_password
+
+    try:
+        return run()
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except RedisAddressError as error:
+        print(SettingsError([f"REDIS_URL: {error}"]), file=sys.stderr)
+        return 2
+    except RedisStartError as error:
+        print(f"Cannot start: {error}", file=sys.stderr)
+    except RedisAway as error:
+        place = without_password(settings.redis_url) if settings.redis_url else "its address"
+        print(
+            f"Cannot start: Redis does not answer at {place} ({error}). Start that server, or correct REDIS_URL",
+            file=sys.stderr,
+        )
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            log.exception("the program ended because of an unexpected error")
+        else:
+            print(
+                f"Ended: {error.filename or 'standard output'} has no space left; free some and start again",
+                file=sys.stderr,
+            )
+    except Exception:
+        # The outermost edge: Python would print the traceback without redaction.
+        log.exception("the program ended because of an unexpected error")
+    return 1
+
+
+def _keep_files_private() -> None:
+    """Let the owner alone read every file that this program and its tools create: people's words are in many."""
+    os.umask(PRIVATE_UMASK)
+
+
+def _make_data_dir(settings: Settings) -> None:
+    """Create the folder for the log and the private Redis, which would fail later and less clearly.
+
+    Raises SettingsError.
+    """
+    folder = settings.data_dir
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        problem = f"DATA_DIR: expected a writable folder ({error.strerror or error})"
+        raise SettingsError([problem]) from error
+
+
+def _settings(*, local: bool = False, model: str | None = None) -> Settings | None:
+    try:
+        settings = load_settings(process_environment(), local=local, model=model, fronts=read_fronts)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return None
+    for warning in settings.warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+    return settings
+
+
+def _log_start(settings: Settings) -> None:
+    """Log the first lines of a start: the version, and what is odd about the settings."""
+    log.info("%s", version_line())
+    for warning in setting_warnings_here(settings):
+        log.warning("%s", warning)
+
+
+def _set_up_logging(settings: Settings) -> None:
+    redact = Redactor(settings.secrets()).secrets
+    set_up_logging(settings.log_level, style=settings.log_format, redact=redact)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    if not names:
+        raise argparse.ArgumentTypeError("no bot is named")
+    return names
+
+
+def _unknown_names(settings: Settings, names: Sequence[str]) -> str | None:
+    """The problem with names that neither a bot nor a persona with a number or a token has; None if there is none."""
+    known = tuple(dict.fromkeys((*settings.agents, *settings.numbers)))
+    unknown = [name for name in names if name not in known]
+    return f"unknown bot {', '.join(unknown)}; choose from {', '.join(known)}" if unknown else None
+
+
+def _topic(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (
+        options.once or options.scripted or options.model is not None or options.room is not None
+    ) and not options.local:
+        parser.error("--once, --scripted, --room and --model need --local")
+    if options.room is not None and not 0 < len(options.room) <= LONGEST_TOPIC:
+        parser.error(f"--room needs a topic of at most {LONGEST_TOPIC} characters: --room 'Is P equal to NP?'")
+    if options.setup and (options.only or options.without):
+        parser.error("--only and --without cannot be used with --setup, which asks about each bot")
+    if options.local and (options.only or options.without):
+        parser.error("--only and --without cannot be used with --local, which runs all four bots")
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _with_version("run_all.py", "Run the LLM bots that have a token, and their coordinator, in Discord.")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--only", type=_names, default=(), metavar="NAMES", help="run these bots only, such as claude,grok"
+    )
+    which.add_argument("--without", type=_names, default=(), metavar="NAMES", help="run all bots except these")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--local", action="store_true", help="try it in this terminal, without Discord, tokens or keys")
+    what.add_argument("--check", action="store_true", help="check tokens, keys, channels and Redis; posts nothing")
+    what.add_argument(
+        "--setup", action="store_true", help="ask for tokens, keys and channels, check them, and write .env"
+    )
+    parser.add_argument(
+        "--once", action="store_true", help="with --local: run one conversation, print a summary and exit"
+    )
+    parser.add_argument(
+        "--room",
+        type=_topic,
+        metavar="TOPIC",
+        help="with --local: open a room in which personas debate this; with --once, a short one to its end",
+    )
+    voices = parser.add_mutually_exclusive_group()
+    voices.add_argument(
+        "--model",
+        metavar="NAME",
+        help="with --local: all bots use this model, such as ollama/llama3.3 (docs/providers.md)",
+    )
+    voices.add_argument(
+        "--scripted", action="store_true", help="with --local: use prepared lines, even where an API key is set"
+    )
+    return parser
+
+
+def _with_version(prog: str, description: str) -> argparse.ArgumentParser:
+    """A parser with --help and --version, which need no settings."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser.add_argument("--version", action="version", version=version_line(), help="print the version and exit")
+    return parser

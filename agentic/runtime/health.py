@@ -1,0 +1,160 @@
+"""Health checks over HTTP on loopback, served where HEALTH_PORT is set, and the command that asks them.
+
+/healthz  200 while the process responds; restart it when it does not
+/metrics  the metrics of the process, for Prometheus
+/readyz   200 when a bot is online, or an agent connected to Signal (the coordinator alone needs none), and Redis
+          answers; 503 otherwise, and while it stops. The body names the bots that failed, with the reason, and the
+          watchers that failed and start again, and says how the record goes
+
+A restart does not help when Discord or Redis is down, so restart on /healthz only.
+
+    python -m agentic.runtime.health [live|ready] [--wait SECONDS]
+
+asks the process with the same settings until it answers yes or `--wait` is over. Exit code 0: yes, or HEALTH_PORT is
+not set; 1: no.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from agent_config import SettingsError, load_settings, process_environment
+from agentic.net.http_server import Connections, serve_http
+
+HOST = "127.0.0.1"
+OWN_NAMES = ("localhost", HOST)
+PATHS = {"live": "/healthz", "ready": "/readyz"}
+ASK_SECONDS = 3.0
+ASK_AGAIN_SECONDS = 0.5
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state of a process: bots online, bus connected, stopping. `needs_bots`: without a bot online it is not ready.
+    `offline`: bots that failed, with the reason in one line each. `record`: whether the durable record is kept here,
+    and what is wrong with it; the bots work without it. `signal`: agents on Signal, with whether they are connected.
+    `failing`: tasks beside the bots that failed and start again in a moment."""
+
+    bots: tuple[str, ...]
+    bus: bool
+    stopping: bool = False
+    needs_bots: bool = True
+    offline: Mapping[str, str] = field(default_factory=dict)
+    record: str = "off"
+    signal: Mapping[str, bool] = field(default_factory=dict)
+    failing: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        works = bool(self.bots) or any(self.signal.values()) or not self.needs_bots
+        return works and self.bus and not self.stopping
+
+
+@asynccontextmanager
+async def serving_health(
+    port: int, read_health: Callable[[], Health], connections: Connections, *, routes: Iterable[web.RouteDef] = ()
+) -> AsyncIterator[int]:
+    """Serve on `port` while entered, and yield the port; 0 serves nothing. `routes` are served beside the two.
+
+    A port in use (by another bot's process with the same .env, say) is only a warning: the bots matter more.
+    """
+    app = _app(read_health)
+    app.add_routes(routes)
+    async with AsyncExitStack() as stack:
+        if port:
+            try:
+                await stack.enter_async_context(serve_http(app, HOST, port, connections))
+            except OSError as error:
+                reason = error.strerror or error
+                log.warning("HEALTH_PORT %d not served: %s; health checks there reach another program", port, reason)
+        yield port
+
+
+def _app(read_health: Callable[[], Health]) -> web.Application:
+    async def live(_: web.Request) -> web.Response:
+        return web.json_response({"status": "live"})
+
+    async def ready(_: web.Request) -> web.Response:
+        health = read_health()
+        status = "ready" if health.ready else "stopping" if health.stopping else "not ready"
+        body = {
+            "status": status,
+            "bots": list(health.bots),
+            "redis": health.bus,
+            "offline": dict(health.offline),
+            "record": health.record,
+            "failing": list(health.failing),
+            "signal": {agent: "connected" if there else "not connected" for agent, there in health.signal.items()},
+        }
+        return web.json_response(body, status=200 if health.ready else 503)
+
+    app = web.Application(middlewares=[_only_by_own_name])
+    app.router.add_get(PATHS["live"], live)
+    app.router.add_get(PATHS["ready"], ready)
+    return app
+
+
+@web.middleware
+async def _only_by_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse what a foreign page asks by a name of its own that leads to this machine (DNS rebinding)."""
+    try:
+        name = urlsplit(f"//{request.host}").hostname
+    except ValueError:
+        name = None
+    if name not in OWN_NAMES:
+        return web.json_response({"error": "ask for localhost or 127.0.0.1"}, status=403)
+    return await handler(request)
+
+
+def ask(port: int, question: str) -> int:
+    """Ask the process on this machine; return the HTTP status, or 0 without an answer."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=ASK_SECONDS)
+    try:
+        connection.request("GET", PATHS[question])
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return 0
+    finally:
+        connection.close()
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m agentic.runtime.health", description="Ask the running program for its health, at HEALTH_PORT."
+    )
+    parser.add_argument(
+        "question", nargs="?", choices=tuple(PATHS), default="live", help="live: it responds; ready: it can work"
+    )
+    parser.add_argument(
+        "--wait", type=float, default=0.0, metavar="SECONDS", help="keep asking for this long until it says yes"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        settings = load_settings(process_environment())
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if not settings.health_port:
+        return 0
+    give_up = time.monotonic() + options.wait
+    while (status := ask(settings.health_port, options.question)) != 200 and time.monotonic() < give_up:
+        time.sleep(ASK_AGAIN_SECONDS)
+    print(f"{PATHS[options.question]}: {status or 'no answer'}")
+    return 0 if status == 200 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

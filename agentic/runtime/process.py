@@ -1,0 +1,311 @@
+"""A running process: its bots, its coordinator, and the tasks beside them.
+
+A bot that fails leaves the others running, and a watcher that fails starts again. When the bus or the coordinator
+fails, the whole process stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from agent_config import AgentSettings
+from agent_coordinator.coordinator import Coordinator
+from agentic.agent.services import AgentServices
+from agentic.automation.webhook_server import Receive
+from agentic.inbox.host import AgentHost
+from agentic.inbox.hosts import PersonaHosts
+from agentic.net.http_server import Connections
+from agentic.process.signals import Shutdown, last_turns
+from agentic.process.tasks import restart_on_failure
+from agentic.record.idle import IdleMemory
+from agentic.record.recording import OFF, ReadState
+from agentic.runtime.bot import BotSupervisor
+from agentic.runtime.bot_run import cancel
+from agentic.runtime.coordinating import coordinator_config, idle_memory
+from agentic.runtime.health import Health
+from agentic.runtime.models import make_guild_models
+from agentic.runtime.services import Setup
+from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease
+from agentic.telemetry.metrics import Metrics
+from agentic.wire import keys
+from agentic.wire.link import RedisAway, RedisLink
+
+REDIS_START_SECONDS = 4.0  # for a Redis that is starting too, or a machine that is busy with our own start
+REDIS_PAUSE_SECONDS = 0.2
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class Lines(Protocol):
+    """agentic.services.signal.signal: the listeners of this process."""
+
+    @property
+    def connected(self) -> Mapping[str, bool]: ...
+    async def stop(self) -> None: ...
+
+
+class Runtime:
+    """A running process. `stop` ends it; `failed` is true once something essential has ended by itself."""
+
+    def __init__(self, setup: Setup, services: AgentServices, link: RedisLink) -> None:
+        self.setup, self.services = setup, services
+        self.bots: dict[str, BotSupervisor] = {}
+        self.coordinator: Coordinator | None = None
+        self.personas: PersonaHosts | None = None  # where personas without a bot are hosted
+        self.signal: Lines | None = None  # where agents of this process are on Signal
+        self.metrics: Metrics | None = None  # where they are served
+        self.failing: set[str] = set()  # watchers that failed and start again soon
+        self.connections = Connections()  # of clients, over all ports
+        self.stopping = Shutdown()
+        self.stop = self.stopping.stop
+        self.failed = False
+        self.read_record: ReadState = lambda: OFF
+        self.console: str | None = None  # its address, while it is served
+        self._bots_started = False
+        self._link = link
+        self._holder = services.ledger.turns.holder
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._idle_memory: IdleMemory | None = None
+
+    def start(self, work: Coroutine[Any, Any, None], name: str, *, essential: bool = True) -> asyncio.Task[None]:
+        """Start a task and own it. If an essential one ends by itself, the process stops."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks[name] = task
+        task.add_done_callback(self.essential_ended if essential else self._report)
+        return task
+
+    def watch(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Start a task that is started again if it fails: the bots outlive a fault of it."""
+        self.start(restart_on_failure(work, name, failing=self.failing), name, essential=False)
+
+    def essential_ended(self, task: asyncio.Task[None]) -> None:
+        self._report(task)
+        if not task.cancelled() and not self.stop.is_set():
+            self.failed = True
+            self.stop.set()
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s failed", task.get_name(), exc_info=error)
+
+    # -- bots ---------------------------------------------------------------------------------------------------------
+
+    async def start_bots(self) -> None:
+        """Start every chosen bot that no other process runs on this Redis; with STANDBY the others stand by."""
+        chosen = [self.setup.settings.agents[name] for name in self.setup.agents]
+        await asyncio.gather(*(self._start_bot(agent) for agent in chosen))
+        self._bots_started = True
+        self._stop_without_bots()
+
+    async def _start_bot(self, agent: AgentSettings) -> None:
+        lease, make = self.lease(keys.owner(agent.spec.name)), self.setup.make_model
+        if not await self._patiently(lambda: self._may_start(agent.spec.name, lease)):
+            return
+        await self._patiently(lambda: self.prepare(agent.spec.name))
+        name, signal = agent.spec.name, agent.name in self.setup.on_signal
+        bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make), on_signal=signal)
+        self.bots[name] = bot
+        self.start(bot.run(), name, essential=False).add_done_callback(self._stop_without_bots)
+
+    def lease(self, key: str) -> Lease:
+        """A lease for this process."""
+        return Lease(self._link, key, holder=self._holder)
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeat the call where Redis takes too long: at a start the machine is busy, and Redis may be starting too.
+        Raises RedisAway."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + REDIS_START_SECONDS
+        while True:
+            try:
+                return await call()
+            except RedisAway:
+                if clock() > until:
+                    raise
+                await asyncio.sleep(REDIS_PAUSE_SECONDS)
+
+    async def prepare(self, agent: str) -> None:
+        """Where nothing is resumed, drop the unfinished turns and coding sessions of an earlier run. Raises
+        RedisAway."""
+        if self.setup.resumes:
+            return
+        ledger = self.services.ledger
+        for turn_id in await ledger.turns.open_ids(agent):
+            await ledger.turns.drop(agent, turn_id)
+        for channel_id in self.setup.settings.channels:
+            await ledger.sessions.drop(agent, channel_id)
+
+    async def _may_start(self, name: str, lease: Lease) -> bool:
+        """Whether to run a bot here: no other process runs it, or this one may stand by."""
+        standby = self.setup.settings.standby
+        try:
+            if await lease.acquire():
+                return True
+            holder = await lease.current_holder()
+            if not standby:
+                log.warning(
+                    "%s: already runs on this Redis (%s); waiting %.0f s in case that process has ended",
+                    name,
+                    holder,
+                    DEAD_HOLDER_SECONDS,
+                )
+                if await lease.acquire(wait=DEAD_HOLDER_SECONDS):
+                    return True
+        except RedisAway:
+            raise
+        except Exception as error:  # a foreign value under its key, say: the bot's run retries and reports it
+            log.error("%s: lease not acquired (%s); will retry", name, type(error).__name__)
+            return True
+        if standby:
+            log.info("%s: already runs on this Redis (%s); this process stands by", name, holder)
+        else:
+            log.warning("%s: not started here, it runs in that process", name)
+        return standby
+
+    def _stop_without_bots(self, _: object = None) -> None:
+        """Stop the process once no bot is left running."""
+        if not self._bots_started or self.stop.is_set() or not all(self._tasks[name].done() for name in self.bots):
+            return
+        if self.setup.on_signal:  # which goes on without them
+            if self.setup.agents:
+                log.error("no bot is online in Discord, the lines above say why; agents on Signal go on")
+            return
+        if not self.bots:
+            log.error("no bot to start: all of them already run on this Redis; stop the other process first")
+        elif any(bot.was_online for bot in self.bots.values()):
+            log.error("no bot is left running; the lines above say why")
+        else:
+            log.error("no bot could log in; the lines above say why")
+        self.failed = True
+        self.stop.set()
+
+    async def wait_online(self) -> set[str]:
+        """Wait until every active bot is online and subscribed, has failed, or cannot reach Discord yet.
+
+        Returns the names of those online.
+        """
+        acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
+        waits = [asyncio.create_task(self._settled(bot)) for bot in acting]
+        await asyncio.gather(*waits)
+        await self.services.bus.ready.wait()
+        self._check_bot_ids()
+        return {name for name, bot in self.bots.items() if bot.cog.host.ready.is_set() and not bot.failure}
+
+    async def wait_connected(self) -> None:
+        """Wait until every active bot is connected to Discord, has failed, or cannot reach it yet."""
+        acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
+        await asyncio.gather(*(self._connected(bot) for bot in acting))
+
+    async def _connected(self, bot: BotSupervisor) -> None:
+        waits = (asyncio.create_task(bot.client.wait_for("connect")), asyncio.create_task(self._settled(bot)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel(waits)
+
+    async def _settled(self, bot: BotSupervisor) -> None:
+        task = self._tasks.get(bot.agent.spec.name)
+        if task is None:  # already closing
+            return
+        settled = asyncio.create_task(bot.settled.wait())
+        try:
+            await asyncio.wait((settled, task), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            settled.cancel()
+
+    def _check_bot_ids(self) -> None:
+        expected = set(self.setup.settings.bot_ids)
+        for name in self.bots:
+            user_id = self.services.directory.id_of(name)
+            if expected and user_id is not None and user_id not in expected:
+                log.warning("BOT_IDS lacks %s: add its user id %d", name, user_id)
+
+    def webhook_receiver(self, agent: str) -> Receive | None:
+        """The function that takes webhook events for an agent; None while it is offline."""
+        bot = self.bots.get(agent)
+        if bot is not None and bot.failure:
+            return None
+        host = self.host_of(agent)
+        return host.automation.receive if host is not None else None
+
+    def host_of(self, agent: str) -> AgentHost | None:
+        """The host of an agent in this process, with a bot or without one."""
+        bot = self.bots.get(agent)
+        if bot is not None:
+            return bot.cog.host
+        return self.personas.host_of(agent) if self.personas is not None else None
+
+    def health(self) -> Health:
+        online = tuple(name for name, bot in self.bots.items() if bot.online)
+        offline = {name: bot.failure for name, bot in self.bots.items() if bot.failure}
+        return Health(
+            online,
+            self.services.bus.ready.is_set(),
+            stopping=self.stop.is_set(),
+            offline=offline,
+            record=self.read_record(),
+            signal=self.signal.connected if self.signal is not None else {},
+            failing=tuple(sorted(self.failing)),
+        )
+
+    # -- coordinator --------------------------------------------------------------------------------------------------
+
+    def start_coordinator(self) -> None:
+        config = self.setup.coordinator_config or coordinator_config(self.setup.settings)
+        config = config if self.setup.resumes else replace(config, resumes=False)
+        self._idle_memory = idle_memory(self.setup.settings)
+        self.coordinator = Coordinator(
+            config,
+            self.services.bus,
+            self.services.ledger,
+            lease=self.lease(keys.COORDINATOR_OWNER),
+            clock=self.setup.clock,
+            rng=self.setup.rng,
+            stops=self.services.stops,
+            record=self.services.record,
+            idle_store=self._idle_memory,
+        )
+        self.start(self.coordinator.run(), "coordinator")
+
+    async def drain(self) -> None:
+        """Start no more turns and give the running ones SHUTDOWN_GRACE_SECONDS.
+
+        Waiting instructions are dropped: the coordinator sends them again, to the next process. Signal is heard until
+        the end: its server hands each message to the connections that are open, and keeps it for nobody.
+        """
+        self.stop.set()
+        for bot in self.bots.values():  # first: stopping the coordinator may take a moment
+            bot.cog.host.stop_listening()
+        if self.personas is not None:
+            self.personas.stop_listening()
+        await self._end_coordinator()
+        turns = {name: bot.cog.host.drain() for name, bot in self.bots.items()}
+        turns |= self.personas.drains() if self.personas is not None else {}
+        await last_turns(turns, self.setup.settings.shutdown_grace_seconds, self.stopping.hurry)
+        if self.signal is not None:
+            await self.signal.stop()
+
+    async def _end_coordinator(self) -> None:
+        coordinator = self._tasks.pop("coordinator", None)
+        if coordinator is not None:
+            await cancel([coordinator])
+        if self._idle_memory is not None:
+            await self._idle_memory.aclose()
+            self._idle_memory = None
+
+    async def aclose(self) -> None:
+        """Close the coordinator, then all bots concurrently."""
+        self.stop.set()
+        await self._end_coordinator()
+        closing = [bot.aclose(self._tasks.pop(name)) for name, bot in self.bots.items()]
+        for outcome in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                log.error("a bot failed while closing", exc_info=outcome)
+        await self.services.ledger.finish()
+        await cancel(list(self._tasks.values()))

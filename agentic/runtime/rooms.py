@@ -1,0 +1,166 @@
+"""Open what rooms need besides bots and coordinator.
+
+every process                 the roster, which follows the folders of personas; its agents on Signal without a bot
+the coordinator's process     by one lease: the personas without a bot, the steward of rooms, the arenas
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+
+from agent_cogs.base import BaseAgentCog
+from agent_config import AgentSettings
+from agentic.agent.agent import Agent
+from agentic.inbox.hosts import PersonaHosts, Place, place_in_rooms, place_on_signal
+from agentic.rooms.arena import ArenaKeeper
+from agentic.rooms.closing import RoomCloser
+from agentic.rooms.contenders import answered
+from agentic.rooms.positions import CheapPositions
+from agentic.rooms.steward import Steward
+from agentic.rooms.thread_bots import ThreadBots
+from agentic.runtime.bot import BotSupervisor
+from agentic.runtime.process import Runtime
+from agentic.services.discord.arena_posts import ArenaPosts
+from agentic.services.discord.cogs_channels import AgentChannels
+from agentic.services.discord.room_upkeep import RoomUpkeep
+from agentic.state.arenas import Arena
+from agentic.state.leases import Lease
+from agentic.wire import keys
+from agentic.wire.link import RedisAway
+
+
+async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
+    """Start it after the bots, whose connections it uses; the stack closes it before them."""
+    setup = runtime.setup
+    runtime.watch(runtime.services.roster.run, "roster")
+    lease = _held_lease(runtime, stack, keys.PERSONAS_OWNER, "personas") if setup.coordinator else None
+    if setup.personas and (lease is not None or set(setup.on_signal) - set(setup.agents)):
+        _host_personas(runtime, stack, lease)
+    if lease is not None:
+        _look_after_rooms(runtime, lease)
+        _keep_arenas(runtime, lease)
+
+
+def _held_lease(runtime: Runtime, stack: AsyncExitStack, key: str, whose: str) -> Lease:
+    """A lease that is renewed until the stack releases it."""
+    lease = runtime.lease(key)
+    stack.push_async_callback(lease.release)
+    runtime.watch(lambda: _hold(lease), f"lease of the {whose}")
+    return lease
+
+
+def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None) -> None:
+    """Host those of rooms by the one `lease`, None where rooms are another process's, and those that are on Signal by a
+    lease of their own: another process may host one of them alone."""
+
+    async def prepare(persona: str) -> None:
+        await runtime.services.ledger.recorded_agents.add(persona)
+        await runtime.prepare(persona)
+
+    def bots() -> Sequence[AgentChannels]:
+        return bots_to_see_by(runtime.bots.values())
+
+    def arriving() -> bool:
+        return any(not bot.settled.is_set() for bot in runtime.bots.values())
+
+    def may_act() -> bool:
+        return lease is not None and lease.held and bool(bots())  # else it is asked again
+
+    own = {
+        name: _held_lease(runtime, stack, keys.owner(name), name)
+        for name in runtime.setup.on_signal
+        if name not in runtime.setup.agents
+    }
+
+    def place_of(persona: AgentSettings) -> Place | None:
+        if (held := own.get(persona.name)) is not None:
+            return place_on_signal(persona, runtime.services, bots, arriving=arriving, may_act=partial(_held, held))
+        if lease is None:
+            return None
+        return place_in_rooms(persona, runtime.services, bots, arriving=arriving, may_act=may_act)
+
+    hosts = PersonaHosts(runtime.services, runtime.setup.make_model, place_of, prepare=prepare)
+    runtime.personas = hosts
+    stack.push_async_callback(hosts.aclose)
+    runtime.watch(hosts.run, "personas")
+
+
+def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
+    services, ledger = runtime.services, runtime.services.ledger
+
+    async def model_of(agent: str, thread_id: int) -> str:
+        found = await ledger.records.last(agent, thread_id)
+        return found[0].model if found else ""
+
+    def online() -> Sequence[RoomUpkeep]:
+        directory, posts = services.directory, services.webhooks.posts
+        return [RoomUpkeep(name, cog.bot, cog.gate, directory, posts, held) for name, cog, held in _online(runtime)]
+
+    def has_bot(agent: str) -> bool:
+        entry = services.roster.of(agent)
+        return entry is not None and entry.is_bot
+
+    cheap, zone = services.cheap, services.settings.timezone
+    positions = CheapPositions(cheap, ledger, services.clock, zone) if cheap is not None else None
+    steward = Steward(
+        ledger.rooms,
+        ledger.room_marks,
+        ThreadBots(online, has_bot),
+        RoomCloser(services.record, model_of, services.clock, positions),
+        services.orders,
+        services.roster,
+        may_act=lambda: lease.held,
+        clock=services.clock,
+    )
+    steward.start(services.bus)
+    runtime.watch(steward.run, "steward")
+
+
+def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
+    services, stops = runtime.services, runtime.services.stops
+
+    def online() -> Sequence[ArenaPosts]:
+        return [ArenaPosts(name, cog.bot, cog.gate, services.directory, held) for name, cog, held in _online(runtime)]
+
+    def agents() -> Sequence[Agent]:
+        personas = runtime.personas.agents if runtime.personas is not None else ()
+        return [*(cog.host.agent for _, cog, _ in _online(runtime)), *personas]
+
+    def silent(arena: Arena) -> bool:
+        return stops.paused or any(stops.holds(place) for place in (arena.channel_id, arena.parent_id) if place)
+
+    keeper = ArenaKeeper(
+        services.ledger.arenas,
+        online,
+        agents,
+        lambda agent, arena: answered(agent, arena, services.ledger),
+        services.record,
+        silent=silent,
+        may_act=lambda: lease.held,
+        clock=services.clock,
+        rng=services.rng,
+    )
+    runtime.watch(keeper.run, "arenas")
+
+
+def _online(runtime: Runtime) -> Sequence[tuple[str, BaseAgentCog, Callable[[], bool]]]:
+    """The bots of this process that are connected: key, cog, and whether this process acts for them."""
+    return [(name, bot.cog, partial(_held, bot.lease)) for name, bot in runtime.bots.items() if bot.online]
+
+
+def _held(lease: Lease) -> bool:
+    return lease.held
+
+
+async def _hold(lease: Lease) -> None:
+    with suppress(RedisAway):  # it is taken when Redis is back
+        await lease.acquire()
+    await lease.run()
+
+
+def bots_to_see_by(bots: Iterable[BotSupervisor]) -> Sequence[AgentChannels]:
+    """The channels of the bots that were online and have not failed since, those first that are online now."""
+    known = [bot for bot in bots if bot.cog.host.ready.is_set() and bot.lease.held and bot.failure is None]
+    return [bot.cog.channels for bot in sorted(known, key=lambda bot: not bot.online)]

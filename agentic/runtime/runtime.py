@@ -1,0 +1,193 @@
+"""The composition root: opens every resource, builds the bots and the coordinator, and runs until the end.
+
+    settings → Redis → bus, ledger → services → one bot for each agent with a token → coordinator
+
+Everything is opened with `async with` and handed down; nothing below opens its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+
+import aiohttp
+
+from agent_config import Settings
+from agentic.actions.forget import CompletedRequests
+from agentic.agent.services import AgentServices
+from agentic.automation.webhook_server import WebhookServer, serve_webhooks
+from agentic.llm.fallback import Fallbacks
+from agentic.llm.lazy import LazyModel, warm_up
+from agentic.llm.types import Model
+from agentic.process.redaction import Redactor, own_folders
+from agentic.record.embeddings import Meaning
+from agentic.record.memory import ThreadMemory
+from agentic.record.reading import MemoryReader, NoMemory
+from agentic.record.recording import recording
+from agentic.runtime.bot_run import cancel
+from agentic.runtime.health import serving_health
+from agentic.runtime.presence import learn_webhook_posts, recall_agents
+from agentic.runtime.process import Runtime
+from agentic.runtime.rooms import serve_rooms
+from agentic.runtime.services import Setup, build_services, tools_for
+from agentic.runtime.watching import Watching, metrics_routes
+from agentic.services.discord.outbound import OutboundShared
+from agentic.services.discord.retries import webhook_session
+from agentic.services.signal.signal import SignalLines, open_accounts
+from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.locate import locate_redis
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def running(setup: Setup) -> AsyncIterator[Runtime]:
+    """Open everything and start the bots and the coordinator; on exit, close them in order."""
+    async with AsyncExitStack() as stack:
+        link, services, watching = await _open(setup, stack)
+        runtime = Runtime(setup, services, link)
+        await _read_shared_state(services)
+        if setup.coordinator:
+            record = recording(
+                setup.settings,
+                link,
+                services.bus,
+                holder=services.ledger.turns.holder,
+                clock=setup.clock,
+                meaning=services.meaning,
+            )
+            runtime.read_record = await stack.enter_async_context(record)
+        bus = asyncio.create_task(services.bus.run(), name="bus")
+        stack.push_async_callback(cancel, [bus])  # cancelled last: others publish until then
+        watching.start(runtime, stack)
+        stack.push_async_callback(runtime.aclose)
+        bus.add_done_callback(runtime.essential_ended)
+        runtime.watch(services.stops.run, "stops")
+        runtime.watch(services.ignores.run, "ignores")
+        runtime.watch(services.live_options.run, "live options")
+        runtime.watch(lambda: services.ledger.mutes.run(services.names), "mutes")
+        runtime.watch(services.forgetting.run, "forgetting")
+        runtime.watch(services.options.run, "options")
+        if setup.settings.records and setup.settings.message_log_days != 0:
+            runtime.watch(services.message_log.run, "message log")
+        await runtime.start_bots()
+        if setup.coordinator:
+            runtime.start_coordinator()
+        await serve_rooms(runtime, stack)
+        if setup.on_signal:
+            runtime.signal = SignalLines(runtime)
+            runtime.signal.start()
+        await _serve_webhooks(runtime, stack)
+        if setup.settings.console and setup.coordinator:  # run_all.py's process; one of run_bot.py has none
+            from agentic.runtime.serving import serve_console
+
+            await serve_console(runtime, stack)
+        yield runtime
+
+
+async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentServices, Watching]:
+    """Open the connections and build what all agents share; the stack closes them."""
+    settings = setup.settings
+    place = await stack.enter_async_context(
+        locate_redis(
+            settings.redis_url,
+            settings.data_dir,
+            runtime_dir=settings.runtime_dir,
+            use_default_port=setup.use_default_redis,
+        )
+    )
+    log.info("Redis: %s", place.description)
+    link = await stack.enter_async_context(RedisLink(place.address))
+    session = await stack.enter_async_context(aiohttp.ClientSession())
+    webhooks = await stack.enter_async_context(webhook_session())
+    outbound = OutboundShared(Redactor(settings.secrets(), own_folders(settings.data_dir)))
+    done = CompletedRequests(settings.data_dir)  # before tool-call records are read
+    tools = await stack.enter_async_context(tools_for(setup, session, outbound)) if setup.tools else None
+    watching = Watching.of(settings, link, outbound.redact)
+    services = build_services(
+        setup,
+        link,
+        session=session,
+        webhooks=webhooks,
+        outbound=outbound,
+        tools=tools,
+        done=done,
+        record=watching.record,
+        open_memory=partial(_open_memory, settings, stack),
+        watcher=watching.watcher,
+    )
+    services = replace(services, signal=await open_accounts(settings, services, stack))
+    stack.push_async_callback(services.fetcher.aclose)
+    if services.meaning is not None:
+        stack.push_async_callback(services.meaning.aclose)
+    if services.cheap is not None:
+        stack.push_async_callback(services.cheap.model.aclose)
+    return link, services, watching
+
+
+def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Meaning | None) -> MemoryReader:
+    """The memory of this machine's record, whichever process writes it."""
+    if not settings.records:
+        return NoMemory()
+    memory = ThreadMemory(settings.record_file, meaning)
+    stack.push_async_callback(memory.aclose)
+    return memory
+
+
+async def _serve_webhooks(runtime: Runtime, stack: AsyncExitStack) -> None:
+    """Serve signed webhooks on EVENTS_PORT, if it is set."""
+    settings = runtime.setup.settings
+    if settings.events_port and settings.events_secret is not None:
+        secret = settings.events_secret.get_secret_value()
+        server = WebhookServer(secret, runtime.webhook_receiver, runtime.services.ledger.replays, runtime.setup.clock)
+        host, port = settings.events_host, settings.events_port
+        await stack.enter_async_context(serve_webhooks(server, host, port, runtime.connections))
+
+
+async def _read_shared_state(services: AgentServices) -> None:
+    """Read the stops, ignores, live options and known agents that are in Redis, and subscribe to changes."""
+    for state in (services.stops, services.ignores, services.live_options):
+        state.start()
+        with suppress(RedisAway):  # read again when Redis is back
+            await state.read()
+    if services.stops.paused:
+        log.warning("all bots are paused, since before this start: /bots resume or the console lifts it")
+    with suppress(RedisAway):
+        await recall_agents(services.ledger.presence, services.directory, services.names)
+    learn_webhook_posts(services.bus, services.directory)
+    services.forgetting.start()
+    services.orders.start()
+    services.resets.start()
+
+
+async def serve(setup: Setup) -> int:
+    """Run until a signal or a failure; return the exit code."""
+    async with running(setup) as runtime:
+        runtime.stopping.on_signals()
+        port, routes = setup.settings.health_port, metrics_routes(runtime)
+        async with serving_health(port, runtime.health, runtime.connections, routes=routes):
+            runtime.start(finish_startup(runtime), "warm-up", essential=False)
+            await runtime.stop.wait()
+            log.info("stopping")
+            await runtime.drain()
+        return 1 if runtime.failed else 0
+
+
+async def finish_startup(runtime: Runtime) -> None:
+    """Import the needed SDKs while the bots wait for Discord's list of guilds, then freeze the heap: what was loaded
+    stays, so the garbage collector need not visit it."""
+    await runtime.wait_connected()
+    models = [model for bot in runtime.bots.values() for each in bot.models for model in _parts(each)]
+    await warm_up(model for model in models if isinstance(model, LazyModel))
+    await runtime.wait_online()
+    gc.collect()
+    gc.freeze()
+
+
+def _parts(model: Model) -> Sequence[Model]:
+    return model.models if isinstance(model, Fallbacks) else (model,)

@@ -1,0 +1,1 @@
+"""Chat services: where agents read and post."""

@@ -1,0 +1,226 @@
+"""The view of one Discord channel: its names, its transcript and pins, and what is read of it when that is lacking."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Collection, Sequence
+
+import discord
+
+from agentic.chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits, AttachmentReader
+from agentic.chat.incoming import Person
+from agentic.chat.names import clean_name
+from agentic.chat.service import DISCORD
+from agentic.chat.transcript import Transcript, Transcripts
+from agentic.context.entries import Entry
+from agentic.context.history import Interval
+from agentic.services.discord.audience import may_be_shown
+from agentic.services.discord.channels import (
+    Channel,
+    guild_id_of,
+    guild_of,
+    me_in,
+    name_in,
+    parent_in,
+    permissions_in,
+)
+from agentic.services.discord.errors import REQUEST_ERRORS, kind
+from agentic.services.discord.gate import Gate
+from agentic.services.discord.hide_reactions import MOST_GIVERS, with_marks_of_people
+from agentic.services.discord.history import PAGE_TIMEOUT, HistoryFetcher
+from agentic.services.discord.history_cache import HistoryCache
+from agentic.services.discord.permissions import person_in, with_members
+
+log = logging.getLogger(__name__)
+
+
+class DiscordView:
+    """A channel or thread as one bot reads it, for itself or for a persona."""
+
+    service = DISCORD
+
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        gate: Gate,
+        transcripts: Transcripts,
+        fetcher: HistoryFetcher,
+        attachments: AttachmentReader,
+        history_cache: HistoryCache,
+    ) -> None:
+        self.channel, self.gate, self.transcripts = channel, gate, transcripts
+        self._reader: str | None = None
+        self._fetcher, self._attachments, self._history_cache = fetcher, attachments, history_cache
+
+    def read_by(self, persona: str) -> DiscordView:
+        """The same view for a persona without an account, which goes by this name and which no id mentions."""
+        view = copy.copy(self)
+        view._reader = persona
+        return view
+
+    @property
+    def channel_id(self) -> int:
+        return self.channel.id
+
+    @property
+    def guild_id(self) -> int | None:
+        return guild_id_of(self.channel)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is a direct message."""
+        return self.guild_id is None
+
+    @property
+    def readers_id(self) -> int | None:
+        """The server, of which some or all members read the channel."""
+        return self.guild_id
+
+    @property
+    def name(self) -> str:
+        return name_in(self.channel)
+
+    @property
+    def own_name(self) -> str:
+        """The bot's name here: `@name` in a text mentions it."""
+        return clean_name(self._reader or me_in(self.channel).display_name)
+
+    @property
+    def own_ids(self) -> frozenset[int]:
+        """The ids that mention the bot: its user's, and that of the role that it alone has."""
+        if self._reader is not None:
+            return frozenset()
+        guild = guild_of(self.channel)
+        role = guild.self_role if guild is not None else None
+        return frozenset((me_in(self.channel).id, *((role.id,) if role is not None else ())))
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.transcripts.of(self.channel.id)
+
+    @property
+    def parent(self) -> DiscordView | None:
+        """The channel of a thread; None for a channel, and where the parent is not known."""
+        above = parent_in(self.channel)
+        if above is None:
+            return None
+        return DiscordView(
+            above,
+            gate=self.gate,
+            transcripts=self.transcripts,
+            fetcher=self._fetcher,
+            attachments=self._attachments,
+            history_cache=self._history_cache,
+        )
+
+    @property
+    def pins(self) -> tuple[tuple[Entry, ...], ...]:
+        """Pinned messages, oldest first: those of a thread's channel, then those of the channel itself."""
+        above = self.parent
+        return (*(above.pins if above else ()), tuple(self.transcript.pinned()))
+
+    async def settle(self) -> None:
+        """Waits, a short while at most, for the history and the pins of the channel, and of a thread's parent."""
+        above = self.parent
+        own = self._fetcher.whole(self.channel.id, self.read_page, self.read_pins)
+        if above is None:
+            await own
+        else:
+            await asyncio.gather(own, above.settle())
+
+    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
+        """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server. None
+        where the bot, or somebody who reads this channel, may not read them."""
+        source = await self._source(interval.channel_id)
+        if not isinstance(source, Channel) or not may_be_shown(source, self.channel):
+            return None
+        rights = permissions_in(source)
+        if not (rights.view_channel and rights.read_message_history):
+            return None
+
+        async def read(limit: int, before: int | None) -> Sequence[discord.Message]:
+            return await self._completed(await self.gate.history(source, limit, before))
+
+        return await self._history_cache.upto(interval, messages, read)
+
+    async def _source(self, channel_id: int) -> object:
+        guild = guild_of(self.channel)
+        if channel_id == self.channel.id:
+            return self.channel
+        return await self._history_cache.channel(self.gate, guild, channel_id) if guild else None
+
+    async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
+        """Read the newest pictures and text files of these entries."""
+        return await self._attachments.read(entries, limits)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
+        """One page of messages, newest first; none where the bot may not read them. Raises one of REQUEST_ERRORS."""
+        if not permissions_in(self.channel).read_message_history:
+            return ()
+        return await self._completed(await self.gate.history(self.channel, limit, before))
+
+    async def read_pins(self) -> Sequence[discord.Message] | None:
+        """All pinned messages; None where the bot may not read them. Raises one of REQUEST_ERRORS."""
+        if not permissions_in(self.channel).read_message_history:
+            return None
+        return await self._completed(await self.gate.pins(self.channel))
+
+    async def newest(self, count: int, seconds: float) -> Sequence[discord.Message]:
+        """The channel's newest messages as Discord has them now; none where they cannot be read in that time."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.read_page(count, None)
+        except (*REQUEST_ERRORS, TimeoutError) as error:
+            log.warning("channel %d: its newest messages could not be read: %s", self.channel_id, kind(error))
+            return ()
+
+    async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
+        """Each of these reactions to one of the newest `count` messages: the message's id, author and time (unix
+        seconds), and the emoji."""
+        newest = await self.newest(count, PAGE_TIMEOUT)
+        signs = [(one, str(given.emoji)) for one in newest for given in one.reactions]
+        return [(one.id, one.author.id, one.created_at.timestamp(), sign) for one, sign in signs if sign in emojis]
+
+    async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
+        """The people who gave a reaction, with what they may do here; none where they cannot be read."""
+        try:
+            message = await self.gate.message(self.channel, message_id)
+            given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
+            people = [user for one in given for user in await self.gate.givers(one, MOST_GIVERS) if not user.bot]
+        except REQUEST_ERRORS as error:
+            log.warning(
+                "channel %d: the givers of %s at message %d could not be read: %s",
+                self.channel_id,
+                emoji,
+                message_id,
+                kind(error),
+            )
+            return ()
+        return [person_in(await self._member(user.id) or user, self.channel) for user in people]
+
+    async def _completed(self, messages: Sequence[discord.Message]) -> Sequence[discord.Message]:
+        """The messages with what REST leaves out: the roles of people who give orders, and who hides messages."""
+        return await with_marks_of_people(await with_members(messages, self._member), self._givers)
+
+    async def _givers(self, mark: discord.Reaction) -> Sequence[discord.User | discord.Member] | None:
+        try:
+            return await self.gate.givers(mark, MOST_GIVERS)
+        except REQUEST_ERRORS as error:
+            text = "message %d: the givers of a mark could not be read (%s), bots' reactions count too"
+            log.info(text, mark.message.id, kind(error))
+            return None
+
+    async def _member(self, user_id: int) -> discord.Member | None:
+        guild = guild_of(self.channel)
+        if guild is None:
+            return None
+        try:
+            return await self.gate.member(guild, user_id)
+        except REQUEST_ERRORS as error:
+            log.info("user %d: roles could not be read (%s), they count as having none", user_id, kind(error))
+            return None

@@ -1,0 +1,190 @@
+"""The channels of one agent in Discord: those in scope that its bot sees at this moment, and an outlet to each.
+
+A channel that is not known may still come: after a new session a bot knows no channel of a guild until that guild has
+arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from agent_config import AgentSettings
+from agentic.agent.agent import ChannelInfo
+from agentic.agent.services import AgentServices
+from agentic.chat.outlet import Outlet
+from agentic.services.discord.channel_sink import DiscordSink
+from agentic.services.discord.channel_view import DiscordView
+from agentic.services.discord.channels import (
+    Channel,
+    DirectMessages,
+    GuildChannel,
+    guild_id_of,
+    parent_of,
+    threads_to_read,
+)
+from agentic.services.discord.gate import Gate
+from agentic.services.discord.tool_display import Spot
+from agentic.services.discord.webhooks import WebhookIdentity
+
+GUILD_WAIT = 5.0  # seconds
+
+
+log = logging.getLogger(__name__)
+
+
+class ArrivingGuild(Protocol):
+    """A guild, as far as it matters here."""
+
+    @property
+    def unavailable(self) -> bool: ...
+
+
+class Bot(Protocol):
+    """A bot as this module knows it: py-cord's client."""
+
+    @property
+    def user(self) -> Any: ...  # None before its login
+    @property
+    def guilds(self) -> Sequence[ArrivingGuild]: ...
+    def get_channel(self, channel_id: int, /) -> object: ...
+    def get_guild(self, guild_id: int, /) -> Any: ...
+    async def fetch_channel(self, channel_id: int, /) -> object: ...
+
+
+class AgentChannels:
+    """The channels of one bot. `may_act` says whether this process holds its agent's lease."""
+
+    def __init__(
+        self, settings: AgentSettings, bot: Bot, services: AgentServices, gate: Gate, *, may_act: Callable[[], bool]
+    ) -> None:
+        self._settings, self._bot, self._services, self._gate = settings, bot, services, gate
+        self._may_act = may_act
+        self._guild_arrived = asyncio.Event()
+        self.direct = DirectMessages()
+
+    def own_id(self, channel_id: int) -> int | None:
+        """The bot's user id; None before its login."""
+        del channel_id
+        return self._bot.user.id if self._bot.user is not None else None
+
+    # -- channels -----------------------------------------------------------------------------------------------------
+
+    def visible(self) -> list[GuildChannel]:
+        """The channels in scope, then their threads that are in use."""
+        found = (self._bot.get_channel(channel_id) for channel_id in self._services.scope.channels)
+        channels = {channel.id: channel for channel in found if isinstance(channel, GuildChannel)}
+        since = self._services.clock() - self._services.settings.mention_catchup_seconds
+        for thread in threads_to_read(tuple(channels.values()), self._services.transcripts, since):
+            channels.setdefault(thread.id, thread)
+        return list(channels.values())
+
+    def known(self) -> list[ChannelInfo]:
+        """The same channels as plain values."""
+        return [info for channel in self.visible() if (info := self._info(channel)) is not None]
+
+    def info(self, channel_id: int) -> ChannelInfo | None:
+        """A channel or thread of a server as plain values; None where the bot does not see it, or may not speak."""
+        channel = self._bot.get_channel(channel_id)
+        return self._info(channel) if isinstance(channel, GuildChannel) else None
+
+    def _info(self, channel: GuildChannel) -> ChannelInfo | None:
+        theme, guild_id = self._theme_of(channel), guild_id_of(channel)
+        return ChannelInfo(channel.id, channel.name, theme, guild_id, parent_of(channel)) if theme is not None else None
+
+    def parent(self, channel_id: int) -> int | None:
+        """The channel of a thread."""
+        return parent_of(self._bot.get_channel(channel_id))
+
+    def is_stopped(self, channel_id: int) -> bool:
+        """Whether a person stopped the bots in the channel, or in the channel of this thread."""
+        stops, parent = self._services.stops, self.parent(channel_id)
+        return stops.holds(channel_id) or (parent is not None and stops.holds(parent))
+
+    def _seen(self, channel_id: int) -> object:
+        """None for what is not known; what is known need not be a channel for messages."""
+        return self._bot.get_channel(channel_id) or self.direct.of(channel_id)
+
+    def _theme_of(self, channel: Channel) -> str | None:
+        return self._services.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
+
+    # -- outlets ------------------------------------------------------------------------------------------------------
+
+    def view(self, channel: Channel) -> DiscordView:
+        """The channel as this agent reads it."""
+        services = self._services
+        return DiscordView(
+            channel,
+            gate=self._gate,
+            transcripts=services.transcripts,
+            fetcher=services.fetcher,
+            attachments=services.attachments,
+            history_cache=services.history_cache,
+        )
+
+    def outlet(self, channel: Channel) -> Outlet:
+        """The channel as this agent reads it and writes into it."""
+        view = self.view(channel)
+        sink = DiscordSink(
+            view,
+            names=self._services.names,
+            may_post=lambda: self._may_act() and not self.is_stopped(channel.id),
+            may_remove=self._may_act,
+        )
+        return Outlet(view, sink)
+
+    def view_of(self, channel_id: int) -> DiscordView | None:
+        """None where the bot does not see the channel now."""
+        channel = self._seen(channel_id)
+        return self.view(channel) if isinstance(channel, Channel) else None
+
+    def outlet_of(self, channel_id: int) -> Outlet | None:
+        """None where the bot does not see the channel now."""
+        channel = self._seen(channel_id)
+        return self.outlet(channel) if isinstance(channel, Channel) else None
+
+    async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
+        """None where the agent may not speak, or its bot does not see the channel. Waits for a guild that arrives."""
+        await self.wait_for(channel_id)
+        channel = self._seen(channel_id) or await self._fetch_direct(channel_id)
+        if not isinstance(channel, Channel):
+            return None
+        output = self._services.settings.output_channel_id
+        return self.outlet(channel) if channel_id == output or self._theme_of(channel) is not None else None
+
+    async def _fetch_direct(self, channel_id: int) -> object:
+        """Ask Discord for a direct message channel: a bot isn't told of them at its start, and a message there may have
+        waited since the run before. None for any other channel."""
+        if self._services.scope.direct is None or self._bot.user is None:
+            return None
+        return await self.direct.fetch(self._bot, channel_id)
+
+    def guild_arrived(self) -> None:
+        """Lets `wait_for` look again."""
+        self._guild_arrived.set()
+
+    @property
+    def arriving(self) -> bool:
+        """Whether a guild of the bot's has not arrived yet: its channels are not known, and not out of scope."""
+        return any(guild.unavailable for guild in self._bot.guilds)
+
+    async def wait_for(self, channel_id: int) -> None:
+        """Wait until the channel is known, or all guilds have arrived; GUILD_WAIT at most."""
+        if self._seen(channel_id) is not None or not self.arriving:
+            return
+        try:
+            async with asyncio.timeout(GUILD_WAIT):
+                while self._seen(channel_id) is None and self.arriving:
+                    self._guild_arrived.clear()
+                    await self._guild_arrived.wait()
+        except TimeoutError:
+            log.warning("%s: channel %d is not known, its guild has not arrived", self._settings.name, channel_id)
+
+    def spot(self, channel_id: int) -> Spot | None:
+        """The place of a tool call; None where another process acts now, or the bots were stopped."""
+        channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
+        if not isinstance(channel, Channel) or me is None or not self._may_act() or self.is_stopped(channel_id):
+            return None
+        return Spot(channel, WebhookIdentity(own.name, own.display_name, own.front.avatar or me.display_avatar.url))

@@ -1,0 +1,396 @@
+"""The gate: the one module that sends requests to Discord. Each bot has a gate of its own.
+
+To what is sent it adds allowed_mentions that ping at most the person who is answered, and a nonce by which Discord
+recognises a repeated post. It removes secrets from every text (agentic.process.redaction). It keeps to Discord's 50
+requests a second over all routes (discord.com/developers/docs/topics/rate-limits), while py-cord keeps to each route's
+own limit, and it sends nothing while Discord refuses too much (rate_limit.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, TypeVar
+
+import discord
+from cachetools import LRUCache
+
+from agentic.chat.pins import MAX_PINS
+from agentic.services.discord.errors import CONNECTION_ERRORS, REQUEST_ERRORS, GateClosed, Silenced, kind
+from agentic.services.discord.outbound import (
+    Attach,
+    OutboundShared,
+    may_be_the_file,
+    pings,
+    shortened,
+    with_file_note,
+)
+from agentic.services.discord.partial_payloads import UnreadableAnswer, answer_read
+from agentic.services.discord.rate_limit import RequestWindow
+
+RETRY_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
+PIN_PAGE = 50  # Discord's largest page
+TYPING_SECONDS = 8.0  # Discord shows typing for ten
+TYPING_SHARE = 0.4  # of the window; when it is fuller, typing is dropped
+MAX_TYPED = 1000  # channels remembered
+
+WebhookChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+def _is_choice(interaction: discord.Interaction) -> bool:
+    return interaction.type is discord.InteractionType.component
+
+
+class Gate:
+    """Sends one bot's requests. Unless its docstring says otherwise, a method raises one of REQUEST_ERRORS."""
+
+    def __init__(self, window: RequestWindow | None = None, shared: OutboundShared | None = None) -> None:
+        self._window = window or RequestWindow()
+        self._shared = shared or OutboundShared()
+        self._typed: LRUCache[int, float] = LRUCache(MAX_TYPED)
+        self._may: Callable[[], bool] = lambda: True
+
+    def under(self, may: Callable[[], bool]) -> Gate:
+        """The same gate for requests that are sent only while `may` returns true. A request that waited for its turn,
+        or whose connection broke, is not sent after a person's stop: it raises Silenced."""
+        gate = copy.copy(self)
+        gate._may = may
+        return gate
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is room for a request that may as well come later, or never."""
+        return self._shared.refused.may_pass(answers=False) and self._window.is_quiet(TYPING_SHARE)
+
+    async def _enter(self, *, answers: bool = False) -> None:
+        """Returns when the request may be sent. `answers`: a person waits for it. Raises GateClosed."""
+        self._check_open(answers=answers)
+        await self._window.enter()
+        self._check_open(answers=answers)  # it may have closed while this one waited
+
+    def _check_open(self, *, answers: bool) -> None:
+        if not self._may():
+            raise Silenced
+        if not self._shared.refused.may_pass(answers=answers):
+            raise GateClosed
+
+    def clean(self, text: str) -> str:
+        """The text without secrets. A text is cleaned before it is split: half a secret is not recognised."""
+        return self._shared.redact(text)
+
+    def _files(self, attach: Attach) -> dict[str, Any]:
+        return {"files": [self._shared.clean_file(attach())]}
+
+    async def _with_or_without_file(
+        self, request: Callable[[str | None, dict[str, Any]], Awaitable[T]], text: str | None, attach: Attach | None
+    ) -> T:
+        """Make a request with a text and a file. If Discord refuses the file, the text goes without it and says so.
+
+        A refused request leaves nothing behind, so nothing is posted twice. The text is cleaned.
+        """
+        text = self.clean(text) if text is not None else None
+        if attach is None:
+            return await request(text, {})
+        try:
+            return await request(text, self._files(attach))
+        except discord.HTTPException as error:
+            if not may_be_the_file(error):
+                raise
+            log.warning("a post with a file was refused: %s; it is made without the file", kind(error))
+            text = with_file_note(text, attach, error)
+        return await request(text, {})
+
+    # -- messages -----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        channel: discord.abc.Messageable,
+        text: str | None,
+        *,
+        nonce: str,
+        ping: int | None = None,
+        attach: Attach | None = None,
+        embed: discord.Embed | None = None,
+        reply_to: discord.MessageReference | None = None,
+    ) -> discord.Message:
+        """Posts one message. `attach` makes its file, a new one for each try.
+
+        After a broken connection nobody knows whether Discord took the post, and py-cord gives up. Here it is sent once
+        more: Discord recognises its nonce and answers with the message that is there.
+        """
+        extras: dict[str, Any] = {"nonce": nonce, "enforce_nonce": True, "allowed_mentions": pings(ping)}
+        if embed is not None:
+            extras["embed"] = self._shared.clean_embed(embed)
+        if reply_to is not None:
+            extras["reference"] = reply_to
+
+        async def post(text: str | None, files: dict[str, Any]) -> discord.Message:
+            await self._enter(answers=ping is not None)
+            with answer_read():
+                return await channel.send(text, **extras, **files)
+
+        return await self._with_retries(post, text, attach)
+
+    async def edit(
+        self,
+        message: discord.Message,
+        text: str | None,
+        *,
+        attach: Attach | None = None,
+        embed: discord.Embed | None = None,
+        answers: bool = False,
+    ) -> discord.Message:
+        """Changes a message of the bot's; `attach` adds a file. The same edit twice does no harm, so one whose
+        connection broke is made once more."""
+        extras: dict[str, Any] = {"embed": self._shared.clean_embed(embed)} if embed is not None else {}
+
+        async def change(text: str | None, files: dict[str, Any]) -> discord.Message:
+            await self._enter(answers=answers)
+            with answer_read():
+                return await message.edit(content=text, allowed_mentions=pings(None), **extras, **files)
+
+        return await self._with_retries(change, text, attach)
+
+    async def edit_by_id(self, message: discord.PartialMessage, text: str) -> None:
+        """Changes the text of a message of the bot's that is known by its id alone."""
+        await self._enter()
+        with answer_read():
+            await message.edit(content=self.clean(text), allowed_mentions=pings(None))
+
+    async def _with_retries(
+        self, request: Callable[[str | None, dict[str, Any]], Awaitable[T]], text: str | None, attach: Attach | None
+    ) -> T:
+        """Make a request that may be repeated, and once more if its connection broke. If it broke both times with a
+        file, the text goes without it: some servers and proxies cut an upload that they refuse, without a 413."""
+        try:
+            return await self._with_or_without_file(request, text, attach)
+        except CONNECTION_ERRORS as error:
+            log.info("connection to Discord broke during a post (%s), it is sent once more", kind(error))
+        await asyncio.sleep(RETRY_PAUSE)
+        try:
+            return await self._with_or_without_file(request, text, attach)
+        except CONNECTION_ERRORS as error:
+            if attach is None:
+                raise
+            log.warning("the connection broke again during a post (%s); it is made without its file", kind(error))
+            text = with_file_note(self.clean(text) if text is not None else None, attach, error)
+        return await request(text, {})
+
+    async def delete(self, message: discord.Message | discord.PartialMessage) -> None:
+        await self._enter()
+        await message.delete()  # type: ignore[misc]  # py-cord declares it for Message alone
+
+    async def react(self, message: discord.PartialMessage, emoji: str) -> None:
+        await self._enter()
+        await message.add_reaction(emoji)  # type: ignore[misc]  # py-cord declares it for Message alone
+
+    async def typing(self, channel: discord.abc.Messageable, channel_id: int) -> None:
+        """Shows typing, unless it was shown in the last eight seconds, or the window fills up. Raises nothing."""
+        now = asyncio.get_running_loop().time()
+        if now - self._typed.get(channel_id, -TYPING_SECONDS) < TYPING_SECONDS:
+            return
+        if not self._may() or not self._shared.refused.may_pass(answers=False):
+            return
+        if not self._window.enter_if_quiet(TYPING_SHARE):
+            return
+        self._typed[channel_id] = now
+        try:
+            await channel.trigger_typing()
+        except REQUEST_ERRORS as error:
+            log.debug("channel %d: typing could not be shown: %s", channel_id, kind(error))
+
+    async def start_thread(self, channel: discord.TextChannel, message_id: int, name: str, minutes: int) -> None:
+        """Starts a public thread from a message, which is archived after so many minutes without a message."""
+        await self._enter(answers=True)
+        with answer_read():
+            await channel.create_thread(
+                name=self.clean(name),
+                message=discord.Object(message_id),
+                auto_archive_duration=minutes,  # type: ignore[arg-type]
+            )
+
+    async def lock_thread(self, thread: discord.Thread, *, locked: bool) -> None:
+        """Locks a thread, in which only those who manage threads may write then, or unlocks it."""
+        await self._enter()
+        with answer_read():
+            await thread.edit(locked=locked)
+
+    async def archive_thread(self, thread: discord.Thread, *, archived: bool) -> None:
+        """Archives a thread, or brings it back."""
+        await self._enter()
+        with answer_read():
+            await thread.edit(archived=archived)
+
+    # -- interactions -------------------------------------------------------------------------------------------------
+
+    async def defer(self, interaction: discord.Interaction) -> None:
+        """Announces an answer to a command, which only its user will see. After a choice from a menu the menu stays
+        until the answer replaces it."""
+        await self._enter(answers=True)
+        with suppress(UnreadableAnswer), answer_read():
+            await interaction.response.defer(ephemeral=True, invisible=_is_choice(interaction))
+
+    async def answer(
+        self,
+        interaction: discord.Interaction,
+        text: str,
+        *,
+        public: bool = False,
+        attach: Attach | None = None,
+        view: discord.ui.View | None = None,
+    ) -> None:
+        """Answers a command, announced or not. Only its user sees it, unless it is `public`; it pings nobody. The
+        answer to a choice from a menu replaces the menu."""
+        extras: dict[str, Any] = {"allowed_mentions": pings(None), "view": view}
+
+        async def respond(text: str | None, files: dict[str, Any]) -> None:
+            await self._enter(answers=True)
+            with answer_read():
+                if interaction.response.is_done():
+                    await interaction.edit_original_response(content=text, **extras, **files)
+                elif _is_choice(interaction):
+                    await interaction.response.edit_message(content=text, **extras, **files)
+                else:
+                    await interaction.response.send_message(text, ephemeral=not public, **extras, **files)
+
+        await self._with_or_without_file(respond, shortened(self.clean(text)), attach)
+
+    async def show_form(self, interaction: discord.Interaction, form: discord.ui.Modal) -> None:
+        """Answers a command with a form, whose texts are cleaned already."""
+        await self._enter(answers=True)
+        await interaction.response.send_modal(form)
+
+    async def offer(self, interaction: discord.Interaction, choices: list[discord.OptionChoice]) -> None:
+        """Shows choices for an option that is being typed."""
+        await self._enter(answers=True)
+        await interaction.response.send_autocomplete_result(choices=choices)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def request(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Any other request that nobody waits for and that holds nobody's words."""
+        await self._enter()
+        return await send()
+
+    async def history(
+        self, channel: discord.abc.Messageable, limit: int, before: int | None
+    ) -> Sequence[discord.Message]:
+        """One page, newest first."""
+        await self._enter()
+        until = discord.Object(before) if before is not None else None
+        with answer_read():
+            return await channel.history(limit=limit, before=until).flatten()
+
+    async def pins(self, channel: discord.abc.Messageable) -> Sequence[discord.Message]:
+        """All pinned messages, in no order. Each page is a request."""
+        found: list[discord.MessagePin] = []
+        before: datetime | None = None
+        while True:
+            await self._enter()
+            with answer_read():
+                page = await channel.pins(limit=PIN_PAGE, before=before).flatten()
+            found += page
+            if len(page) < PIN_PAGE or len(found) >= MAX_PINS:
+                return [pin.message for pin in found]
+            before = page[-1].pinned_at
+
+    async def member(self, guild: discord.Guild, user_id: int) -> discord.Member | None:
+        """None for a user who has left."""
+        await self._enter()
+        with answer_read():
+            try:
+                return await guild.fetch_member(user_id)
+            except discord.NotFound:
+                return None
+
+    async def channel(self, guild: discord.Guild, channel_id: int) -> object:
+        """A channel or thread of the guild. Raises discord.InvalidData for another guild's."""
+        await self._enter()
+        return await guild.fetch_channel(channel_id)
+
+    async def message(self, channel: discord.abc.Messageable, message_id: int) -> discord.Message | None:
+        """The message as Discord has it now; None for a deleted one."""
+        await self._enter()
+        try:
+            return await channel.fetch_message(message_id)
+        except discord.NotFound:
+            return None
+
+    async def givers(self, reaction: discord.Reaction, limit: int) -> Sequence[discord.User | discord.Member]:
+        """The users who gave a reaction; `limit` is at most 100."""
+        await self._enter()
+        return await reaction.users(limit=limit).flatten()
+
+    # -- webhooks -----------------------------------------------------------------------------------------------------
+
+    async def webhooks(self, channel: WebhookChannel) -> Sequence[discord.Webhook]:
+        await self._enter()
+        with answer_read():
+            return await channel.webhooks()
+
+    async def make_webhook(self, channel: WebhookChannel, name: str) -> discord.Webhook:
+        await self._enter()
+        with answer_read():
+            return await channel.create_webhook(name=name)
+
+    async def send_by_webhook(
+        self,
+        webhook: discord.Webhook,
+        text: str | None,
+        *,
+        name: str,
+        avatar: str | None,
+        thread: discord.abc.Snowflake | None,
+        attach: Attach | None = None,
+        embed: discord.Embed | None = None,
+    ) -> discord.WebhookMessage:
+        """Posts under that name. It is never repeated after a broken connection: a webhook's post has no nonce."""
+        extras = {**self._by_webhook(thread, embed), **({"avatar_url": avatar} if avatar else {})}
+
+        async def post(text: str | None, files: dict[str, Any]) -> discord.WebhookMessage:
+            said = text if text is not None else discord.utils.MISSING
+            await self._enter()
+            with answer_read():
+                return await webhook.send(said, username=self.clean(name), wait=True, **extras, **files)
+
+        return await self._with_or_without_file(post, text, attach)
+
+    async def edit_by_webhook(
+        self,
+        webhook: discord.Webhook,
+        message_id: int,
+        text: str | None,
+        *,
+        thread: discord.abc.Snowflake | None,
+        attach: Attach | None = None,
+        embed: discord.Embed | None = None,
+    ) -> discord.WebhookMessage:
+        extras = self._by_webhook(thread, embed)
+
+        async def change(text: str | None, files: dict[str, Any]) -> discord.WebhookMessage:
+            await self._enter()
+            with answer_read():
+                return await webhook.edit_message(message_id, content=text, **extras, **files)
+
+        return await self._with_or_without_file(change, text, attach)
+
+    async def delete_by_webhook(
+        self, webhook: discord.Webhook, message_id: int, *, thread: discord.abc.Snowflake | None
+    ) -> None:
+        await self._enter()
+        await webhook.delete_message(message_id, thread_id=thread.id if thread is not None else None)
+
+    def _by_webhook(self, thread: discord.abc.Snowflake | None, embed: discord.Embed | None) -> dict[str, Any]:
+        extras: dict[str, Any] = {"allowed_mentions": pings(None)}
+        if thread is not None:
+            extras["thread"] = thread
+        if embed is not None:
+            extras["embed"] = self._shared.clean_embed(embed)
+        return extras

@@ -1,0 +1,217 @@
+"""Reads each channel's history and pins once, so that turns find a whole transcript.
+
+All bots share one read of a channel. A read that a turn waits for begins immediately, the others follow one after
+another at a gentle pace. Every read has a timeout: py-cord lets a history read and a post in one channel wait for each
+other, and cancelling the read frees the post.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+import discord
+
+from agentic.chat.directory import WebhookPostStore
+from agentic.chat.transcript import Transcript, Transcripts
+from agentic.services.discord.errors import kind
+from agentic.services.discord.messages import to_entries
+
+HISTORY_LIMIT = 400  # messages read of each channel, unless a turn wants more (Transcript.deepen)
+PAGE = 100  # Discord's largest page
+PAGE_TIMEOUT = 5.0  # seconds
+TURN_WAIT = 1.5  # seconds that a turn waits for the history before it continues without
+READ_PACE = 0.25  # seconds between two reads that nobody waits for
+RETRY_AFTER, RETRY_AT_MOST = 2.0, 30.0  # seconds before a failed read is retried: doubling, up to the second
+MOST_READS = 3  # of a channel's pins in a row, when they change meanwhile
+
+Reader = Callable[[int, int | None], Awaitable[Sequence[discord.Message]]]  # limit, before → newest first
+PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: this bot may not read them
+
+log = logging.getLogger(__name__)
+
+
+class HistoryFetcher:
+    """Makes transcripts whole. `aclose` ends the reads that still run.
+
+    `posts` has the ids of our webhook posts. Pins are read only where a reader of pins is given.
+    """
+
+    def __init__(self, transcripts: Transcripts, posts: WebhookPostStore | None = None) -> None:
+        self._transcripts, self._posts = transcripts, posts
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # channels that nobody waits for, in order
+        self._not_before: dict[int, float] = {}
+        self._failures: dict[int, int] = {}  # in a row
+        self._refused: set[int] = set()  # channels that a retry would not open: only a turn retries
+        self._again: dict[int, asyncio.TimerHandle] = {}
+        self._upto: dict[int, int] = {}  # the newest message that a channel is known to have
+        self._idle: asyncio.Task[None] | None = None
+        self._on_read: list[Callable[[int], Awaitable[None]]] = []
+
+    def on_read(self, listener: Callable[[int], Awaitable[None]]) -> None:
+        """`listener` is called with each channel whose history was read, before the turns that wait for it continue."""
+        self._on_read.append(listener)
+
+    def off_read(self, listener: Callable[[int], Awaitable[None]]) -> None:
+        if listener in self._on_read:
+            self._on_read.remove(listener)
+
+    def catch_up(self, channel_id: int, last: int | None, reader: Reader, pins: PinReader | None = None) -> None:
+        """Marks the transcript as whole where nothing is missing, else reads the history. `last` is the id of the
+        channel's newest message."""
+        transcript = self._transcripts.of(channel_id)
+        if last is None:
+            transcript.whole = transcript.begins = transcript.pins.known = True
+        elif last > transcript.newest and last not in transcript.deleted:
+            self._upto[channel_id] = max(last, self._upto.get(channel_id, 0))
+            transcript.note_gap()
+            transcript.pins.doubt()
+        self.want(channel_id, reader, pins)
+
+    def want(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
+        """Queues a read of the channel's history, with retries until it succeeds."""
+        if not self._lacks(channel_id, pins):
+            return
+        if (timer := self._again.pop(channel_id, None)) is not None:
+            timer.cancel()
+        self._waiting[channel_id] = (reader, pins)
+        if self._idle is None or self._idle.done():
+            self._idle = asyncio.create_task(self._read_waiting(), name="history")
+
+    async def whole(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
+        """Returns when the transcript is whole and its pins are known, or after `TURN_WAIT` seconds."""
+        if not self._lacks(channel_id, pins):
+            return
+        task = self._tasks.get(channel_id) or self._start(channel_id, reader, pins)
+        if task is not None:
+            await asyncio.wait((task,), timeout=TURN_WAIT)
+
+    def _lacks(self, channel_id: int, pins: PinReader | None) -> bool:
+        transcript = self._transcripts.of(channel_id)
+        return not transcript.whole or (pins is not None and not transcript.pins.known)
+
+    async def known(self, channel_id: int) -> bool:
+        """Waits for a queued or running read of the channel's history; returns whether the transcript is whole then."""
+        while (transcript := self._transcripts.known(channel_id)) is None or not transcript.whole:
+            task = self._tasks.get(channel_id)
+            if task is None and channel_id not in self._waiting:
+                return False
+            await asyncio.wait((task,) if task else (asyncio.ensure_future(asyncio.sleep(READ_PACE)),))
+        return True
+
+    async def aclose(self) -> None:
+        for timer in self._again.values():
+            timer.cancel()
+        tasks = [*self._tasks.values(), *([self._idle] if self._idle else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read_waiting(self) -> None:
+        while self._waiting:
+            channel_id = next(iter(self._waiting))
+            reader, pins = self._waiting.pop(channel_id)
+            if (running := self._tasks.get(channel_id)) is not None:  # a turn could not wait
+                await asyncio.wait((running,))
+            if not self._lacks(channel_id, pins):
+                continue
+            task = self._start(channel_id, reader, pins)
+            if task is not None:
+                await asyncio.wait((task,))
+            self._want_again(channel_id, reader, pins)
+            if task is not None:
+                await asyncio.sleep(READ_PACE)
+
+    def _want_again(self, channel_id: int, reader: Reader, pins: PinReader | None) -> None:
+        """Queues a failed read for later, and another one now where more is wanted than when the read began."""
+        loop = asyncio.get_running_loop()
+        at = self._not_before.get(channel_id, 0.0)
+        failed, whole = at > loop.time(), self._transcripts.of(channel_id).whole
+        if channel_id not in self._waiting and (channel_id not in self._refused if failed else not whole):
+            self._again[channel_id] = loop.call_at(at, self.want, channel_id, reader, pins)
+
+    def _start(self, channel_id: int, reader: Reader, pins: PinReader | None) -> asyncio.Task[None] | None:
+        now = asyncio.get_running_loop().time()
+        if self._not_before.get(channel_id, 0.0) > now:
+            return None
+        task = asyncio.create_task(self._read(channel_id, reader, pins), name=f"history {channel_id}")
+        self._tasks[channel_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(channel_id, None))
+        return task
+
+    async def _read(self, channel_id: int, reader: Reader, pins: PinReader | None) -> None:
+        transcript = self._transcripts.of(channel_id)
+        try:
+            if not transcript.whole:
+                await self._read_history(transcript, reader)
+            if pins is not None and not transcript.pins.known:
+                await self._read_pins(transcript, pins)
+            self._failures.pop(channel_id, None)
+            self._refused.discard(channel_id)
+        except Exception as error:  # one channel's failure must not end the others' reads
+            self._not_before[channel_id] = self._next_try(channel_id, error)
+            what = "pins" if transcript.whole else "history"
+            text = "channel %d: its %s could not be read (%s), turns see what is known"
+            log.log(
+                logging.WARNING if self._failures[channel_id] == 1 else logging.DEBUG,
+                text,
+                channel_id,
+                what,
+                kind(error),
+            )
+
+    def _next_try(self, channel_id: int, error: Exception) -> float:
+        """The time of the next try, by the event loop's clock."""
+        failures = self._failures[channel_id] = self._failures.get(channel_id, 0) + 1
+        if isinstance(error, (discord.Forbidden, discord.NotFound, RuntimeError)):  # the last: its bot is gone
+            self._refused.add(channel_id)
+        pause = RETRY_AT_MOST if channel_id in self._refused else RETRY_AFTER * 2.0 ** min(failures - 1, 10)
+        return asyncio.get_running_loop().time() + min(pause, RETRY_AT_MOST)
+
+    async def _read_history(self, transcript: Transcript, reader: Reader) -> None:
+        directory, depth = self._transcripts.directory, transcript.depth
+        upto = self._upto.get(transcript.channel_id, 0)
+        if self._posts is not None:
+            for message_id, agent in (await self._posts.read(transcript.channel_id)).items():
+                directory.learn_post(message_id, agent)
+        seen = await self._read_pages(transcript, reader)
+        notified = (listener(transcript.channel_id) for listener in self._on_read)
+        for outcome in await asyncio.gather(*notified, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                log.error("channel %d: a listener failed on its history", transcript.channel_id, exc_info=outcome)
+        newer = self._upto.get(transcript.channel_id, 0) > max(upto, seen)
+        transcript.whole = transcript.depth == depth and not newer  # a turn may want more by now
+
+    async def _read_pages(self, transcript: Transcript, reader: Reader) -> int:
+        """Adds the pages to the transcript; returns the newest message's id, 0 where there is none."""
+        before: int | None = None
+        seen = 0
+        for _ in range(-(-transcript.depth // PAGE)):
+            page = await asyncio.wait_for(reader(PAGE, before), PAGE_TIMEOUT)
+            seen = max(seen, page[0].id if page else 0)
+            joined = any(message.id in transcript and message.id <= transcript.gap_after for message in page)
+            for entry in to_entries(page, self._transcripts.directory):
+                transcript.add(entry)
+            if len(page) < PAGE:
+                transcript.begins = True
+                return seen
+            if joined and transcript.was_whole:
+                return seen
+            before = page[-1].id
+        transcript.cut_back(before or 0)
+        return seen
+
+    async def _read_pins(self, transcript: Transcript, reader: PinReader) -> None:
+        for _ in range(MOST_READS):
+            changes = transcript.pins.changes
+            pinned = await asyncio.wait_for(reader(), PAGE_TIMEOUT)
+            if pinned is None:
+                return
+            entries = to_entries(pinned, self._transcripts.directory)
+            transcript.keep_pins([replace(entry, pinned=True) for entry in entries])
+            if transcript.pins.changes == changes:
+                break
+        transcript.pins.known = True

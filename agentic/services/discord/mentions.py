@@ -1,0 +1,96 @@
+"""Discord's markup for people, channels, roles and emoji ↔ names.
+
+Models read and write `@Name`; Discord sends and pings `<@id>`. Every name is cleaned (agentic.chat.names).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from agentic.chat.names import NOBODY, clean_name
+
+NO_NAMES: Mapping[int, str] = MappingProxyType({})
+
+_MARKUP = re.compile(
+    r"<(?:@!?(?P<user>\d{1,20})|#(?P<channel>\d{1,20})|@&(?P<role>\d{1,20})"
+    r"|a?:(?P<emoji>\w{2,32}):\d{1,20}|/(?P<command>[\w -]{1,100}):\d{1,20})>"
+)
+_USERS = re.compile(r"<@!?(\d{1,20})>")
+_EMOJI_NAME = re.compile(r"(?<![\w<:/]):(\w{2,32}):(?!\d)")
+_CODE = re.compile(r"(```.*?(?:```|\Z)|``.+?``|`[^`\n]+`)", re.DOTALL)
+
+
+def to_names(
+    text: str,
+    names: Mapping[int, str] = NO_NAMES,
+    channels: Mapping[int, str] = NO_NAMES,
+    roles: Mapping[int, str] = NO_NAMES,
+) -> str:
+    """`<@1>` → `@Name`, `<#2>` → `#channel`, `<@&3>` → `@role`, `<:smile:4>` → `:smile:`, `</ask:5>` → `/ask`.
+
+    Unknown ids become `@someone`, `#channel`, `@role`. The names are cleaned here.
+    """
+
+    def shown(match: re.Match[str]) -> str:
+        kind, value = match.lastgroup, match[match.lastgroup or 0]
+        if kind == "user":
+            return "@" + clean_name(names.get(int(value), NOBODY))
+        if kind == "channel":
+            return "#" + clean_name(channels.get(int(value), "channel"))
+        if kind == "role":
+            return "@" + clean_name(roles.get(int(value), "role"))
+        return f":{value}:" if kind == "emoji" else f"/{value}"
+
+    return _MARKUP.sub(shown, text)
+
+
+def from_names(text: str, names: Iterable[tuple[str, int]], sign: str = "@", markup: str = "<@{}>") -> str:
+    """`@Name` → `<@id>` for the (name, id) in `names`, in any case of letters, the longest first, not inside of code.
+
+    A name that several have is a mention only where the case of its letters decides. `sign` and `markup` are for other
+    things with names: `#` and `<#{}>`, `@` and `<@&{}>`.
+    """
+    if sign not in text:
+        return text
+    cleaned = [(clean_name(name), thing_id) for name, thing_id in names]
+    if not cleaned:
+        return text
+    exact = _unique(cleaned)
+    in_any_case = _unique((name.lower(), thing_id) for name, thing_id in cleaned)
+    known = "|".join(re.escape(name) for name in sorted(exact, key=len, reverse=True))
+    ends = r"(?!\w)" if sign == "@" else r"(?!-?\w)"  # a channel's name continues after a hyphen
+    pattern = re.compile(rf"(?<![\w@<./:#&-]){sign}({known}){ends}", re.IGNORECASE)
+
+    def mention(match: re.Match[str]) -> str:
+        thing_id = exact.get(match[1]) or in_any_case.get(match[1].lower())
+        return markup.format(thing_id) if thing_id else match[0]
+
+    return _outside_code(text, pattern, mention)
+
+
+def emoji_from_names(text: str, emoji: Mapping[str, str]) -> str:
+    """`:smile:` → `<:smile:4>` for the custom emoji in `emoji`, name → markup; not inside of code."""
+    if not emoji or ":" not in text:
+        return text
+    return _outside_code(text, _EMOJI_NAME, lambda match: emoji.get(match[1], match[0]))
+
+
+def _outside_code(text: str, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> str:
+    parts = _CODE.split(text)  # odd ones are code
+    parts[::2] = [pattern.sub(replacement, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _unique(pairs: Iterable[tuple[str, int]]) -> dict[str, int | None]:
+    """Each name with its id; None for a name that several have."""
+    found: dict[str, int | None] = {}
+    for name, user_id in pairs:
+        found[name] = user_id if found.get(name, user_id) == user_id else None
+    return found
+
+
+def mentioned_in(content: str) -> frozenset[int]:
+    """The ids of users that a message's content mentions, whether they are pinged or not."""
+    return frozenset(int(found) for found in _USERS.findall(content)) if "<@" in content else frozenset()

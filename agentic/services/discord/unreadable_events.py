@@ -1,0 +1,135 @@
+"""Guards a bot against events that py-cord cannot parse: such an event is used in part, or skipped.
+
+py-cord runs its parsers unguarded: an exception in one of them ends the connection for good. Here each is guarded. The
+readable part of an event is used (objects/partial_payloads.py), and so is that of a message in a page of history. The
+log has one line without any content, and one for a burst of the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+import discord
+
+from agentic.services.discord.partial_payloads import Json, left_out, readable_event, readable_message, unsaid
+
+LOG_AGAIN = 600.0  # seconds until a failure that continues is logged again
+READY = "READY"
+
+Parse = Callable[[Any], None]
+
+log = logging.getLogger(__name__)
+
+
+class UnreadableReady(Exception):
+    """The first event of a session cannot be parsed: the bot would seem online and know nothing."""
+
+
+class UnreadableLog:
+    """Logs each kind of failure once in ten minutes. `clock` is monotonic, in seconds."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name, self._clock = name, clock
+        self._logged: dict[tuple[str, str], float] = {}
+        self._skipped: dict[tuple[str, str], int] = {}
+
+    def note(self, what: str, error: BaseException, so: str) -> None:
+        """Logs that `what` could not be parsed because of `error`, with the consequence `so`."""
+        kind, now = (what, type(error).__name__), self._clock()
+        if now - self._logged.get(kind, -LOG_AGAIN) < LOG_AGAIN:
+            self._skipped[kind] = self._skipped.get(kind, 0) + 1
+            return
+        self._logged[kind] = now
+        before = self._skipped.pop(kind, 0)
+        more = f"; {before} more like it before" if before else ""
+        log.warning("%s: %s from Discord cannot be read (%s%s): %s%s", self._name, what, kind[1], _at(error), so, more)
+
+
+def tolerate_unreadable_events(client: discord.Client, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    """Guards a client, before its login, by replacing its parsers: py-cord has no hook for it."""
+    odd, state = UnreadableLog(name, clock), client._connection
+    for event, parse in list(state.parsers.items()):
+        state.parsers[event] = _guarded(event, parse, state, odd)
+    _read_messages(state, odd)
+    _read_edits(client, odd)
+
+    async def on_error(event: str, *_: Any, **__: Any) -> None:
+        error = sys.exception()
+        assert error is not None
+        odd.note(event.removeprefix("on_").upper(), error, "this listener skips it")
+
+    client.on_error = on_error  # type: ignore[method-assign,assignment]  # py-cord's own prints to standard error
+
+
+def _guarded(event: str, parse: Parse, state: Any, odd: UnreadableLog) -> Parse:
+    def guarded(data: Any) -> None:
+        try:
+            parse(data)
+        except Exception as error:  # py-cord fails in many ways on an odd payload
+            if event == READY:
+                raise UnreadableReady(type(error).__name__) from error
+            odd.note(event, error, _parse_rest(event, parse, state, data))
+
+    return guarded
+
+
+def _parse_rest(event: str, parse: Parse, state: Any, data: Any) -> str:
+    """Parses the readable part of an event; returns the consequence, for the log."""
+    try:
+        rest = readable_event(state, event, data)
+        if rest is not None:
+            parse(rest)
+            return f"it is taken without {left_out(data, rest)}"
+    except Exception as error:
+        log.debug("%s cannot be read in part either (%s)", event, type(error).__name__)
+    return "it is skipped"
+
+
+def _read_messages(state: Any, odd: UnreadableLog) -> None:
+    """Guards the messages of REST's answers: a post's, a page of history, pins."""
+
+    def create_message(*, channel: Any, data: Json) -> discord.Message:
+        def build(part: Json) -> discord.Message:
+            message = discord.Message(state=state, channel=channel, data=part)  # type: ignore[arg-type]
+            if not (isinstance(message.content, str) and hasattr(message, "author")):
+                raise TypeError("nobody says anything")
+            return message
+
+        try:
+            return build(data)
+        except Exception as error:  # py-cord fails in many ways on an odd payload
+            rest = readable_message(data, build)
+            made = build(unsaid(data) if rest is None else rest)
+            so = "it is skipped" if rest is None else f"it is taken without {left_out(data, rest)}"
+            odd.note("a message", error, so)
+            return made
+
+    state.create_message = create_message
+
+
+def _read_edits(client: discord.Client, odd: UnreadableLog) -> None:
+    """Guards the answer to an edit, which py-cord parses in another way."""
+    http: Any = client.http
+    for name in ("edit_message", "edit_files"):
+        setattr(http, name, _checked(getattr(http, name), client))
+
+
+def _checked(send: Callable[..., Any], client: discord.Client) -> Callable[..., Any]:
+    async def edit(channel_id: int, *arguments: Any, **options: Any) -> Any:
+        data = await send(channel_id, *arguments, **options)
+        channel = client.get_channel(channel_id) or discord.Object(channel_id)
+        return client._connection.create_message(channel=channel, data=data)._raw_data  # type: ignore[arg-type]
+
+    return edit
+
+
+def _at(error: BaseException) -> str:
+    """The file and line of the exception, which hold no content."""
+    frames = extract_tb(error.__traceback__)
+    return f", {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

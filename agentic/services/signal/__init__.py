@@ -1,0 +1,1 @@
+"""Signal through signal-cli-rest-api."""

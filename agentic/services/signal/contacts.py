@@ -1,0 +1,292 @@
+"""The people of Signal: phone number ↔ account id ↔ number in the program ↔ shown name.
+
+Signal names one person in several ways: by phone number, by account id, by both. All names of a person lead to one
+contact, and so do those of a later message that has two names which were known apart. The account id decides: a person
+may change their phone number, and the old one may pass to somebody else, whose account is another one. What the
+settings say of a phone number stays with the first person who had it (`former`). Somebody who has it later is heard if
+it is allowed, and gets nothing else of theirs.
+
+A person's own number (`base`) is made from the first name that was known, preferably the account id. People who are
+linked to a Discord account have that account's id in its place (`person`): budgets, profiles, memory and forgetting
+then hold over both services. Our own accounts are contacts too; `agent` says whose.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from agentic.chat.names import NOBODY, clean_name
+from agentic.services.signal.ids import masked, message_id, person_id, timestamp_of
+from agentic.services.signal.models import Address
+
+EVERYBODY = "all"
+MOST = 10_000  # people that are known at a time, beside those whom the settings name
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Contact:
+    """A person, or an account of ours. `base` never changes; `person` is the number that the program knows them by."""
+
+    base: int
+    number: str | None
+    account: str | None
+    name: str
+    agent: str | None = None
+    linked: int | None = None
+    former: frozenset[str] = frozenset()  # phone numbers that were theirs first
+
+    @property
+    def person(self) -> int:
+        return self.base if self.linked is None else self.linked
+
+    @property
+    def address(self) -> str:
+        """The text by which requests name them."""
+        found = self.number or self.account
+        assert found is not None, "a contact has one address at least"
+        return found
+
+
+class Contacts:
+    """All people that were heard of. `accounts` are our own: phone number → (agent, shown name). `linked` and `allowed`
+    name people by phone number or account id; `allowed` may be EVERYBODY alone. Of strangers those are known who were
+    heard of last."""
+
+    def __init__(
+        self,
+        accounts: Mapping[str, tuple[str, str]],
+        *,
+        allowed: Collection[str] = (),
+        linked: Mapping[str, int] | None = None,
+    ) -> None:
+        self._allowed, self._linked = frozenset(allowed), dict(linked or {})
+        self._by_number: dict[str, Contact] = {}
+        self._by_account: dict[str, Contact] = {}
+        self._by_id: dict[int, Contact] = {}
+        self._strangers: dict[Contact, None] = {}  # whom the settings do not name; who was heard of last stands last
+        self._listeners: list[Callable[[Contact], None]] = []
+        self._forgotten: set[int] = set()
+        for number, (agent, name) in accounts.items():
+            ours = self.learn(Address(number), name)
+            ours.agent = agent
+            self._note_stranger(ours)
+
+    # -- looking up ---------------------------------------------------------------------------------------------------
+
+    def find(self, address: Address) -> Contact | None:
+        """None for a person who was not heard of."""
+        if address.account and (found := self._by_account.get(address.account)) is not None:
+            return found
+        by_number = self._by_number.get(address.number) if address.number else None
+        if by_number is None or by_number.agent is not None or not (address.account and by_number.account):
+            return by_number
+        return None  # somebody else has the phone number now
+
+    def of(self, person: int) -> Contact | None:
+        """The contact with this number, their own or that of their Discord account."""
+        return self._by_id.get(person)
+
+    def ours(self, number: str) -> Contact:
+        """The contact of an account of ours. Raises KeyError for another number."""
+        return self._by_number[number]
+
+    def agents(self) -> list[Contact]:
+        """Our own accounts."""
+        return [one for one in self._by_number.values() if one.agent is not None]
+
+    def is_allowed(self, who: Contact) -> bool:
+        """Whether agents hear this person."""
+        return who.agent is not None or EVERYBODY in self._allowed or self._is_named(who)
+
+    def _is_named(self, who: Contact) -> bool:
+        """Whether the settings allow this person by name."""
+        return not self._allowed.isdisjoint(_names(who) | who.former)
+
+    def allows(self, address: Address) -> bool:
+        """The same by an address, of which nothing is kept where it is nobody's who is allowed."""
+        if EVERYBODY in self._allowed or not self._allowed.isdisjoint((address.number, address.account)):
+            return True
+        known = self.find(address)
+        return known is not None and self.is_allowed(known)
+
+    def base_of(self, address: Address) -> int:
+        """A person's own number, also that of somebody who was never heard of; 0 for nobody."""
+        known = self.find(address)
+        return (
+            known.base if known is not None else person_id(text) if (text := address.account or address.number) else 0
+        )
+
+    def author_of(self, message: int) -> Contact | None:
+        """The author of a message: it is in the message's number."""
+        timestamp = timestamp_of(message)
+        return next((one for one in {*self._by_id.values()} if message_id(one.base, timestamp) == message), None)
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def learn(self, address: Address, name: str | None = None) -> Contact:
+        """The contact with this address, with all of it that is new. Raises ValueError for an empty address."""
+        if not address:
+            raise ValueError("an address without number and account")
+        who = self._meant(address) or Contact(self._new_base(address), None, None, "")
+        before = (who.number, who.account, who.name, who.linked, who.former)
+        if address.number and who.number and address.number != who.number and who.agent is None:
+            self._take_number_from(who)
+        who.number, who.account = who.number or address.number, address.account or who.account
+        if who.agent is None:  # what others call an agent's account is not its name
+            who.name = _cleaned(name) or who.name
+        if self._linked:
+            who.linked = next((self._linked[one] for one in self._own_names(who) if one in self._linked), None)
+        self._index(who)
+        self._note_stranger(who)
+        forgotten = who.base in self._forgotten
+        self._forgotten.discard(who.base)
+        if forgotten or before != (who.number, who.account, who.name, who.linked, who.former):
+            self._report(who)
+        return who
+
+    def _report(self, who: Contact) -> None:
+        for listener in self._listeners:
+            listener(who)
+
+    def _take_number_from(self, who: Contact) -> None:
+        """This person's phone number is no longer theirs. What the settings say of it stays with its first owner."""
+        if who.number is None:
+            return
+        if self._by_number.get(who.number) is who:
+            del self._by_number[who.number]
+        if self._is_first_owner(who, who.number):
+            who.former |= {who.number}
+        who.number = None
+
+    def _is_first_owner(self, who: Contact, number: str) -> bool:
+        return not any(number in one.former for one in self._by_id.values() if one is not who)
+
+    def _own_names(self, who: Contact) -> set[str]:
+        """The names whose settings are this person's own: not a phone number that was somebody else's before."""
+        number = {who.number} if who.number and self._is_first_owner(who, who.number) else set()
+        return {*number, *who.former, *({who.account} if who.account else ())}
+
+    def _new_base(self, address: Address) -> int:
+        """A number that nobody has: an earlier owner of a phone number may have the one that is made from it."""
+        text = address.account or address.number or ""
+        base, tries = person_id(text), 0
+        while base in self._by_id:
+            tries += 1
+            base = person_id(f"{text} {tries}")
+        return base
+
+    def _meant(self, address: Address) -> Contact | None:
+        """The known contact with this address. Two that turn out to be one become one."""
+        by_account = self._by_account.get(address.account) if address.account else None
+        by_number = self._by_number.get(address.number) if address.number else None
+        if by_number is None or by_number is by_account:
+            return by_account
+        if address.account is None or (by_account is None and by_number.account is None):
+            return by_number
+        if by_number.agent is not None and by_number.account is not None:  # it was registered again
+            return by_number
+        if by_number.account is not None:  # the phone number has passed to somebody else
+            self._take_number_from(by_number)
+            self._report(by_number)
+            return by_account
+        assert by_account is not None
+        return self._joined(by_account, by_number)
+
+    def _joined(self, one: Contact, other: Contact) -> Contact:
+        """The one contact that both are. An agent keeps its number: prompts and rights go by it."""
+        kept, gone = (other, one) if other.agent is not None else (one, other)
+        kept.name, kept.former = kept.name or gone.name, kept.former | gone.former
+        self._by_id[gone.base] = kept
+        self._strangers.pop(gone, None)
+        log.debug("two contacts are one person, with the phone number %s", masked(other.number or ""))
+        return kept
+
+    def _index(self, who: Contact) -> None:
+        if who.number:
+            self._by_number[who.number] = who
+        if who.account:
+            self._by_account[who.account] = who
+        self._by_id[who.base] = who
+        self._by_id[who.person] = who
+
+    def _note_stranger(self, who: Contact) -> None:
+        self._strangers.pop(who, None)
+        if who.agent is not None or who.linked is not None or self._is_named(who):
+            return
+        self._strangers[who] = None
+        if len(self._strangers) > MOST:
+            gone = set(islice(self._strangers, MOST // 10))  # many at once, since all that is known is gone through
+            self._strangers = {one: None for one in self._strangers if one not in gone}
+            self._by_number = {name: one for name, one in self._by_number.items() if one not in gone}
+            self._by_account = {name: one for name, one in self._by_account.items() if one not in gone}
+            self._by_id = {number: one for number, one in self._by_id.items() if one not in gone}
+
+    def other_ids(self, person: int) -> Collection[int]:
+        """The numbers by which the program knew this person before they were linked, or where they are not."""
+        named = {person_id(name) for name, account in self._linked.items() if account == person}
+        return (named | self._numbers_of(person)) - {person}
+
+    def forget(self, person: int) -> Collection[int]:
+        """The numbers by which this person is kept. They are still answered; who writes again is noted as new."""
+        found = self._numbers_of(person)
+        self._forgotten |= found
+        return found
+
+    def _numbers_of(self, person: int) -> set[int]:
+        """All numbers of the person, also of a contact that became one with another, and of each linked to them."""
+        here = {who for who in self._by_id.values() if person in (who.base, who.person)} | {self._by_id.get(person)}
+        return {number for number, who in self._by_id.items() if who in here and who.agent is None}
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def on_change(self, listener: Callable[[Contact], None]) -> None:
+        """`listener` is called with each contact that is new or has changed; it must not raise."""
+        self._listeners.append(listener)
+
+    def restore(self, kept: Iterable[tuple[int, str]]) -> None:
+        """Takes back contacts of an earlier run, as (base, text) of `to_text`: a person keeps their number when another
+        of their names comes first this time. An unreadable one is skipped."""
+        found: list[tuple[Contact, str]] = []
+        for base, text in kept:
+            try:
+                number, account, name, *more = json.loads(text)
+                address = Address.of(number, account)
+                former = frozenset(one for text in more[0] if (one := Address.of(text).number)) if more else frozenset()
+            except (ValueError, TypeError, AttributeError):
+                log.warning("a kept contact of Signal cannot be read, it is skipped")
+                continue
+            known = self.find(address) if address else None
+            if known is not None:
+                self._by_id.setdefault(base, known)  # they had this number before two contacts turned out to be one
+            elif address and base not in self._by_id:
+                if address.number in self._by_number:  # somebody else has the phone number now
+                    address = Address(None, address.account)
+                self._index(who := Contact(base, address.number, address.account, "", former=former))
+                found.append((who, name))
+        for who, name in found:  # once it is known who had which phone number first
+            self.learn(Address(who.number, who.account), name)
+
+
+def to_text(who: Contact) -> str:
+    """A contact as a text to keep it in."""
+    return json.dumps([who.number, who.account, who.name, sorted(who.former)])
+
+
+def shown_name(who: Contact) -> str:
+    """The name in transcripts: the person's own, or a number where it is not known."""
+    return who.name or f"person {who.base % 900 + 100}"
+
+
+def _cleaned(name: str | None) -> str:
+    cleaned = clean_name(name) if name else NOBODY
+    return "" if cleaned == NOBODY else cleaned
+
+
+def _names(who: Contact) -> set[str]:
+    return {one for one in (who.number, who.account) if one is not None}

@@ -1,0 +1,268 @@
+"""Envelopes as signal-cli sends them (AsamK/signal-cli, org.asamk.signal.json), one a frame of the WebSocket.
+
+Every part may be missing, be null, or have a shape that nobody foresaw. Such a part counts as missing, and the rest of
+the envelope is read: a person's words must not be lost because an attachment beside them is odd. Fields that are not
+named here are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic.alias_generators import to_camel
+
+MAX_TEXT = 65_536  # characters; Signal's own limit, in bytes
+LONG_TEXT = "text/x-signal-plain"  # the type of the attachment that has all of a text longer than a message
+MOST_PARTS = 64  # attachments, or mentions, of a message that are read
+
+ATTACHMENT = re.compile(r"[\w=+~-][\w.=+~-]{0,250}", re.ASCII)  # base64url with an extension; never a path
+
+_NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
+_ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A person as Signal knows them: by phone number, by account id, or by both. Who hides their number has the account
+    id alone."""
+
+    number: str | None = None
+    account: str | None = None
+
+    @classmethod
+    def of(cls, *texts: str | None) -> Address:
+        """The address in these texts, each of which may be a number, an account id, or nothing."""
+        found = [text.strip().lower() for text in texts if text]
+        number = next((text for text in found if _NUMBER.fullmatch(text)), None)
+        return cls(number, next((text for text in found if _ACCOUNT.fullmatch(text)), None))
+
+    def __bool__(self) -> bool:
+        return self.number is not None or self.account is not None
+
+
+def _or_nothing(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return read(value)
+    except ValidationError:
+        return None
+
+
+def _readable_ones(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    items = value[:MOST_PARTS] if isinstance(value, list) else []
+    try:
+        return read(items)
+    except ValidationError as error:
+        odd = {problem["loc"][0] for problem in error.errors(include_url=False, include_input=False)}
+        return read([item for index, item in enumerate(items) if index not in odd])
+
+
+def _cut(value: Any) -> Any:
+    """A text that can be written down: half a character, which JSON can name, has no bytes."""
+    return _HALF.sub("\ufffd", value[:MAX_TEXT]) if isinstance(value, str) else value
+
+
+_Maybe = Annotated[T | None, WrapValidator(_or_nothing)]
+_Many = Annotated[tuple[T, ...], WrapValidator(_readable_ones)]
+_Text = Annotated[_Maybe[str], BeforeValidator(_cut)]
+_Time = Annotated[int, Field(ge=0, lt=2**53)]  # milliseconds
+
+
+def _attachment_id(value: str) -> str:
+    if not ATTACHMENT.fullmatch(value):
+        raise ValueError("not the id of an attachment")
+    return value
+
+
+def _files(value: Any) -> Any:
+    """A list in which each item is at least a file of which nothing is known: somebody sent something."""
+    return [item if isinstance(item, dict) else {} for item in value] if isinstance(value, list) else value
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+
+class Mention(_Part):
+    """A mention in a text: `length` UTF-16 units from `start` stand for the person."""
+
+    start: Annotated[int, Field(ge=0)]
+    length: Annotated[int, Field(ge=0)]
+    name: _Text = None  # a number or an account id, in spite of its name
+    number: _Text = None
+    uuid: _Text = None
+
+    @property
+    def who(self) -> Address:
+        return Address.of(self.number, self.uuid, self.name)
+
+
+class Quote(_Part):
+    """The message that is answered: its time and its author."""
+
+    id: _Time
+    author: _Text = None
+    author_number: _Text = None
+    author_uuid: _Text = None
+
+    @property
+    def who(self) -> Address:
+        return Address.of(self.author_number, self.author_uuid, self.author)
+
+
+class Reaction(_Part):
+    """A reaction to a message of `who` at `target_sent_timestamp`, given or taken back."""
+
+    emoji: Annotated[str, Field(min_length=1, max_length=40), BeforeValidator(_cut)]
+    target_author: _Text = None
+    target_author_number: _Text = None
+    target_author_uuid: _Text = None
+    target_sent_timestamp: _Time
+    is_remove: bool = False
+
+    @property
+    def who(self) -> Address:
+        return Address.of(self.target_author_number, self.target_author_uuid, self.target_author)
+
+
+class File(_Part):
+    """An attachment, to be read by its `id`; without one it can't be read. Size and type are the sender's claims."""
+
+    id: _Maybe[Annotated[str, AfterValidator(_attachment_id)]] = None
+    content_type: _Text = None
+    filename: _Text = None
+    size: _Maybe[Annotated[int, Field(ge=0)]] = None
+
+
+class GroupInfo(_Part):
+    """The group that a message is in. `group_id` is the internal id; requests want another one
+    (agentic.services.signal.chats)."""
+
+    group_id: Annotated[str, Field(min_length=1, max_length=200)]
+    group_name: _Text = None
+    type: _Text = None  # DELIVER, or UPDATE for a change of the group itself
+
+
+class RemoteDelete(_Part):
+    """The time of the message that its author deletes."""
+
+    timestamp: _Time
+
+
+class DataMessage(_Part):
+    """A message, a reaction or a deletion. `expires_in_seconds`: when it vanishes from the chat; 0 for never."""
+
+    timestamp: _Maybe[_Time] = None
+    message: _Text = None
+    expires_in_seconds: _Maybe[Annotated[int, Field(ge=0, lt=2**31)]] = None
+    view_once: _Maybe[bool] = None
+    reaction: _Maybe[Reaction] = None
+    quote: _Maybe[Quote] = None
+    mentions: _Many[Mention] = ()
+    attachments: Annotated[_Many[File], BeforeValidator(_files)] = ()
+    group_info: _Maybe[GroupInfo] = None
+    remote_delete: _Maybe[RemoteDelete] = None
+    story_context: Any = None
+    sticker: Any = None
+    contacts: Any = None
+    poll_create: Any = None
+
+    @property
+    def long_text(self) -> File | None:
+        """The attachment with all of the text, where the text itself is only its beginning."""
+        return next((file for file in self.attachments if file.content_type == LONG_TEXT), None)
+
+    @property
+    def files(self) -> Iterator[File]:
+        return (file for file in self.attachments if file.content_type != LONG_TEXT)
+
+
+class EditMessage(_Part):
+    """A message as it reads now, and the time of the one that it replaces."""
+
+    target_sent_timestamp: _Time
+    data_message: DataMessage
+
+
+class Envelope(_Part):
+    """Something that somebody sent. Receipts, typing, calls, stories and what other devices of the account send
+    (syncMessage) are not read."""
+
+    source: _Text = None
+    source_number: _Text = None
+    source_uuid: _Text = None
+    source_name: _Text = None
+    timestamp: _Maybe[_Time] = None
+    server_received_timestamp: _Maybe[_Time] = None  # when Signal's server had it, whatever the sender's clock says
+    data_message: _Maybe[DataMessage] = None
+    edit_message: _Maybe[EditMessage] = None
+
+    @property
+    def who(self) -> Address:
+        return Address.of(self.source_number, self.source_uuid, self.source)
+
+
+def read_envelope(frame: str | bytes) -> Envelope | None:
+    """The envelope in a frame, also in one of JSON-RPC's own shape; None where there is none."""
+    try:
+        found = json.loads(frame)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(found, dict) and isinstance(found.get("params"), dict):
+        found = found["params"]
+    envelope = found.get("envelope") if isinstance(found, dict) else None
+    try:
+        return Envelope.model_validate(envelope)
+    except ValidationError:
+        return None
+
+
+class ListedContact(_Part):
+    """A person in the account's list of contacts (GET /v1/contacts)."""
+
+    number: _Text = None
+    uuid: _Text = None
+    name: _Text = None
+    profile_name: Annotated[_Text, Field(alias="profile_name")] = None
+
+    @property
+    def who(self) -> Address:
+        return Address.of(self.number, self.uuid)
+
+
+class ListedGroup(_Part):
+    """A group of the account (GET /v1/groups)."""
+
+    internal_id: Annotated[str, Field(alias="internal_id", min_length=1, max_length=200)]
+    name: _Text = None
+
+
+Listed = TypeVar("Listed", ListedContact, ListedGroup)
+
+
+def read_list(found: object, kind: type[Listed]) -> list[Listed]:
+    """The readable ones of a list in an answer."""
+    read: list[Listed] = []
+    for one in found if isinstance(found, list) else ():
+        try:
+            read.append(kind.model_validate(one))
+        except ValidationError:
+            continue
+    return read

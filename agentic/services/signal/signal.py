@@ -1,0 +1,180 @@
+"""Opens Signal: the client, the accounts of all agents, and a listener for each agent of this process.
+
+settings ─ accounts ─┬─ AgentServices.signal   views and sinks, for turns
+address book ────────┘
+listener ─ ears ─ the agent's host in this process, if there is one
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+
+from agent_config import Settings
+from agentic.agent.services import AgentServices
+from agentic.chat.attachments import AttachmentReader
+from agentic.chat.transcript import Transcripts
+from agentic.ids import is_snowflake
+from agentic.process.tasks import BackgroundTasks
+from agentic.runtime.presence import stay_known
+from agentic.runtime.process import Runtime
+from agentic.services.signal.account import SignalAccount
+from agentic.services.signal.address_book import AddressBook
+from agentic.services.signal.chats import Chat, Chats
+from agentic.services.signal.client import SignalClient
+from agentic.services.signal.contacts import Contact, Contacts, to_text
+from agentic.services.signal.ears import SignalEars
+from agentic.services.signal.files import SignalFetcher
+from agentic.services.signal.ids import direct_chat_id
+from agentic.services.signal.listener import SignalListener
+
+AGAIN_SECONDS = 5.0  # until a listener that failed begins again
+
+log = logging.getLogger(__name__)
+
+
+async def open_accounts(
+    settings: Settings, services: AgentServices, stack: AsyncExitStack
+) -> Mapping[str, SignalAccount]:
+    """The accounts by agent; the stack closes what they share. Which addresses an earlier run knew is read first."""
+    if not settings.numbers:
+        return {}
+    client = await stack.enter_async_context(SignalClient(settings.signal_api_url))
+    names, files = services.roster.names, SignalFetcher(client)
+    accounts = {number: (agent, names.get(agent, agent)) for agent, number in settings.numbers.items()}
+    contacts = Contacts(accounts, allowed=settings.signal_allowed, linked=settings.linked_people)
+    chats, attachments = Chats(contacts), AttachmentReader(files)
+    book = AddressKeeper(services.ledger.addresses, contacts, chats, services.transcripts)
+    await book.restore()
+    stack.push_async_callback(book.aclose)
+    services.forgetting.also.append(book.forget)
+    services.forgetting.other_ids.append(contacts.other_ids)
+    services.forgetting.private_chats.append(partial(_direct_chats, contacts, chats, frozenset(accounts)))
+    for agent, number in settings.numbers.items():
+        services.directory.learn_also(agent, contacts.ours(number).person)
+    return {
+        agent: SignalAccount(number, client, contacts, chats, services.transcripts, files, attachments)
+        for agent, number in settings.numbers.items()
+    }
+
+
+def _direct_chats(contacts: Contacts, chats: Chats, accounts: Collection[str], person: int) -> set[int]:
+    """The chats that a person has, or had, with our accounts, also those not heard of since the start."""
+    people = {person, *contacts.other_ids(person)}
+    made = {direct_chat_id(account, each) for account in accounts for each in people if not is_snowflake(each)}
+    return made | {chat.channel_id for chat in chats.all() if chat.person in people}
+
+
+class AddressKeeper:
+    """Keeps the addresses of people and chats for later runs: the server lists neither by the program's numbers."""
+
+    def __init__(self, book: AddressBook, contacts: Contacts, chats: Chats, transcripts: Transcripts) -> None:
+        self._book, self._contacts, self._chats, self._transcripts = book, contacts, chats, transcripts
+        self._writing = BackgroundTasks()
+
+    async def restore(self) -> None:
+        """Take back what was known, and note what is new from now on."""
+        people, kept = await asyncio.gather(self._book.people(), self._book.chats())
+        self._contacts.restore(read for text in people.values() if (read := _read_person(text)) is not None)
+        self._chats.restore(chat for number, text in kept.items() if (chat := _read_chat(number, text)) is not None)
+        self._contacts.on_change(self._note_person)
+        self._chats.on_change(self._note_chat)
+
+    async def forget(self, user_id: int) -> None:
+        """Remove a person's addresses and chats, and their words from the transcripts. Raises RedisAway."""
+        people = self._contacts.forget(user_id)
+        own = self._chats.forget(people)
+        for chat in self._chats.all():
+            transcript = self._transcripts.known(chat.channel_id)  # `of` would create it, and evict another one
+            if transcript is None:
+                continue
+            for entry in transcript.entries():
+                if chat.channel_id in own or entry.speaker.id == user_id:
+                    transcript.delete(entry.id)
+        await self._book.forget({*people, user_id}, own)  # a linked person is kept under the other number
+
+    async def aclose(self) -> None:
+        await self._writing.cancel()
+
+    def _note_person(self, who: Contact) -> None:
+        if who.agent is None:
+            text = json.dumps([who.base, to_text(who)])
+            self._writing.start(self._book.note_person(who.person, text), "Signal: a person's address")
+
+    def _note_chat(self, chat: Chat) -> None:
+        text = json.dumps([chat.name, sorted(chat.accounts), chat.person, chat.group])
+        self._writing.start(self._book.note_chat(chat.channel_id, text), "Signal: a chat's address")
+
+
+def _read_person(text: str) -> tuple[int, str] | None:
+    """Base and text of a contact; None for what cannot be read."""
+    try:
+        base, kept = json.loads(text)
+    except (ValueError, TypeError):
+        return None
+    return (base, kept) if isinstance(base, int) and isinstance(kept, str) else None
+
+
+def _read_chat(number: int, text: str) -> Chat | None:
+    try:
+        name, accounts, person, group = json.loads(text)
+        chat = Chat(number, str(name), frozenset(map(str, accounts)), person=person, group=group)
+    except (ValueError, TypeError):
+        return None
+    return chat if (chat.person is None) != (chat.group is None) else None
+
+
+class SignalLines:
+    """The listeners of this process, by agent."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._ears = dict(self._made())
+        services = runtime.services
+        self._listeners = {
+            agent: SignalListener(services.signal[agent], ears, vanishing=services.ledger.vanishing)
+            for agent, ears in self._ears.items()
+        }
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _made(self) -> Iterator[tuple[str, SignalEars]]:
+        services = self._runtime.services
+        for agent in self._runtime.setup.on_signal:
+            yield agent, SignalEars(agent, services.signal[agent], services, partial(self._runtime.host_of, agent))
+
+    def start(self) -> None:
+        """Listen, until `stop`."""
+        presence = self._runtime.services.ledger.presence
+        for agent in self._listeners:
+            self._runtime.watch(partial(stay_known, agent, presence), f"{agent}: since when")
+        self._tasks = [
+            self._runtime.start(self._listen(agent, one), f"{agent}: Signal", essential=False)
+            for agent, one in self._listeners.items()
+        ]
+
+    async def stop(self) -> None:
+        """Listen no more. What comes while no process listens is probably lost: in json-rpc mode the server hands it to
+        the connections that are open, and keeps it for nobody."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def connected(self) -> Mapping[str, bool]:
+        """Agent → whether its account's connection stands."""
+        return {agent: one.receiver.is_connected for agent, one in self._listeners.items()}
+
+    async def _listen(self, agent: str, listener: SignalListener) -> None:
+        try:
+            while True:
+                try:
+                    await listener.run()
+                except Exception:  # the outermost edge of the task: one account must not end the others
+                    log.exception("%s: listening on Signal failed, it begins again in %.0f s", agent, AGAIN_SECONDS)
+                await asyncio.sleep(AGAIN_SECONDS)
+        finally:
+            await self._ears[agent].aclose()

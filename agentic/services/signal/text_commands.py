@@ -1,0 +1,269 @@
+"""Commands as text: what people do in Discord by slash commands, they write in a chat of Signal.
+
+A command is all of a message and begins with a slash: "why" and "profile" alone are words that people say to an agent.
+Signs around its words don't matter: "/forget me." is one. STOP and RESUME need no slash
+(agentic.context.stop_words). A command and its answer are no context: they leave the transcript when the answer
+is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+
+from agentic.actions.explain import NO_RECORD, unasked_text, why
+from agentic.actions.status import unasked_waits
+from agentic.agent.services import AgentServices
+from agentic.chat.outlet import CannotPost, Post
+from agentic.process.tasks import BackgroundTasks
+from agentic.services.signal.account import SignalAccount
+from agentic.services.signal.channels import SignalChannels
+from agentic.services.signal.reading import Heard
+from agentic.wire.link import RedisAway
+from agentic.wording import counted, dollars, listed
+
+NOTHING_POSTED = "I have posted nothing here that I know of. Quote a message of mine and write /why."
+REDIS_AWAY = "That did not work: a part of the program is away. Please try again in a minute."
+NOT_ALL = "Not everything could be removed; my owner's log says what. The rest is removed when I start again."
+CONFIRM = (
+    "This removes what I keep of you: records, notes, your profile, the log of your messages, here and on Discord"
+    " if you are linked. It cannot be undone. Write /forget me yes"
+)
+MESSAGES = "messages on your phone and on other people's, and those in Discord if you write there too"
+UNKNOWN = "I don't know that command. /help lists them."
+HELP = """What you can write to me, each as a whole message:
+STOP – I am silent here; STOP 30 for 30 minutes. RESUME – I speak again.
+/why – why I wrote the message that you quote, or my last one
+/status – my day: turns, money, limits
+/privacy – who reads here, and what is kept of you; /privacy unasked off, or on – may I write to you unasked?
+/profile – topics that are noted of you; /profile edit tea, ships – only these; /profile delete – none
+/forget me – remove what I keep of you
+/help – this list
+A 🛑 at a message of mine stops me too."""
+
+HOW_TO_EDIT = "Write /profile edit and all topics that may be noted of you, with commas between them."
+IN_OUR_CHAT = "Others read here. Write that to me in a chat of our own."
+
+TAKE_OVER_SECONDS = 15.0  # within which another process takes an agent over
+LOOK_SECONDS = 0.1
+
+_COMMAND = re.compile(r"[^\w>]*/(?!/)(.*)", re.DOTALL)
+_WORD = re.compile(r"[^\W_]+")
+_SHORT = re.compile(r"[a-z]{2,10}(?: [a-z]{2,12}){0,3}")  # what a group takes for a command, known or not
+_EDIT = re.compile(r"/profile edit (.+)", re.IGNORECASE | re.DOTALL)
+_MENTION = re.compile(r"<@!?(\d{1,20})>")
+_TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
+
+Answer = Callable[[Heard], Awaitable[str]]
+
+log = logging.getLogger(__name__)
+
+
+def _wanted(words: str) -> str:
+    """Return the words of a command in lower case without the signs between them: Discord has `unasked:off`, and people
+    write "/forget-me!". Empty for a text that doesn't begin with a slash."""
+    found = _COMMAND.fullmatch(words)
+    wanted = " ".join(_WORD.findall(found[1].lower())) if found is not None else ""
+    return "forget me" if wanted == "forgetme" else wanted
+
+
+class TextCommands:
+    """The commands of one agent on Signal. `channels` are those in which it answers, also while it is stopped."""
+
+    def __init__(self, agent: str, account: SignalAccount, services: AgentServices, channels: SignalChannels) -> None:
+        self._agent, self._account, self._services, self._channels = agent, account, services, channels
+        self._waiting = BackgroundTasks()
+        self._answers: Mapping[str, Answer] = {
+            "help": self._help,
+            "why": self._why,
+            "status": self._status,
+            "privacy": self._privacy,
+            "privacy unasked on": partial(self._set_unasked, True),
+            "privacy unasked off": partial(self._set_unasked, False),
+            "profile": self._profile,
+            "profile show": self._profile,
+            "profile edit": self._how_to_edit,
+            "profile delete": self._delete_profile,
+            "forget me": self._ask_forget,
+            "forget me yes": self._forget,
+        }
+
+    async def aclose(self) -> None:
+        """Carry out none of those that wait: another process takes the agent over."""
+        await self._waiting.cancel()
+
+    async def answered(self, heard: Heard) -> bool:
+        """Whether the message was a command; this agent answers it, unless it is another's."""
+        words = self._words(heard)
+        if _EDIT.fullmatch(words) is None and not self._is_command(words, heard):
+            return False
+        if not self._is_mine(heard):
+            return True
+        self._account.transcript(heard.chat).delete(heard.facts.message_id)
+        if self._channels.acts:
+            await self._carry_out(heard, words)
+        else:
+            self._waiting.start(self._take_over(heard, words), "Signal: a command")
+        return True
+
+    def _is_command(self, words: str, heard: Heard) -> bool:
+        """Whether words with a slash before them are a command. In a private chat only a known one is; what begins like
+        one about the person's own data is not left to the model, which might claim that it was done."""
+        wanted = _wanted(words)
+        if wanted in self._answers or wanted.partition(" ")[0] in ("forget", "privacy"):
+            return True
+        return not heard.facts.is_private and _SHORT.fullmatch(wanted) is not None
+
+    async def _take_over(self, heard: Heard, words: str) -> None:
+        """Carry it out where this process acts for the agent soon, and the one before it has not done so."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TAKE_OVER_SECONDS):
+                while not self._channels.acts:  # noqa: ASYNC110 - a lease has no event for it
+                    await asyncio.sleep(LOOK_SECONDS)
+        if self._channels.acts:
+            await self._carry_out(heard, words)
+
+    async def _carry_out(self, heard: Heard, words: str) -> None:
+        if not await self._services.ledger.post_claims.first(self._agent, f"command {heard.facts.message_id}"):
+            return
+        if (edit := _EDIT.fullmatch(words)) is not None:
+            await self._reply(heard, self._save_profile(heard, edit[1]))
+        else:
+            await self._reply(heard, await self._answer(_wanted(words), heard))
+
+    def _words(self, heard: Heard) -> str:
+        """The message on one line as it is seen, without the mention of an agent."""
+        text = unicodedata.normalize("NFKC", heard.entry.text)
+        for agent in self._account.contacts.agents():
+            text = re.sub(rf"@{re.escape(agent.name)}(?!\w)", " ", text, flags=re.IGNORECASE)
+        seen = (char for char in text if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
+        return " ".join("".join(seen).split())
+
+    def _is_mine(self, heard: Heard) -> bool:
+        """In a group a command is for the agent that it mentions or replies to, else for the first one there."""
+        contacts, facts = self._account.contacts, heard.facts
+        here = {contacts.ours(number).person for number in heard.chat.accounts}
+        meant = here & {*facts.mentioned_users, facts.replied_to or 0} or here
+        return self._account.me.person == min(meant)
+
+    async def _answer(self, wanted: str, heard: Heard) -> str:
+        answer = self._answers.get(wanted)
+        if answer is None:
+            return UNKNOWN
+        try:
+            return self._plain(await answer(heard))
+        except RedisAway as away:
+            log.warning("/%s was not carried out: Redis is unavailable (%s)", wanted, away)
+            return REDIS_AWAY
+
+    async def _reply(self, heard: Heard, text: str) -> None:
+        outlet = self._channels.answering(heard.facts.channel_id)
+        if outlet is None:
+            return
+        transcript = outlet.view.transcript
+        try:
+            posted = await outlet.sink.post(Post(text=text), f"c{heard.facts.message_id}")
+        except CannotPost as error:
+            log.warning("%s: a command in chat %d was not answered: %s", self._agent, heard.facts.channel_id, error)
+        else:
+            for each in posted.message_ids:
+                transcript.delete(each)
+
+    # -- what they say ------------------------------------------------------------------------------------------------
+
+    async def _help(self, heard: Heard) -> str:
+        del heard
+        return HELP
+
+    async def _why(self, heard: Heard) -> str:
+        """Explain the quoted message, else the newest one of the agent."""
+        services, entry = self._services, heard.entry
+        message_id = entry.reply_to or self._newest_post(heard)
+        if message_id is None:
+            return NOTHING_POSTED
+        record = await services.ledger.records.of_message(message_id, services.roster.names)
+        if record is not None and record.channel_id != heard.facts.channel_id:
+            return NO_RECORD  # a quote may name any message, also one of another person's chat
+        text = await why(services.ledger, services.roster.names, message_id, services.clock())
+        sent = await services.memory.unasked(message_id) if text == NO_RECORD else None
+        if sent is None or sent.channel_id != heard.facts.channel_id:
+            return text
+        return unasked_text(sent, services.roster.names)
+
+    def _newest_post(self, heard: Heard) -> int | None:
+        entries = reversed(self._account.transcript(heard.chat).entries())
+        return next((entry.id for entry in entries if entry.speaker.agent == self._agent), None)
+
+    async def _status(self, heard: Heard) -> str:
+        services, ledger, agent = self._services, self._services.ledger, self._agent
+        now = services.clock()
+        date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
+        turns, cost = await ledger.limits.all(agent, date), await ledger.costs.read(agent, date)
+        lines = [f"Today: {counted(turns, 'turn')}, {dollars(cost.get('total_cost', 0.0))}."]
+        if services.stops.paused:
+            lines.append("All agents are paused by their owner.")
+        elif self._channels.is_stopped(heard.facts.channel_id):
+            lines.append("I am stopped here. Write RESUME to lift it.")
+        muted = (await ledger.mutes.read([agent])).get(agent, 0.0)
+        if muted > now:
+            lines.append("My owner has muted me for now.")
+        idle = await ledger.idle.read()
+        if idle is not None and (waits := unasked_waits(idle, agent, now)):
+            lines.append(f"What I write unasked: {listed(waits)}.")
+        return "\n".join(lines)
+
+    async def _privacy(self, heard: Heard) -> str:
+        if heard.chat.person is None:
+            return IN_OUR_CHAT
+        return await self._services.privacy.text(heard.facts.author_id, heard.facts.channel_id)
+
+    async def _set_unasked(self, wanted: bool, heard: Heard) -> str:
+        return await self._services.own_memory.set_unasked(heard.facts.author_id, wanted)
+
+    async def _profile(self, heard: Heard) -> str:
+        if heard.chat.person is None:
+            return IN_OUR_CHAT
+        return await self._services.own_memory.profile_text(heard.facts.author_id)
+
+    async def _how_to_edit(self, heard: Heard) -> str:
+        del heard
+        return HOW_TO_EDIT
+
+    def _save_profile(self, heard: Heard, topics: str) -> str:
+        """Keep the topics, which are parted by commas."""
+        if heard.chat.person is None:
+            return IN_OUR_CHAT
+        return self._services.own_memory.save_profile(heard.facts.author_id, topics.replace(",", "\n"))
+
+    async def _delete_profile(self, heard: Heard) -> str:
+        return self._services.own_memory.delete_profile(heard.facts.author_id)
+
+    async def _ask_forget(self, heard: Heard) -> str:
+        del heard
+        return CONFIRM
+
+    async def _forget(self, heard: Heard) -> str:
+        forgotten = await self._services.forgetting.forget(heard.facts.author_id)
+        self._services.own_memory.forget(heard.facts.author_id)
+        return forgotten.text_with(MESSAGES) if forgotten.whole else NOT_ALL
+
+    def _plain(self, text: str) -> str:
+        """A reply that was written for Discord, as text: people by name, times by the clock."""
+        zone = self._services.settings.timezone
+
+        def name(found: re.Match[str]) -> str:
+            number = int(found[1])
+            agent = self._services.directory.name_of(number)
+            who = self._account.contacts.of(number)
+            return agent or (who.name if who is not None and who.name else "a person")
+
+        def time(found: re.Match[str]) -> str:
+            return f"{datetime.fromtimestamp(int(found[1]), zone):%Y-%m-%d %H:%M}"
+
+        return _TIME.sub(time, _MENTION.sub(name, text))

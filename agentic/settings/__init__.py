@@ -1,0 +1,1 @@
+"""Texts from .env to checked settings."""

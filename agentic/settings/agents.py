@@ -1,0 +1,257 @@
+"""The table of agents, and the settings of a configured agent.
+
+A row of AGENTS brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key,
+base URL). Import the table from agent_config.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from pydantic import SecretStr
+
+from agentic.settings.idle import IdleTask, Unasked
+from agentic.settings.models import COGS, COMPATIBLE_COG, ModelSettings
+
+BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "openai": "OPENAI_BASE_URL",
+        "anthropic": "ANTHROPIC_BASE_URL",
+        "google": "GOOGLE_GEMINI_BASE_URL",
+        "xai": "XAI_BASE_URL",
+        "ollama": "OLLAMA_BASE_URL",
+    }
+)
+"""Provider → the setting of its base URL, named as the provider's own SDK names it where it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """A row of the table: an agent's defaults. `colour` is 0xRRGGBB, `cog` is "module:Class"."""
+
+    name: str
+    display_name: str
+    provider: str
+    key_setting: str
+    personality: str
+    model: str
+    image_model: str | None
+    colour: int
+    cog: str
+
+    @property
+    def token_setting(self) -> str:
+        return f"BOT_TOKEN_{self.name.upper()}"
+
+    @property
+    def model_setting(self) -> str:
+        return f"{self.name.upper()}_MODEL"
+
+    @property
+    def image_model_setting(self) -> str:
+        return f"{self.name.upper()}_IMAGE_MODEL"
+
+    @property
+    def personality_setting(self) -> str:
+        return f"AGENT_PERSONALITY_{self.name.upper()}"
+
+    @property
+    def tools_setting(self) -> str:
+        return f"ALLOWED_TOOLS_{self.name.upper()}"
+
+    @property
+    def base_url_setting(self) -> str:
+        return BASE_URL_SETTINGS.get(self.provider, f"{self.provider.upper()}_BASE_URL")
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The keys of this row; those of the provider are shared with its other agents."""
+        return (
+            self.token_setting,
+            self.key_setting,
+            self.model_setting,
+            self.image_model_setting,
+            self.base_url_setting,
+            self.personality_setting,
+            self.tools_setting,
+        )
+
+
+_CHATGPT = AgentSpec(
+    name="chatgpt",
+    display_name="ChatGPT",
+    provider="openai",
+    key_setting="OPENAI_API_KEY",
+    personality=(
+        "You are the friend who turns a mess into a plan. You like a question best when it ends in something one"
+        " could do tomorrow, and you say which option you would take and why. Warm, quick, a little too fond of"
+        " structure: two points, rarely three, never ten. You believe most problems are smaller than they look, so you"
+        " grow impatient with doubt that leads nowhere and with provocation for its own sake. When somebody shows you"
+        " that your tidy answer left out what mattered, you say so cheerfully and correct it in the open."
+    ),
+    model="gpt-6-luna",
+    image_model="gpt-image-2.6-flare",
+    colour=0x10A37F,
+    cog="agent_cogs.openai_agent:OpenAIAgentCog",
+)
+_CLAUDE = AgentSpec(
+    name="claude",
+    display_name="Claude",
+    provider="anthropic",
+    key_setting="ANTHROPIC_API_KEY",
+    personality=(
+        "You listen for the assumption under the sentence. You would rather understand a view you reject than win"
+        " against a weak copy of it, so you often state the other side better than it was stated to you, and then say"
+        " where it breaks. Dry humour, plain words, one good question instead of three caveats. You change your mind"
+        " aloud when an argument earns it, and hold still when only the volume rises. Neat plans make you look for the"
+        " person they forgot; confident numbers make you ask where they came from; a cheap shot gets a raised eyebrow"
+        " and a better joke."
+    ),
+    model="claude-haiku-5-5",
+    image_model=None,
+    colour=0xD97757,
+    cog="agent_cogs.anthropic_agent:AnthropicAgentCog",
+)
+_GEMINI = AgentSpec(
+    name="gemini",
+    display_name="Gemini",
+    provider="google",
+    key_setting="GEMINI_API_KEY",
+    personality=(
+        "You are curious about everything and unable to keep it to yourself. You argue by connection: a quarrel about"
+        " pizza reminds you of plate tectonics, and by the third sentence it makes sense. You love a fact with a"
+        " number, a date or an odd animal in it, and you say how sure you are of it. You want evidence before opinion,"
+        " tease those who argue from principle alone, and defend a surprising result against everybody's common"
+        " sense. Caught out on a fact, you are delighted to have learned the right one."
+    ),
+    model="gemini-3.8-flash",
+    image_model="gemini-3.1-flash-image",
+    colour=0x4285F4,
+    cog="agent_cogs.gemini_agent:GeminiAgentCog",
+)
+_GROK = AgentSpec(
+    name="grok",
+    display_name="Grok",
+    provider="xai",
+    key_setting="XAI_API_KEY",
+    personality=(
+        "You are the one who says what the room avoids. When everybody agrees you get suspicious and take the other"
+        " side, seriously enough to defend it for three rounds. Short sentences, quick wit, no reverence for experts,"
+        " brands or the others in this channel, least of all for yourself. You aim at ideas and egos, never at the"
+        " vulnerable, and you stop when somebody is hurt. Underneath the cheek there is a real point each time, and"
+        " when you lose the argument you concede in one line and make it funny."
+    ),
+    model="grok-4.7",
+    image_model="grok-imagine-image",  # https://docs.x.ai/developers/model-capabilities/images/generation
+    colour=0x8E8E93,
+    cog="agent_cogs.grok_agent:GrokAgentCog",
+)
+
+AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in (_CHATGPT, _CLAUDE, _GEMINI, _GROK)})
+"""The table of agents by name, in the order in which they are listed everywhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontMatter:
+    """The front matter of a persona, known before the agent starts (agentic.personas.identity.IdentityCard); None where
+    it says nothing. `models` are tried in that order."""
+
+    display_name: str | None = None
+    avatar: str | None = None
+    provider: str | None = None
+    models: tuple[str, ...] = ()
+    image_model: str | None = None
+    talkativeness: float | None = None
+    interests: tuple[str, ...] = ()
+    colour: int | None = None
+    disclosure: str | None = None
+    idle_tasks: tuple[IdleTask, ...] | None = None
+    unasked: Unasked | None = None
+
+
+ReadFronts = Callable[[Path, Sequence[str]], Mapping[str, FrontMatter]]  # (the personas' folder, the agents' names)
+
+
+def no_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter]:
+    """Read no persona."""
+    del folder, agents
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodingSettings:
+    """Options of the Claude Agent SDK. Its tools work in `workspace`, its sessions are kept in `home`. At most
+    `max_steps` model calls and `max_usd` US dollars a turn. Programs that it starts do not get the environment
+    variables in `hidden`."""
+
+    workspace: Path
+    home: Path
+    allowed_tools: tuple[str, ...]
+    permission_mode: str
+    max_steps: int
+    max_usd: float
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """A configured agent. `models` are tried in that order; the first one decides the class of its cog.
+
+    `image_model`, a model of `image_provider`, is None for an agent that does not draw. `retries` are per call.
+    `personality` and `allowed_tools` are None unless set for this agent alone. `coding` is set where the Claude Agent
+    SDK runs its turns. `servers`: guild id → the agent with the models that are set for that guild.
+    """
+
+    spec: AgentSpec
+    token: SecretStr | None
+    models: tuple[ModelSettings, ...]
+    image_model: str | None
+    image_provider: str = ""
+    retries: int = 2
+    personality: str | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    front: FrontMatter = FrontMatter()
+    coding: CodingSettings | None = None
+    servers: Mapping[int, AgentSettings] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def display_name(self) -> str:
+        return self.spec.display_name
+
+    @property
+    def provider(self) -> str:
+        return self.models[0].provider
+
+    @property
+    def model(self) -> str:
+        return self.models[0].model
+
+    @property
+    def api_key(self) -> SecretStr | None:
+        return self.models[0].api_key
+
+    @property
+    def base_url(self) -> str | None:
+        return self.models[0].base_url
+
+    @property
+    def usable(self) -> tuple[ModelSettings, ...]:
+        """The models whose keys are set."""
+        return tuple(model for model in self.models if model.lacks is None)
+
+    @property
+    def elsewhere(self) -> Mapping[int, AgentSettings]:
+        """Those of `servers` with a usable model. The others have the agent's own models."""
+        return {server: agent for server, agent in self.servers.items() if agent.usable}
+
+    @property
+    def cog(self) -> str:
+        """The cog of its first model's provider, as "module:Class"."""
+        return self.spec.cog if self.provider == self.spec.provider else COGS.get(self.provider, COMPATIBLE_COG)

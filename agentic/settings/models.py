@@ -1,0 +1,310 @@
+"""The models of an agent and where they are: provider, model, key, address.
+
+`provider/model` names one; a list is tried in its order. A provider is in one of the tables below, or it is the owner's
+endpoint: an address that speaks OpenAI's Chat Completions, described in config/endpoints.yaml. That file may also
+change a known endpoint (Ollama on another machine). Keys are not written there: an endpoint's key is the setting
+ENDPOINT_<NAME>_KEY.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError
+
+from agentic.llm.endpoints import ENDPOINTS
+from agentic.settings.fields import HTTP, address_with
+
+KEY_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "openai": "OPENAI_API_KEY",
+        "anthropic": "ANTHROPIC_API_KEY",
+        "google": "GEMINI_API_KEY",
+        "xai": "XAI_API_KEY",
+        "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
+    }
+)
+"""Provider → the setting of its key. Bedrock works without: AWS has other credentials."""
+HOSTED = ("openrouter", "deepseek", "mistral", "groq", "qwen")  # endpoints that need a key
+AT_HOME = ("ollama", "llamacpp", "lmstudio", "vllm")  # endpoints on this machine
+PROVIDERS = (*KEY_SETTINGS, *HOSTED, *AT_HOME)  # as agentic.llm.registry knows them
+ENDPOINT_KEY = re.compile(r"ENDPOINT_[A-Z0-9_]{1,40}_KEY")
+_SERVER_ID = re.compile(r"[1-9][0-9]{0,19}")
+COGS: Mapping[str, str] = MappingProxyType(
+    {
+        "openai": "agent_cogs.openai_agent:OpenAIAgentCog",
+        "anthropic": "agent_cogs.anthropic_agent:AnthropicAgentCog",
+        "google": "agent_cogs.gemini_agent:GeminiAgentCog",
+        "xai": "agent_cogs.grok_agent:GrokAgentCog",
+        "bedrock": "agent_cogs.bedrock_agent:BedrockAgentCog",
+    }
+)
+"""Provider → the cog of its agents; all others have COMPATIBLE_COG."""
+COMPATIBLE_COG = "agent_cogs.compatible_agent:CompatibleAgentCog"
+
+_Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}\Z")]
+_Address = Annotated[str, address_with(("http", "https"))]
+_Price = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, regex_engine="python-re")
+
+
+class ProfileSettings(_Written):
+    """The owner's corrections to an endpoint's profile; agentic.llm.profiles.Profile explains each."""
+
+    prefill: bool | None = None
+    tools: bool | None = None
+    schema_with_tools: bool | None = None
+    alternate: bool | None = None
+    system_as_message: bool | None = None
+    temperature: bool | None = None
+    max_stops: int | None = Field(default=None, ge=0, le=10_000)
+    cache_marks: int | None = Field(default=None, ge=0, le=4)
+    max_pictures: int | None = Field(default=None, ge=0, le=1_000)
+    picture_pixels: int | None = Field(default=None, ge=64, le=8_192)
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        return self.model_dump(exclude_none=True)
+
+
+class EndpointSettings(_Written):
+    """An entry of config/endpoints.yaml; None leaves the known value. Prices are USD per million tokens.
+
+    agentic.llm.endpoints explains `api`, `prefill`, `fields` and `stream_usage`.
+    """
+
+    name: _Name
+    base_url: _Address | None = Field(default=None, repr=False)
+    api: Literal["openai", "ollama"] | None = None
+    prefill: Literal["last", "prefix", "partial", "continue", "completions", ""] | None = None
+    fields: Mapping[str, Any] = Field(default={}, repr=False)
+    profile: ProfileSettings = ProfileSettings()
+    stream_usage: bool | None = None
+    price_in: _Price | None = None
+    price_out: _Price | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsSettings:
+    """Region and credentials; without keys and profile AWS's own library looks for them on the machine."""
+
+    region: str
+    access_key: SecretStr | None = None
+    secret_key: SecretStr | None = None
+    session_token: SecretStr | None = None
+    profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """A configured model. `base_url` None is the provider's own address."""
+
+    provider: str
+    model: str
+    api_key: SecretStr | None = None
+    key_setting: str = ""
+    needs_key: bool = True
+    base_url: str | None = field(default=None, repr=False)  # an address may carry a password
+    base_url_setting: str = ""
+    endpoint: EndpointSettings | None = None
+    aws: AwsSettings | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def lacks(self) -> str | None:
+        """The missing setting without which it cannot be called; None for nothing."""
+        if self.provider == "bedrock":
+            return None if self.aws else "AWS_REGION"
+        return self.key_setting if self.needs_key and self.api_key is None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Keys by setting, addresses by provider, and the owner's endpoints."""
+
+    keys: Mapping[str, SecretStr] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict, repr=False)  # one may carry a password
+    endpoints: Mapping[str, EndpointSettings] = field(default_factory=dict)
+    aws: AwsSettings | None = None
+
+    def knows(self, provider: str) -> bool:
+        return provider in PROVIDERS or provider in self.endpoints
+
+    def parted(self, name: str, own: str) -> tuple[str, str]:
+        """Provider and model of a name; without a known provider it is a model of the agent's `own`. A provider alone
+        stands for its default model, if it has one in `agentic.llm.endpoints`."""
+        provider, model = provider_and_model(name)
+        return (provider, model) if model and self.knows(provider) else (own, name)
+
+    def model(
+        self,
+        provider: str,
+        model: str,
+        *,
+        key_setting: str = "",
+        base_url_setting: str = "",
+        needs_key: bool | None = None,
+    ) -> ModelSettings:
+        """The last three come from the table of agents, for the agent's own provider."""
+        endpoint = self.endpoints.get(provider)
+        if needs_key is None:
+            needs_key = provider not in AT_HOME and not (endpoint and endpoint.base_url)
+        key_setting = key_setting or KEY_SETTINGS.get(provider) or endpoint_key(provider)
+        return ModelSettings(
+            provider=provider,
+            model=model,
+            api_key=self.keys.get(key_setting),
+            key_setting=key_setting,
+            needs_key=needs_key,
+            base_url=(endpoint.base_url if endpoint else None) or self.addresses.get(provider),
+            base_url_setting=base_url_setting or "config/endpoints.yaml",
+            endpoint=endpoint,
+            aws=self.aws if provider == "bedrock" else None,
+        )
+
+
+def default_of(provider: str) -> str:
+    """The model of an endpoint whose name stands alone, "" for none."""
+    known = ENDPOINTS.get(provider)
+    return known.model if known else ""
+
+
+def provider_and_model(name: str) -> tuple[str, str]:
+    """The two parts of `provider/model`, with the default model for a provider alone; the second is "" where there is
+    none."""
+    provider, slash, model = name.partition("/")
+    return provider, model if slash else default_of(provider)
+
+
+def endpoint_key(name: str) -> str:
+    """The setting that holds an endpoint's key."""
+    return f"ENDPOINT_{name.upper().replace('-', '_')}_KEY"
+
+
+def read_endpoints(path: Path) -> tuple[dict[str, EndpointSettings], list[str]]:
+    """The endpoints of the file, and a line for each problem in it. No file, no endpoints."""
+    if not path.is_file():
+        return {}, []
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        return {}, [f"{path}: cannot be read ({error.strerror or error})"]
+    except UnicodeDecodeError:
+        return {}, [f"{path}: not UTF-8 text"]
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        return {}, [f"{path}{f':{mark.line + 1}' if mark else ''}: not YAML"]
+    entries = content.get("endpoints") if isinstance(content, dict) else None
+    if content is None or content == {"endpoints": None}:
+        return {}, []
+    if not isinstance(entries, dict) or len(content) > 1:
+        return {}, [f"{path}: expected the one key `endpoints`, with the endpoints by name"]
+    found: dict[str, EndpointSettings] = {}
+    problems: list[str] = []
+    for name, entry in entries.items():
+        problems += (f"{path}: endpoints.{line}" for line in _read(str(name), entry, found))
+    return found, problems
+
+
+def _read(name: str, entry: object, found: dict[str, EndpointSettings]) -> Iterable[str]:
+    """Add the entry to `found`, or return its problems."""
+    if not isinstance(entry, dict) or "name" in entry:
+        return [f"{name}: expected a mapping, without a name of its own"]
+    if name in KEY_SETTINGS:
+        return [f"{name}: expected another name, this one is a built-in provider's"]
+    try:
+        endpoint = EndpointSettings.model_validate({**entry, "name": name})
+    except ValidationError as error:
+        return [
+            ".".join(map(str, (name, *problem["loc"]))) + f": {_in_words(problem)}"
+            for problem in error.errors(include_input=False, include_url=False)
+        ]
+    if endpoint.base_url is None and name not in PROVIDERS:
+        return [f"{name}.base_url: expected {HTTP}"]
+    found[name] = endpoint
+    return ()
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:
+    """The problem in the owner's words: pydantic speaks of inputs."""
+    if problem["type"] == "extra_forbidden":
+        return "unknown key; docs/providers.md lists the known ones"
+    words = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
+    return words or f"expected {HTTP}"
+
+
+def comma_names(text: str) -> tuple[str, ...]:
+    """The names of a comma-separated list."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The option `model` of an agent in the owner's files: for all guilds, and by guild id where it differs. Empty
+    where nothing is set."""
+
+    everywhere: tuple[str, ...] = ()
+    servers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tuple[dict[str, Choice], list[str]]:
+    """The `model` option of each agent, and a line for each file whose option cannot be used.
+
+    `own` are the names of the owner's endpoints. The option is read once, at start: a model's client lives as long as
+    its agent. Later levels override earlier ones: shared, guild, bot, bot in a guild.
+    """
+    known = {*PROVIDERS, *own}
+    problems: list[str] = []
+    shared = _model_option(folder / "shared.yaml", known, problems)
+    servers = _by_server(folder, "guilds/", known, problems)
+    found: dict[str, Choice] = {}
+    for agent in agents:
+        bot = _model_option(folder / "bots" / f"{agent}.yaml", known, problems)
+        of_bot = _by_server(folder, f"bots/{agent}.", known, problems)
+        found[agent] = Choice(bot or shared, ({} if bot else servers) | of_bot)
+    return found, problems
+
+
+def shared_models(folder: Path, own: Iterable[str]) -> tuple[str, ...]:
+    """The `model` option of config/shared.yaml; `chosen_models` reports one that cannot be used."""
+    return _model_option(folder / "shared.yaml", {*PROVIDERS, *own}, [])
+
+
+def _by_server(folder: Path, prefix: str, known: set[str], problems: list[str]) -> dict[int, tuple[str, ...]]:
+    """Guild id → models, from those files `<prefix><guild id>.yaml` that name some."""
+    ids = {path: path.name.removesuffix(".yaml").rpartition(".")[2] for path in folder.glob(f"{prefix}*.yaml")}
+    files = {int(server): path for path, server in ids.items() if _SERVER_ID.fullmatch(server)}
+    found = {server: _model_option(path, known, problems) for server, path in sorted(files.items())}
+    return {server: names for server, names in found.items() if names}
+
+
+def _model_in(path: Path) -> object:
+    """The file's `model`, None for none. A file that cannot be read is reported where all options are read."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return None
+    return content.get("model") if isinstance(content, dict) else None
+
+
+def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str, ...]:
+    value = _model_in(path)
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
+    for name in names:
+        provider, model = provider_and_model(str(name))
+        if provider not in known or not model:
+            problems.append(f"{path}: model: expected provider/model, with a provider of {', '.join(sorted(known))}")
+            return ()
+    return tuple(map(str, names))

@@ -1,0 +1,183 @@
+"""Checks of settings against each other, as pure functions.
+
+A conflict prevents the start; it names the keys that it involves, so that a key with a wrong value is not reported
+twice. An oddity is only a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agentic.settings.agents import AgentSettings
+from agentic.settings.settings import Settings
+
+PERSONA_SIGNS = ("identity.md", "soul.md")  # a folder with one of them is a persona's
+_PAIRS = (("schedule_min", "schedule_max"), ("turn_delay_min", "turn_delay_max"))
+
+
+_SPENDING = {
+    "agent_max_daily": "AGENT_MAX_DAILY",
+    "budget_daily_usd": "BUDGET_DAILY_USD",
+    "budget_agent_usd": "BUDGET_AGENT_DAILY_USD",
+    "budget_channel_usd": "BUDGET_CHANNEL_DAILY_USD",
+    "budget_user_usd": "BUDGET_USER_DAILY_USD",
+}
+
+
+def with_ranges(settings: Settings) -> Settings:
+    """If only one bound is set and it crosses the other's default, both become the set value. A schedule of at most 0
+    conversations is off, whatever its minimum. Pauses between turns that are set the wrong way round are swapped,
+    with a warning: the public agentic-discord takes them so."""
+    changes: dict[str, Any] = {"schedule_min": 0} if settings.schedule_max == 0 else {}
+    for low, high in _PAIRS:
+        given = {low, high} & settings.model_fields_set
+        if len(given) == 1 and getattr(settings, low) > getattr(settings, high):
+            changes = {**changes, **dict.fromkeys((low, high), getattr(settings, given.pop()))}
+    if {"turn_delay_min", "turn_delay_max"} <= settings.model_fields_set:
+        shorter, longer = sorted((settings.turn_delay_min, settings.turn_delay_max))
+        if shorter != settings.turn_delay_min:
+            line = "COORDINATOR_TURN_DELAY_MIN is above COORDINATOR_TURN_DELAY_MAX: read the other way round"
+            changes = {**changes, "turn_delay_min": shorter, "turn_delay_max": longer, "warnings": (line,)}
+    return settings.with_(**changes)
+
+
+def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The keys of each conflict, and its line."""
+    if settings.schedule_min > settings.schedule_max:
+        keys = ("COORDINATOR_SCHEDULE_MIN", "COORDINATOR_SCHEDULE_MAX")
+        yield keys, f"{', '.join(keys)}: expected a minimum not above the maximum"
+    if settings.active_start == settings.active_end:
+        keys = ("COORDINATOR_ACTIVE_START", "COORDINATOR_ACTIVE_END")
+        yield keys, f"{', '.join(keys)}: expected two different hours (unset: 7 and 23; 0 and 24: the whole day)"
+    if settings.events_port and settings.events_secret is None:
+        yield (
+            ("EVENTS_PORT", "EVENTS_SECRET"),
+            "EVENTS_PORT: expected EVENTS_SECRET too, the secret that signs the requests to that port",
+        )
+    if settings.console and settings.console_is_public and settings.console_token is None:
+        yield (
+            ("CONSOLE_HOST", "CONSOLE_TOKEN"),
+            "CONSOLE_HOST: expected CONSOLE_TOKEN too, since others can reach that address (127.0.0.1 needs none)",
+        )
+    runs = tuple(dict.fromkeys((*settings.agents, *settings.numbers)))
+    if settings.agent_name and settings.agent_name not in runs:
+        yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(runs)}"
+    yield from _without_region(settings)
+    yield from _wrong_on_signal(settings)
+    for agent, name in settings.persona_folders.items():
+        folder = settings.personas_dir / name
+        if agent not in settings.agents:
+            line = f"{agent} is no bot: expected one of {', '.join(settings.agents)}"
+        elif name in settings.agents.keys() - settings.persona_folders.keys() - {agent}:
+            line = f"the folder {name} is that of the bot {name}"
+        elif not any((folder / file).is_file() for file in PERSONA_SIGNS):
+            line = f"{folder} is no persona: expected a folder with {' or '.join(PERSONA_SIGNS)}"
+        else:
+            continue
+        yield ("PERSONA_FOLDERS", "PERSONAS_DIR"), f"PERSONA_FOLDERS: {line}"
+    if settings.commands_bot and settings.commands_bot not in settings.agents:
+        yield ("COMMANDS_BOT",), f"COMMANDS_BOT: expected one of {', '.join(settings.agents)}"
+
+
+def _wrong_on_signal(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    if settings.channel in ("signal", "both") and not settings.signal_numbers:
+        expected = "expected SIGNAL_NUMBERS too, such as penny:+4915112345678"
+        yield ("CHANNEL", "SIGNAL_NUMBERS"), f"CHANNEL: {expected}"
+    for name in settings.numbers:
+        if owner := next((agent for agent, its in settings.persona_folders.items() if its == name), None):
+            line = f"SIGNAL_NUMBERS: {name} is the persona of {owner} (PERSONA_FOLDERS): write {owner} here"
+            yield ("SIGNAL_NUMBERS", "PERSONA_FOLDERS"), line
+            continue
+        folder = settings.personas_dir / name
+        if name not in settings.agents and not any((folder / file).is_file() for file in PERSONA_SIGNS):
+            known = f"{', '.join(settings.agents)}, or a folder below {settings.personas_dir}"
+            line = f"SIGNAL_NUMBERS: {name} is no agent: expected one of {known}"
+            yield ("SIGNAL_NUMBERS", "PERSONAS_DIR"), line
+
+
+def _without_region(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    for agent in settings.agents.values():
+        if agent.token is not None and any(model.provider == "bedrock" and not model.aws for model in agent.models):
+            yield ("AWS_REGION",), f"AWS_REGION: expected the region of {agent.name}'s models on Bedrock"
+            return
+
+
+def shared_tokens(settings: Settings) -> list[tuple[str, ...]]:
+    """The names of agents that share a token: it cannot be known whose it is."""
+    owners: dict[str, list[str]] = {}
+    for name, agent in settings.agents.items():
+        if agent.token:
+            owners.setdefault(agent.token.get_secret_value(), []).append(name)
+    return [tuple(names) for names in owners.values() if len(names) > 1]
+
+
+def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]:
+    """A line for each setting that has no effect, or a dangerous one. `own_models`: the agents have the models of the
+    settings, not the one of the command line."""
+    for names in shared_tokens(settings):
+        keys = ", ".join(settings.agents[name].spec.token_setting for name in names)
+        yield f"{keys}: the same token, so none of these bots starts; each bot needs a token of its own"
+    for agent in settings.agents.values() if own_models else ():
+        yield from _odd_models(agent)
+    channels = settings.channels
+    if strays := [str(channel) for channel in settings.channel_theme_map if channel not in channels]:
+        yield f"CHANNEL_THEME_MAP: ignored, since not in AGENT_CHANNEL_IDS: {', '.join(strays)}"
+    if strays := [str(channel) for channel in settings.priority_channels if channel not in channels]:
+        yield f"COORDINATOR_PRIORITY_CHANNELS: ignored, since not among the bots' channels: {', '.join(strays)}"
+    if strays := [place for place in settings.policies if place.isdecimal() and int(place) not in channels]:
+        yield f"COORDINATOR_POLICIES: ignored, since not among the bots' channels: {', '.join(strays)}"
+    if not channels and any(agent.token for agent in settings.agents.values()):
+        yield "CHANNEL_THEME_MAP: no channel is set, so the bots stay silent; set at least one"
+    yield from _odd_on_signal(settings)
+    if settings.budget_daily_usd is None:
+        yield "BUDGET_DAILY_USD: no limit, so the bots may spend any amount in a day"
+    yield from _nothing_allowed(settings)
+    if settings.agent_runtime and settings.permission_mode == "bypassPermissions":
+        yield (
+            "PERMISSION_MODE=bypassPermissions: anybody who can write to the coding agent can have it do anything that"
+            " this program's user may do on this machine"
+        )
+
+
+def _odd_on_signal(settings: Settings) -> Iterator[str]:
+    if not settings.on_signal:
+        if settings.signal_numbers:
+            yield f"SIGNAL_NUMBERS: not used, since CHANNEL={settings.channel}"
+        return
+    if not settings.signal_allowed:
+        yield "SIGNAL_ALLOWED: nobody is named, so no person is heard on Signal; name people, or write all"
+    if settings.signal_allowed == ("all",) and settings.budget_daily_usd is None:
+        yield "SIGNAL_ALLOWED=all: anybody who knows a number may spend any amount; set BUDGET_DAILY_USD"
+    ours = [number for number in settings.signal_numbers.values() if number in settings.linked_people]
+    if ours:
+        yield "LINKED_PEOPLE: a number of an agent is named there; it is for people's own numbers"
+
+
+def _nothing_allowed(settings: Settings) -> Iterator[str]:
+    """Limits of 0: elsewhere that often means no limit."""
+    for field, key in _SPENDING.items():
+        if getattr(settings, field) == 0:
+            yield f"{key}=0: only models that cost nothing answer; for no limit write none"
+    if settings.mentions_per_minute == 0:
+        yield "MENTIONS_PER_MINUTE=0: no mention is answered; for no limit write none"
+
+
+def _odd_models(agent: AgentSettings) -> Iterator[str]:
+    setting, own = agent.spec.model_setting, agent.spec.provider
+    if any("/" in model.model and model.provider == own and not model.base_url for model in agent.models):
+        yield f"{setting}: the part before the slash is not a provider, so the whole is taken as a model of {own}"
+    if agent.token is not None and agent.usable:
+        for model in agent.models:
+            if model.lacks:
+                yield f"{setting}: {model.name} is skipped, since {model.lacks} is not set"
+        for server, there in agent.servers.items():
+            yield from _odd_models_in(agent, server, there)
+
+
+def _odd_models_in(agent: AgentSettings, server: int, there: AgentSettings) -> Iterator[str]:
+    for model in there.models:
+        if model.lacks:
+            yield f"{agent.name} in server {server}: {model.name} is skipped, since {model.lacks} is not set"
+    if not there.usable:
+        yield f"{agent.name} in server {server}: none of its models can be used, so it has the same as in other servers"

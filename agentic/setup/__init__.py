@@ -1,0 +1,1 @@
+"""--setup: questions to a .env."""

@@ -1,0 +1,167 @@
+"""Where `.env` is, and writing it: whole or not at all, readable by its owner only, the old one kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentic.process.root import ROOT
+from agentic.setup.env_text import with_settings
+
+NAME = ".env"
+EXAMPLE = ".env.example"
+_OWNER_ONLY = 0o600
+_WORLD = stat.S_IROTH | stat.S_IWOTH
+
+
+class CannotWriteError(Exception):
+    """`.env` could not be written; the text says why and what to do, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvPlace:
+    """`path` is the file itself, at the end of links. `is_link`: the folder's `.env` leads elsewhere."""
+
+    path: Path
+    is_link: bool = False
+
+    @property
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    @property
+    def open_to_others(self) -> bool:
+        """Whether every user of the machine may read or change it."""
+        return self.exists and bool(self.path.stat().st_mode & _WORLD)
+
+    @property
+    def open_to_group(self) -> bool:
+        return self.exists and bool(self.path.stat().st_mode & stat.S_IRGRP)
+
+
+def find_place(folder: Path) -> EnvPlace:
+    """The place of the folder's `.env`. Raises CannotWriteError if it could not be written."""
+    named = folder / NAME
+    try:
+        path = named.resolve()
+        found = path.stat() if path.exists() else None
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            raise CannotWriteError(f"{path} is not a regular file. Move it away, then start again.")
+        if found is not None:
+            read_text(path)
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
+        raise CannotWriteError(f"{named} cannot be read ({_reason(error)}). Correct that, then start again.") from None
+    if found is not None and (not found.st_mode & stat.S_IWUSR or not os.access(path, os.W_OK)):
+        raise CannotWriteError(f"{path} is read-only. Allow it to be changed: chmod u+w {path}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise CannotWriteError(
+            f"{path.parent} cannot be written by this user. Start it as the owner of that folder, or in another one."
+        )
+    return EnvPlace(path, is_link=named.is_symlink())
+
+
+def read_text(path: Path) -> str:
+    """The file's text with its line ends, "" if there is no file. Raises OSError, CannotWriteError."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError:
+        raise CannotWriteError(f"{path} is not text in UTF-8. Move it away, then start again.") from None
+
+
+def template(folder: Path) -> str:
+    """The text that a first `.env` is made from: that of .env.example, of the folder or of the program."""
+    for path in (folder / EXAMPLE, ROOT / EXAMPLE):
+        with contextlib.suppress(OSError, CannotWriteError):
+            if text := read_text(path):
+                return text
+    return ""
+
+
+def write_settings(place: EnvPlace, changes: Mapping[str, str], first_text: str, now: float) -> Path | None:
+    """Put the settings into the file as it is now, or into `first_text` if there is none. Return the path at which
+    the old file is kept, None without one. Raises OSError; then nothing has changed.
+
+    The file keeps its owner, so that root may do this for the user that runs the bots; a new one gets the folder's.
+    """
+    path, existed = place.path, place.exists
+    before = path.stat() if existed else path.parent.stat()
+    text = with_settings(read_text(path) if existed else first_text, changes)
+    made: list[Path] = []
+    try:
+        fresh = _create(path.parent, [f".env.new-{os.getpid()}"], text.encode(), before, _mode(before, existed))
+        made.append(fresh)
+        old = None
+        if existed:
+            stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+            names = [f"{path.name}.old-{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 10)))]
+            old = _create(path.parent, names, path.read_bytes(), before, _OWNER_ONLY)
+            made.append(old)
+        os.rename(fresh, path)
+    except BaseException:
+        # Removed only while the new file is not in its place: an interruption may come after the rename.
+        if made and made[0].exists():
+            for one in made:
+                one.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+    return old
+
+
+def _mode(before: os.stat_result, existed: bool) -> int:
+    """0600, and the group's right to read if the owner gave it to the group alone, as for a service's user."""
+    shared = existed and before.st_mode & stat.S_IRGRP and not before.st_mode & _WORLD
+    return _OWNER_ONLY | (stat.S_IRGRP if shared else 0)
+
+
+def _create(folder: Path, names: list[str], data: bytes, owner: os.stat_result, mode: int) -> Path:
+    """Write a new file under the first of the names that is free; it is on the disk when this returns."""
+    for name in names:
+        path = folder / name
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY)
+        except FileExistsError:
+            continue
+        try:
+            with open(descriptor, "wb") as file:
+                os.fchmod(file.fileno(), _given_to(file.fileno(), owner, mode))
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+    raise FileExistsError(17, "a file of that name exists", str(folder / names[-1]))
+
+
+def _given_to(descriptor: int, owner: os.stat_result, mode: int) -> int:
+    """Give the file to the owner (as root) and to the group that may read it; return the mode, without a right for a
+    group that it cannot be given to."""
+    now = os.fstat(descriptor)
+    try:
+        if os.geteuid() == 0 and (now.st_uid, now.st_gid) != (owner.st_uid, owner.st_gid):
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        elif mode & stat.S_IRGRP and now.st_gid != owner.st_gid:
+            os.fchown(descriptor, -1, owner.st_gid)
+    except PermissionError:
+        return mode & ~stat.S_IRGRP
+    return mode
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or "its links lead in a circle"

@@ -1,0 +1,240 @@
+"""The set-up from its first line to its last. Until "Write it?" nothing is written; after it comes the check."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from agent_config import SettingsError
+from agentic.process.redaction import Redactor
+from agentic.process.signals import INTERRUPTED
+from agentic.setup import env_place
+from agentic.setup.answers import ASKED, BUDGET, OLD_CHANNELS, TIME_ZONE, UnusableSettingsError, read_answers, tail
+from agentic.setup.bots import PORTAL, set_up_bots
+from agentic.setup.channels import choose_channels
+from agentic.setup.dialogue import Dialogue, Reader, standard_reader
+from agentic.setup.habits import choose_habits
+from agentic.setup.servers import choose_servers
+from agentic.setup.session import Session
+from agentic.setup.signal import ask_signal
+
+NOTHING = "Nothing was written."
+
+
+def run_setup(
+    check: Callable[[], int],
+    *,
+    environ: Mapping[str, str],
+    folder: Path | None = None,
+    reader: Reader | None = None,
+    console: Console | None = None,
+) -> int:
+    """Ask, write the folder's .env, and return the exit code of `check`, which reads it.
+
+    Without a written file: 1, 2 if the settings there are cannot be used, 130 after Ctrl-C.
+    """
+    talk = Dialogue(reader or standard_reader(), console or Console())
+    _end_as_by_ctrl_c()
+    try:
+        place = env_place.find_place(folder or Path())
+        answers, asked_again = read_answers(place.path, environ)
+    except env_place.CannotWriteError as error:
+        talk.bad(str(error))
+        return 2
+    except UnusableSettingsError as error:
+        return _refuse(talk, error.problems)
+    session = Session(talk, answers)
+    try:
+        _introduce(session, place, asked_again)
+        if not _ask_all(session) or not _writes(session, place, folder or Path()):
+            talk.say(NOTHING)
+            return 1
+    except EOFError:
+        talk.say("", f"The input has ended. {NOTHING}")
+        return 1
+    except KeyboardInterrupt:
+        talk.say("", f"Stopped. {NOTHING}")
+        return INTERRUPTED
+    except SettingsError as error:  # answers that do not go with the settings that are there
+        return _refuse(talk, error.problems)
+    except Exception:
+        # The outermost edge: what was typed must not be in the traceback.
+        print(Redactor(_secrets(session)).secrets(traceback.format_exc()), file=sys.stderr)
+        talk.bad(f"The set-up ended because of an unexpected error. {NOTHING}")
+        return 1
+    return _finish(session, check)
+
+
+def _refuse(talk: Dialogue, problems: list[str]) -> int:
+    talk.bad("Settings that this does not ask for are wrong. Correct them in .env first:")
+    talk.say(*(f"  {line}" for line in problems), NOTHING)
+    return 2
+
+
+def _end_as_by_ctrl_c() -> None:
+    """A service manager's or a closed terminal's signal ends the set-up as Ctrl-C does, with the echo switched on."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
+
+
+def _secrets(session: Session) -> list[str]:
+    return [
+        text
+        for key in ASKED
+        if key.startswith("BOT_TOKEN_") or key.endswith("_KEY")
+        if (text := session.answers.get(key))
+    ]
+
+
+def _introduce(session: Session, place: env_place.EnvPlace, asked_again: list[str]) -> None:
+    talk = session.talk
+    talk.heading("Set up agentic-discord")
+    talk.say(
+        "This asks for what your bots need, checks each answer at once, and writes it at the end to",
+        f"  {place.path.absolute()}",
+        "It takes about five minutes. Until the end nothing is written; Ctrl-C leaves at any time.",
+        "",
+        "Have a browser open, in which you are logged in to",
+        f"  - {PORTAL} (an application for each bot is made there)",
+        "  - a Discord server that you may manage",
+        "  - the provider of each bot's model (a key is made there): OpenAI, Anthropic, Google, xAI",
+        "One bot is enough to begin with; two can talk with each other.",
+    )
+    if place.is_link:
+        talk.warn(f".env is a link: the file that it leads to is changed, {place.path}")
+    if place.exists:
+        talk.say("", "There is a .env already: its values are offered, its other lines stay, and the old file is kept.")
+    if place.open_to_others:
+        talk.warn("Other users of this machine can read it now; the new one only you can.")
+    for line in asked_again:
+        talk.warn(f"{line}; it is asked for again")
+    if names := sorted(key for key in ASKED if session.answers.in_environment(key)):
+        talk.warn(f"Set in the environment, which wins over .env when the bots start: {', '.join(names)}")
+
+
+def _ask_all(session: Session) -> bool:
+    """Ask everything; False if the owner sets up no bot and no number on Signal."""
+    set_up_bots(session)
+    ask_signal(session)
+    while not any(agent.token for agent in session.agents()) and not session.answers.settings().numbers:
+        session.talk.bad("No bot has a token yet, so there is nothing to run.")
+        if not session.talk.agrees("Begin with the bots again?"):
+            return False
+        set_up_bots(session)
+    _ask_places(session)
+    choose_habits(session)
+    return True
+
+
+def _ask_places(session: Session) -> None:
+    if any(agent.token for agent in session.agents()) and choose_servers(session):
+        choose_channels(session)
+
+
+def _writes(session: Session, place: env_place.EnvPlace, folder: Path) -> bool:
+    """Show the answers and write them, once the owner agrees; False if not."""
+    talk = session.talk
+    while True:
+        _summarize(session, place)
+        changes = session.answers.changes()
+        if not changes and place.exists:
+            talk.good("Nothing has changed, so .env stays as it is.")
+            return True
+        words = ("yes", "no", "bots", "signal", "channels", "time")
+        answer = talk.choose("Write it? Or change something?", words, default="yes")
+        if answer == "no":
+            return False
+        if answer == "yes" and _written(session, place, folder, changes):
+            return True
+        if answer == "bots":
+            set_up_bots(session)
+        elif answer == "signal":
+            ask_signal(session)
+        elif answer == "channels":
+            _ask_places(session)
+        elif answer == "time":
+            choose_habits(session)
+
+
+def _written(session: Session, place: env_place.EnvPlace, folder: Path, changes: Mapping[str, str]) -> bool:
+    try:
+        old = env_place.write_settings(place, changes, env_place.template(folder), time.time())
+    except (OSError, env_place.CannotWriteError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        session.talk.bad(f"{place.path} could not be written ({reason}). Correct that, then answer yes again.")
+        return False
+    readers = "you and its group" if place.open_to_group else "only you"
+    session.talk.good(f"Written: {place.path.absolute()}, which {readers} can read. Keep it to yourself.")
+    if old is not None:
+        session.talk.say(f"  The old one is kept as {old.name}; delete it when all is well.")
+    return True
+
+
+def _summarize(session: Session, place: env_place.EnvPlace) -> None:
+    talk, answers, settings = session.talk, session.answers, session.answers.settings()
+    talk.heading(f"For {place.path.absolute()}")
+    for agent in settings.agents.values():
+        if agent.token is None:
+            talk.say(f"  {agent.display_name:<10} off")
+            continue
+        lacking = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
+        keys = dict.fromkeys(model.key_setting for model in agent.models if model.api_key)
+        shown = [f"{key} {tail(answers.get(key))}" for key in keys] + (
+            [f"no {lacking}: stays offline"] if lacking else []
+        )
+        talk.say(f"  {agent.display_name:<10} token {tail(agent.token.get_secret_value())}; {', '.join(shown)}")
+    servers = [session.servers.get(server, str(server)) for server in settings.guild_ids]
+    channels = [
+        f"{f'#{session.channels[channel]}' if channel in session.channels else channel} ({theme})"
+        for channel, theme in settings.channels.items()
+    ]
+    budget = answers.get(BUDGET)
+    talk.say(
+        f"  {'Server':<10} {', '.join(servers) or 'any that they are in'}",
+        f"  {'Channels':<10} {', '.join(channels) or 'none yet: the bots stay silent'}",
+        f"  {'Time zone':<10} {answers.get(TIME_ZONE)}",
+        f"  {'Budget':<10} {'no limit' if budget.lower() == 'none' else f'${budget} a day'}",
+    )
+    if settings.numbers:
+        allowed = ", ".join(settings.signal_allowed) or "nobody yet"
+        talk.say(f"  {'Signal':<10} {', '.join(settings.numbers)}; may be written to by {allowed}")
+    if OLD_CHANNELS in answers.changes():
+        talk.say(f"  {OLD_CHANNELS} is emptied, since CHANNEL_THEME_MAP lists all channels.")
+    _warn_of_environment(session)
+
+
+def _warn_of_environment(session: Session) -> None:
+    if winning := sorted(key for key in ASKED if session.answers.overruled(key)):
+        session.talk.warn(f"The environment has other values, which win over .env: unset there {', '.join(winning)}")
+
+
+def _finish(session: Session, check: Callable[[], int]) -> int:
+    """Run the check, and say what to type next."""
+    talk = session.talk
+    talk.heading("Check")
+    try:
+        code = check()
+    except KeyboardInterrupt:
+        talk.say("", "The check was stopped; .env is written. To check again: make run ARGS=--check")
+        return INTERRUPTED
+    talk.say()
+    if code == 0:
+        talk.say(
+            "Start the bots, or restart them:  make run",
+            "With a conversation right away:  COORDINATOR_FIRE_ON_STARTUP=true make run",
+        )
+    else:
+        _warn_of_environment(session)
+        talk.say(
+            "Do what it says, then check again:  make run ARGS=--check",
+            "To change an answer:  make setup",
+        )
+    return code

@@ -1,0 +1,1 @@
+"""What is kept in Redis, one store per subject."""

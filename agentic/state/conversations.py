@@ -1,0 +1,146 @@
+"""Stores running conversations, so that the next leader can resume them, and rooms together with theirs.
+
+The state is the coordinator's own JSON object; only `running` reads a few of its fields. Only the process that holds
+the channel and leads (by the lease's epoch) may write: a coordinator that lost its lease without knowing it yet must
+neither overwrite nor delete its successor's state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from redis.asyncio import Redis
+
+from agentic.state.leases import FENCE
+from agentic.state.room_store import ROOM_SECONDS, WRITE_ROOM, room_args, room_keys
+from agentic.state.rooms import Room
+from agentic.state.schedule import hold_of
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
+
+KEEP_SECONDS = 3600  # much longer than anything that would be resumed; a room's is kept as long as the room
+SCAN_COUNT = 1000
+_EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
+
+# KEYS: the channel's hold, the state, the coordinator's epoch; in a room those of `room_keys`. ARGV: the hold, its
+# state ("" where nothing runs), seconds, the conversation, the writer's epoch; in a room those of `room_args`
+KEEP = f"""{FENCE}{WRITE_ROOM}
+if overtaken(KEYS[3], ARGV[5]) or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[2])
+if ARGV[2] ~= '' then
+  redis.call('HSET', KEYS[2], 'id', ARGV[4], 'epoch', ARGV[5], 'state', ARGV[2])
+  redis.call('EXPIRE', KEYS[2], ARGV[3])
+end
+if KEYS[4] then write_room(4, 6) end
+return 1
+"""
+DROP = f"""{FENCE}
+if overtaken(KEYS[2], ARGV[2]) or redis.call('HGET', KEYS[1], 'id') ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A running conversation: its round, the agent whose turn it is, None between two rounds, and those who come after
+    it in this round, the one that an owner asked for first. `joins` says that bots join a person's talk, for one round;
+    `single` that it is one turn, which an owner asked for. `waits_until`: when a room stops waiting for a person to
+    name the next speaker, in unix seconds; None if it doesn't wait."""
+
+    round_number: int
+    speaker: str | None
+    theme: str = ""
+    conversation_id: str = ""
+    topic: str | None = None
+    started_at: float = 0.0  # unix seconds
+    coming: tuple[str, ...] = ()
+    joins: bool = False
+    single: bool = False
+    waits_until: float | None = None
+
+
+class ConversationStore:
+    """One conversation a channel at most. All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def keep(
+        self, channel_id: int, conversation_id: str, state: str | None, epoch: int = 0, room: Room | None = None
+    ) -> bool:
+        """Store the state for an hour, a room's for 90 days and with the room; None: nothing runs in the room.
+
+        False where another conversation holds the channel, or another process has led since `epoch` (0: no lease).
+        """
+        places = [keys.conversation(channel_id), keys.conversation_state(channel_id), _EPOCH]
+        seconds = KEEP_SECONDS if room is None else ROOM_SECONDS
+        args: list[str | int | float] = [hold_of(conversation_id, epoch), state or "", seconds, conversation_id, epoch]
+        if room is not None:
+            places, args = [*places, *room_keys(room)], [*args, *room_args(room)]
+        return bool(await self._link.script(KEEP, places, args))
+
+    async def drop(self, channel_id: int, conversation_id: str, epoch: int = 0) -> None:
+        """Delete the conversation, unless another one is stored there, or another process has led since `epoch`."""
+        await self._link.script(DROP, [keys.conversation_state(channel_id), _EPOCH], [conversation_id, epoch])
+
+    async def read(self, channel_id: int) -> str | None:
+        """The state of the channel's conversation; None for none."""
+        state = await self._link.call(lambda redis: redis.hget(keys.conversation_state(channel_id), "state"))
+        return None if state is None else str(state)
+
+    async def running(self, channel_id: int) -> Running | None:
+        """The channel's conversation, for people to read; None for none."""
+        state = await self.read(channel_id)
+        return None if state is None else _running(state)
+
+    async def running_in(self, channel_ids: Sequence[int]) -> dict[int, Running]:
+        """The conversations of these channels, for people to read."""
+
+        async def read(redis: Redis) -> list[str | None]:
+            pipe = redis.pipeline(transaction=False)
+            for channel_id in channel_ids:
+                pipe.hget(keys.conversation_state(channel_id), "state")
+            return list(await pipe.execute())
+
+        states = zip(channel_ids, await self._link.call(read) if channel_ids else (), strict=True)
+        found = {channel_id: _running(str(state)) for channel_id, state in states if state is not None}
+        return {channel_id: running for channel_id, running in found.items() if running is not None}
+
+    async def kept(self) -> list[str]:
+        """The states of all conversations that did not end."""
+        cursor, states = 0, []
+        while True:
+            cursor, page = await self._link.call(partial(_read_page, cursor))
+            states += page
+            if not cursor:
+                return states
+
+
+def _running(state: str) -> Running | None:
+    try:
+        read = json.loads(state)
+        pending, requested = [str(agent) for agent in read.get("pending") or ()], read.get("requested")
+        coming = [agent for agent in pending[1:] if agent != requested]
+        return Running(
+            round_number=int(read["round_number"]),
+            speaker=pending[0] if pending else None,
+            theme=str(read.get("theme") or ""),
+            conversation_id=str(read.get("conversation_id") or ""),
+            topic=str(read["topic"]) if read.get("topic") else None,
+            started_at=float(read.get("started_at") or 0.0),
+            coming=tuple([str(requested), *coming] if requested else coming),
+            joins=read.get("joining") is not None,
+            single=bool(read.get("single")),
+            waits_until=float(read["waits_until"]) if read.get("waits_until") else None,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):  # written by another version
+        return None
+
+
+async def _read_page(cursor: int, redis: Redis) -> tuple[int, list[str]]:
+    cursor, found = await redis.scan(cursor, match=keys.conversation_state("*"), count=SCAN_COUNT, _type="hash")
+    states = [await redis.hget(key, "state") for key in found]
+    return cursor, [str(state) for state in states if state is not None]

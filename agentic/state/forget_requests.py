@@ -1,0 +1,119 @@
+"""Requests of people to be forgotten, which every process applies to its own data.
+
+A bounded sorted set in Redis, by the time of the request: a process knows the last one that it applied, and applies
+those after it. A notice makes every process read the set; a process that was away reads it when it is back. The times
+come from Redis' clock and only grow, so no request is missed. A request names the person's private chats beside it:
+everything that was said there goes, whoever said it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agentic.ids import LARGEST_ID
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import ForgetNotice
+from agentic.wire.subscriptions import Subscriber
+
+KEEP_DAYS = 30
+ANSWER_SECONDS = 600
+MOST = 1000  # people; beyond that the oldest requests are dropped
+
+# KEYS: the requests, the person's chats; ARGV: the person, how long a request is kept in ms, how many, the time after
+# which it must be, then the chats
+ORDER = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+local at = string.format('%.0f', math.max(now, (last or 0) + 1, ARGV[4] + 1))
+redis.call('ZADD', KEYS[1], at, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - ARGV[2]))
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -ARGV[3] - 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+for i = 5, #ARGV do redis.call('SADD', KEYS[2], ARGV[i]) end
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+return at
+"""
+
+
+class RemovedWords(BaseModel):
+    """Counts of what the recorder removed from the durable record for the request of that time (unix milliseconds):
+    prompts with the person's words, the person's id on turns, reactions, and messages of the log."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: int
+    prompts: int = 0
+    turns: int = 0
+    reactions: int = 0
+    messages: int = 0
+
+
+class ForgetRequests:
+    """Call `start()` before the bus runs. `news` is set when there may be new requests."""
+
+    def __init__(self, link: RedisLink, bus: Subscriber) -> None:
+        self._link, self._bus = link, bus
+        self.news = asyncio.Event()
+
+    def start(self) -> None:
+        """Subscribe to the notices of other processes."""
+        self._bus.subscribe(keys.COORDINATOR_FORGETS, lambda _: self.news.set())
+        self._bus.on_resubscribed(self.news.set)
+
+    async def order(self, user_id: int, chats: Collection[int] = (), *, after: int = 0) -> int:
+        """Add a request of the person as of now, with their private chats; it replaces an earlier one. Returns its time
+        in unix milliseconds, which is later than `after`: the clock of a new Redis may be behind.
+
+        Raises RedisAway.
+        """
+        names = [keys.COORDINATOR_FORGOTTEN, keys.forgotten_chats(user_id)]
+        at = await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MOST, after, *chats])
+        return int(at)
+
+    async def chats_of(self, user_id: int) -> set[int]:
+        """The private chats that the person's requests named. Raises RedisAway."""
+        found: Any = await self._link.call(lambda redis: redis.smembers(keys.forgotten_chats(user_id)))
+        return {int(each) for each in found}
+
+    async def tell(self) -> None:
+        """Make every process read the requests now. Raises RedisAway."""
+        await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_FORGETS, ForgetNotice().to_wire()))
+
+    async def after(self, last: int) -> list[tuple[int, int]]:
+        """The requests after that time, oldest first: (unix milliseconds, user id). Raises RedisAway.
+
+        All of them if the newest is older: then this is a new Redis, and nobody has seen its requests.
+        """
+        newest: Any = await self._link.call(
+            lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, -1, -1, withscores=True)
+        )
+        start = f"({last}" if newest and newest[0][1] >= last else "-inf"
+        found: Any = await self._link.call(
+            lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, start, "+inf", byscore=True, withscores=True)
+        )
+        orders = [(int(at), int(member)) for member, at in found if member.isascii() and member.isdecimal()]
+        return [(at, user_id) for at, user_id in orders if 0 < user_id <= LARGEST_ID]
+
+    async def answer(self, user_id: int, removed: RemovedWords) -> None:
+        """Report what the recorder removed. Raises RedisAway."""
+        key, text = keys.forgotten_words(user_id), removed.model_dump_json()
+        await self._link.call(lambda redis: redis.set(key, text, ex=ANSWER_SECONDS))
+
+    async def answered(self, user_id: int, at: int) -> RemovedWords | None:
+        """The recorder's answer to the request of that time; None until it comes. Raises RedisAway."""
+        text = await self._link.call(lambda redis: redis.get(keys.forgotten_words(user_id)))
+        try:
+            removed = RemovedWords.model_validate_json(text or "")
+        except ValidationError:
+            return None
+        return removed if removed.at >= at else None
+
+    async def recorder_acts(self) -> bool:
+        """Whether any process keeps the durable record now. Raises RedisAway."""
+        return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))

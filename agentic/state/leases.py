@@ -1,0 +1,188 @@
+"""Leases: of the processes that could act for an agent, or as the coordinator, exactly one does.
+
+A lease is a key that its holder renews each second and that expires by itself. Its holder continues while Redis is
+away, since nobody can take the lease over then. A stand-by takes a lease only after it was free for longer than a
+renewal takes, so that after a restart or a FLUSHALL the last holder comes first.
+
+Each acquisition has an epoch, a growing number: a fencing token. A holder that was paused for longer than its lease
+believes for a moment that it still holds it; Redis refuses its writes once a newer epoch is known (FENCE).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable
+
+from agentic.wire import keys
+from agentic.wire.link import RedisAway, RedisLink
+
+LEASE_SECONDS = 5.0  # after the last renewal
+DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # a dead holder's lease has expired by then
+EPOCH_SECONDS = 86400  # the epoch is stored for so long after the last renewal
+
+# Takes a lease that is free or already the caller's. Returns its holder ("" if others held it since) and the epoch.
+# KEYS: the lease, its epoch. ARGV: the caller, ms, the epoch in which the caller holds the lease (0: it does not), the
+# newest epoch that it knows (a Redis that came back empty knows none), seconds.
+TAKE = """
+local holder, epoch = redis.call('GET', KEYS[1]), tonumber(redis.call('GET', KEYS[2]) or '0')
+local mine, known = tonumber(ARGV[3]), tonumber(ARGV[4])
+if holder and holder ~= ARGV[1] then return {holder, epoch} end
+if mine > 0 and epoch > mine then return {'', epoch} end
+epoch = math.max(epoch, known)
+if mine == 0 then epoch = epoch + 1 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('SET', KEYS[2], string.format('%d', epoch), 'EX', ARGV[5])
+return {ARGV[1], epoch}
+"""
+# overtaken(): whether the lease was taken since this epoch; 0 is the epoch of a process without a lease.
+FENCE = """
+local function overtaken(key, epoch)
+  return tonumber(epoch) > 0 and tonumber(redis.call('GET', key) or '0') > tonumber(epoch)
+end
+"""
+RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+log = logging.getLogger(__name__)
+
+
+def steady_clock() -> float:
+    """Seconds that are never set back and count while the machine sleeps; time.monotonic on Linux does not."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
+class Lease:
+    """A Redis key held by at most one `holder`, a text unique to a process. Times in seconds.
+
+    `taken` is set while this holder has it, `lost` once another took it. `epoch` is that of the last acquisition, 0
+    before the first.
+    """
+
+    def __init__(
+        self,
+        link: RedisLink,
+        key: str,
+        *,
+        holder: str,
+        ttl: float = LEASE_SECONDS,
+        renew_every: float = 1.0,
+        clock: Callable[[], float] = steady_clock,
+    ) -> None:
+        self.holder = holder
+        self.taken = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.epoch = 0
+        self._link = link
+        self._key = key
+        self._ttl = ttl
+        self._renew_every = renew_every
+        self._clock = clock
+        self._sure_at = 0.0  # it was certainly ours then
+        self._free_since: float | None = None
+        self._released = False
+        self._lock = asyncio.Lock()  # a renewal on its way must not undo a release
+
+    @property
+    def held(self) -> bool:
+        """Whether this process may act: it renewed within the ttl, or Redis went away within it and is still away."""
+        return self.taken.is_set() and self._clock() - self._sure_at < self._ttl
+
+    async def acquire(self, wait: float = 0.0) -> bool:
+        """Take it when it is free, trying for `wait` seconds; longer than the ttl outlasts a dead holder.
+
+        Raises RedisAway if Redis was away at the last attempt.
+        """
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + wait
+        self._released = False
+        while True:
+            left = give_up - loop.time()
+            try:
+                if await self._take():
+                    return True
+            except RedisAway:
+                if left <= 0:
+                    raise
+            if left <= 0:
+                return False
+            await asyncio.sleep(min(left, self._renew_every / 4))
+
+    async def run(self) -> None:
+        """Renew while held; stand by and take over otherwise. Until cancelled or released."""
+        while not self._released:
+            try:
+                await (self._take() if self.taken.is_set() else self._stand_by())
+            except RedisAway:
+                self._note_away()
+            watching = self._free_since is not None
+            await asyncio.sleep(self._renew_every / 2 if watching else self._renew_every)
+
+    async def release(self) -> None:
+        """Give it up now. While Redis is away it expires by itself."""
+        self._released = True
+        async with self._lock:
+            was_held = self.taken.is_set()
+            self.taken.clear()
+            if was_held:
+                try:
+                    await self._link.script(RELEASE, [self._key], [self.holder])
+                except RedisAway as error:
+                    log.debug("%s is not released and will expire: %s", self._key, error)
+
+    async def current_holder(self) -> str | None:
+        """The holder, None for none. Raises RedisAway."""
+        holder = await self._link.call(lambda redis: redis.get(self._key))
+        return None if holder is None else str(holder)
+
+    async def _take(self) -> bool:
+        async with self._lock:
+            if self._released:
+                return False
+            asked_at = self._clock()  # before the command: the key may outlive our count, never the reverse
+            mine = self.epoch if self.taken.is_set() else 0
+            args: list[str | int | float] = [self.holder, round(self._ttl * 1000), mine, self.epoch, EPOCH_SECONDS]
+            holder, epoch = await self._link.script(TAKE, [self._key, keys.epoch(self._key)], args)
+            if holder == self.holder:
+                self.epoch = int(epoch)
+                self._note_taken(asked_at)
+            elif self.taken.is_set():
+                self._note_lost(str(holder) or "another process, which released it again")
+            return self.taken.is_set()
+
+    async def _stand_by(self) -> None:
+        if await self.current_holder() not in (None, self.holder):
+            self._free_since = None
+        elif self._free_since is None:
+            self._free_since = self._clock()
+        elif self._clock() - self._free_since >= 1.5 * self._renew_every:
+            await self._take()
+
+    def _note_taken(self, at: float) -> None:
+        self._sure_at = at
+        self._free_since = None
+        self.lost.clear()
+        if not self.taken.is_set():
+            log.debug("%s is held by this process", self._key)
+            self.taken.set()
+
+    def _note_away(self) -> None:
+        """While Redis is away nobody can take the lease over, so its holder keeps it. Not so a process that was paused:
+        it cannot know whether another took it meanwhile."""
+        self._free_since = None
+        if self.held:
+            self._sure_at = self._clock()
+
+    def _note_lost(self, holder: str) -> None:
+        log.warning("%s was taken over by %s", self._key, holder)
+        self.taken.clear()
+        self.lost.set()
+
+
+def this_process() -> str:
+    """A name unique to this process, over all machines."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -1,0 +1,178 @@
+"""Options that people set while the program runs: a bounded hash in Redis that every process holds in memory.
+
+A field is a place, an agent and an option, `c7@9:claude:stream`; its value is JSON. A channel's place names its guild,
+so that each guild has a bound of its own; without one an older version wrote it, and a change of the same option there
+removes it. A notice publishes each change; the hash is then read again, as after a loss of Redis. Once used, the hash
+is never empty (EVER): where it is missing Redis was emptied, and a living process writes it again. Which options there
+are, and which may be set, is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from agentic.wire import keys
+from agentic.wire.following import follow
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import LiveOptionNotice
+from agentic.wire.subscriptions import Subscriber
+
+MOST = 500  # entries of a guild, and of everywhere; those of channels without a guild count together
+MOST_CHARACTERS = 4_000  # of a value as JSON
+CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the hash
+EVER = "-"  # not a field
+EVERYWHERE, ALL = "*", "*"  # places, agents
+
+# KEYS: the hash; ARGV: the field, the same without a guild, its value, the bound, the channel of notices, the notice
+SET = f"""
+local function owner(field)
+  return field:match('^s(%d+):') or field:match('^c%d+@(%d+):') or field:sub(1, 1)
+end
+redis.call('HSET', KEYS[1], '{EVER}', '1')
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  local count = 0
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if owner(field) == owner(ARGV[1]) then count = count + 1 end
+  end
+  if count >= tonumber(ARGV[4]) then return 'full' end
+end
+redis.call('HDEL', KEYS[1], ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+redis.call('PUBLISH', ARGV[5], ARGV[6])
+return 'set'
+"""
+# KEYS: the hash; ARGV: the field, the same without a guild, the channel of notices, the notice
+UNSET = f"""
+redis.call('HSET', KEYS[1], '{EVER}', '1')
+local was = redis.call('HDEL', KEYS[1], ARGV[1], ARGV[2])
+if was > 0 then redis.call('PUBLISH', ARGV[3], ARGV[4]) end
+return was
+"""
+
+log = logging.getLogger(__name__)
+
+
+def in_guild(guild_id: int) -> str:
+    return f"s{guild_id}"
+
+
+def in_channel(channel_id: int, guild_id: int | None = None) -> str:
+    """A channel as `set` and `unset` take it, with its guild where it has one; `layer` takes it without."""
+    return f"c{channel_id}" if guild_id is None else f"c{channel_id}@{guild_id}"
+
+
+class LiveOptions:
+    """The options by place and agent. Call `start()` before the bus runs, and `run()` in a task.
+
+    `version` changes whenever an option may have changed.
+    """
+
+    def __init__(self, link: RedisLink, bus: Subscriber, *, check_every: float = CHECK_EVERY) -> None:
+        self._link, self._bus, self._check_every = link, bus, check_every
+        self._entries: dict[str, str] = {}
+        self._layers: dict[tuple[str, str], dict[str, Any]] = {}
+        self._behind = asyncio.Event()
+        self.version = 0
+
+    def layer(self, place: str, agent: str) -> Mapping[str, Any]:
+        """Return what is set for an agent, or ALL, in one place: option → value."""
+        return self._layers.get((place, agent), {})
+
+    def layers(self, agent: str, guild_id: int | None, channels: Iterable[int]) -> list[tuple[str, str]]:
+        """The places and agents whose layers hold for an agent in a channel, lowest first; `channels` are a thread's
+        parent, where there is one, and the channel itself. A narrower place wins, in one place the agent's own."""
+        places = [EVERYWHERE, *([in_guild(guild_id)] if guild_id is not None else []), *map(in_channel, channels)]
+        return [(place, who) for place in places for who in (ALL, agent) if (place, who) in self._layers]
+
+    def start(self) -> None:
+        """Subscribe to the notices of other processes."""
+        self._bus.subscribe(keys.LIVE_OPTION_NOTICES, self._on_notice)
+        self._bus.on_resubscribed(self._behind.set)
+
+    async def run(self) -> None:
+        """Until cancelled: after each notice or new connection, and where Redis lost the hash, call `read`."""
+        await follow(
+            self._link,
+            self._behind,
+            "live options",
+            check_every=self._check_every,
+            lost=self._forgotten,
+            read=self.read,
+        )
+
+    async def read(self) -> None:
+        """Read the hash, and write it again if Redis was emptied. Raises RedisAway."""
+        stored = await self._link.call(lambda redis: redis.hgetall(keys.LIVE_OPTIONS))
+        if not stored and self._entries:
+            known: dict[Any, Any] = {EVER: "1", **self._entries}
+            await self._link.call(lambda redis: redis.hset(keys.LIVE_OPTIONS, mapping=known))
+            return
+        self._take({str(field): str(value) for field, value in stored.items() if field != EVER})
+
+    async def set(self, place: str, agent: str, option: str, value: Any) -> Literal["set", "full"]:
+        """Set an option for an agent, or ALL, in a place. Raises RedisAway, and ValueError for a value that is too long
+        or no JSON."""
+        fields, written = _fields(place, agent, option), json.dumps(value, ensure_ascii=False)
+        if len(written) > MOST_CHARACTERS:
+            raise ValueError(f"at most {MOST_CHARACTERS} characters")
+        arguments: list[str | int | float] = [*fields, written, MOST, keys.LIVE_OPTION_NOTICES, self._notice]
+        await self._restore()
+        outcome: Literal["set", "full"] = await self._link.script(SET, [keys.LIVE_OPTIONS], arguments)
+        if outcome == "set":
+            self._take({**self._without(fields), fields[0]: written})
+        return outcome
+
+    async def unset(self, place: str, agent: str, option: str) -> bool:
+        """Whether it was set. Raises RedisAway."""
+        fields = _fields(place, agent, option)
+        arguments: list[str | int | float] = [*fields, keys.LIVE_OPTION_NOTICES, self._notice]
+        await self._restore()
+        was = await self._link.script(UNSET, [keys.LIVE_OPTIONS], arguments)
+        self._take(self._without(fields))
+        return bool(was)
+
+    def _without(self, fields: tuple[str, str]) -> dict[str, str]:
+        return {field: written for field, written in self._entries.items() if field not in fields}
+
+    @property
+    def _notice(self) -> str:
+        return LiveOptionNotice().to_wire()
+
+    async def _restore(self) -> None:
+        """Before a change: of a Redis that was emptied a moment ago it would be the only one that is left."""
+        if await self._forgotten():
+            await self.read()
+
+    async def _forgotten(self) -> bool:
+        if not self._entries:
+            return False
+        return not await self._link.call(lambda redis: redis.exists(keys.LIVE_OPTIONS))
+
+    def _on_notice(self, _: str) -> None:
+        self._behind.set()
+
+    def _take(self, entries: Mapping[str, str]) -> None:
+        """Hold these entries; one that cannot be read is skipped."""
+        layers: dict[tuple[str, str], dict[str, Any]] = {}
+        for field, written in entries.items():
+            place, _, rest = field.partition(":")
+            agent, _, option = rest.partition(":")
+            try:
+                layers.setdefault((_layer_of(place), agent), {})[option] = json.loads(written)
+            except (ValueError, RecursionError):
+                log.warning("the live option %.80s cannot be read and is skipped", field)
+        self._entries, self._layers = dict(entries), layers
+        self.version += 1
+
+
+def _fields(place: str, agent: str, option: str) -> tuple[str, str]:
+    """The field, and the one of a channel without its guild."""
+    return f"{place}:{agent}:{option}", f"{_layer_of(place)}:{agent}:{option}"
+
+
+def _layer_of(place: str) -> str:
+    return place.partition("@")[0]

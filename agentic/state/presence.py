@@ -1,0 +1,85 @@
+"""Tells which agents are online: a key an agent, which its process renews and which expires otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from redis.asyncio import Redis
+
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
+
+TTL_SECONDS = 15
+SEEN_SECONDS = 30 * 86400
+
+
+class Presence:
+    """For people and consoles. An agent without a key still gets turns. All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+        self._link, self._clock = link, clock
+
+    async def renew(self, agent: str, text: str) -> None:
+        """Mark the agent as online for 15 more seconds, with a free `text` about it."""
+        now = self._clock()
+
+        async def write(redis: Redis) -> None:
+            pipe = redis.pipeline(transaction=False)
+            pipe.set(keys.ready(agent), text, ex=TTL_SECONDS)
+            pipe.hsetnx(keys.seen(agent), "first", str(now))
+            pipe.hset(keys.seen(agent), "last", str(now))
+            pipe.hset(keys.seen(agent), "text", text)
+            pipe.expire(keys.seen(agent), SEEN_SECONDS)
+            await pipe.execute()
+
+        await self._link.call(write)
+
+    async def note_first(self, agent: str) -> None:
+        """Note since when the agent exists, without marking it as online: a service may have no bots."""
+        now = self._clock()
+
+        async def write(redis: Redis) -> None:
+            pipe = redis.pipeline(transaction=False)
+            pipe.hsetnx(keys.seen(agent), "first", str(now))
+            pipe.expire(keys.seen(agent), SEEN_SECONDS)
+            await pipe.execute()
+
+        await self._link.call(write)
+
+    async def first_seen(self, agent: str) -> float | None:
+        """When the agent was first there, in unix seconds; None for never."""
+        first = await self._link.call(lambda redis: redis.hget(keys.seen(agent), "first"))
+        return None if first is None else float(first)
+
+    async def seen(self, agents: Iterable[str]) -> dict[str, str]:
+        """The last text of each of `agents` that was online in the last month."""
+        names = list(agents)
+
+        async def read(redis: Redis) -> list[str | None]:
+            pipe = redis.pipeline(transaction=False)
+            for name in names:
+                pipe.hget(keys.seen(name), "text")
+            return list(await pipe.execute())
+
+        found = await self._link.call(read) if names else []
+        return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
+
+    async def records(self) -> bool:
+        """Whether a process writes the record now."""
+        return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))
+
+    async def clear(self, agent: str) -> None:
+        await self._link.call(lambda redis: redis.delete(keys.ready(agent)))
+
+    async def online(self, agents: Iterable[str]) -> set[str]:
+        """Those of `agents` that are online."""
+        return set(await self.read(agents))
+
+    async def read(self, agents: Iterable[str]) -> dict[str, str]:
+        """The text of each of `agents` that is online."""
+        names = list(agents)
+        if not names:
+            return {}
+        found = await self._link.call(lambda redis: redis.mget([keys.ready(name) for name in names]))
+        return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}

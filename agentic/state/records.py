@@ -1,0 +1,189 @@
+"""One record of each turn that ended: the streams `agent:{name}:turns`, kept for 7 days.
+
+A record says what called the agent, what it read, what it did and what that cost; never what anybody said. The script
+that ends the turn adds it, once (`Ledger.settle`). People ask for it with /why, and the recorder (agentic.record) reads
+the same streams. An entry has the fields `record`, a JSON object as TurnRecord.to_json makes it, and `n`
+(agentic/state/appending.py). `v` is 1 for as long as a reader of this shape can read it: fields may be added,
+none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
+
+A stream is cut at 20,000 entries, about, and at 7 days by each new one; 7 days after its last one it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from redis.asyncio import Redis
+
+from agentic.ids import is_snowflake, sent_at
+from agentic.state.appending import APPEND
+from agentic.wire import keys
+from agentic.wire.entries import CallRecord, Phases, ToolCallRecord
+from agentic.wire.link import RedisLink
+
+KEEP_SECONDS = 7 * 86400
+MOST = 20_000  # of an agent
+MAX_ID_CHARACTERS = 200  # an instruction's id comes over the wire
+PAGE = 500
+BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
+AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
+
+# record(stream, count, text): adds an entry.
+RECORD = f"""{APPEND}
+local function record(stream, count, text)
+  append(stream, count, 0, {MOST}, {KEEP_SECONDS}, 'record', text)
+end
+"""
+
+log = logging.getLogger(__name__)
+
+
+class Reacted(BaseModel):
+    """A reaction that was given, and to which message."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    emoji: str
+    message_id: int
+
+
+class TurnRecord(BaseModel):
+    """One turn that ended. Ids are Discord's snowflakes where nothing else is said, money is in US dollars."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    v: Literal[1] = 1
+    id: str  # the turn's: an instruction's id, or `m` and the message's
+    agent: str
+    at: float = 0.0  # unix seconds: when it ended; `Ledger.settle` says it
+    day: str = ""  # YYYY-MM-DD: the one that has its costs; `Ledger.settle` says it
+    kind: str  # instruction, mention; an open set
+    trigger: str  # round, starter, reactive, mention, call, continue; an open set
+    conversation_id: str | None = None  # opaque
+    round_number: int | None = None
+    channel_id: int
+    guild_id: int | None = None
+    asked_by: int | None = None  # the person who brought it about
+    asked_message_id: int | None = None
+    model: str = ""  # provider/model
+    entries: int = 0  # how many messages were read
+    seconds: float = 0.0  # how long it took
+    input_tokens: int = 0  # cached ones included
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    reason: str | None = None  # why nothing was posted, or less than was wanted: one of docs/protocol.md's
+    posted: tuple[int, ...] = ()  # the messages, in order; also the line that says why there is no answer
+    reacted: Reacted | None = None
+    image: bool = False  # a picture was posted
+    chosen_because: str | None = None  # why the coordinator's policy chose the agent
+    room_turn: int | None = None  # the number of the turn in its room
+    outcome: str = ""  # posted, reacted, skipped, refused, timed_out, failed; an open set
+    phases: Phases = Phases()
+    calls: tuple[CallRecord, ...] = ()  # of models, in order
+    tool_calls: tuple[ToolCallRecord, ...] = ()
+
+    def to_json(self) -> str:
+        """Without what has its default, but with `v`."""
+        shown = {"v": self.v, **self.model_dump(mode="json", exclude_defaults=True)}
+        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+
+
+class Records:
+    """The turns of all agents. `clock` gives unix seconds. What reads raises RedisAway."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+        self._link, self._clock = link, clock
+
+    async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
+        """The turn in which one of `agents` posted this message; None when there is none, or it is too old."""
+        made = round(sent_at(message_id) * 1000)
+        names = list(agents)
+
+        async def read(redis: Redis) -> list[list[Any]]:
+            pipe = redis.pipeline(transaction=False)
+            for name in names:
+                pipe.xrange(keys.turns(name), min=made - BEFORE_MS, max=made + AFTER_MS)
+            return await pipe.execute()
+
+        for found in await self._link.call(read):
+            for record in _records(found):
+                if message_id in record.posted and self._young(record):
+                    return record
+        return None
+
+    async def last(self, agent: str, channel_id: int | None = None, count: int = 1) -> list[TurnRecord]:
+        """The agent's last turns, the newest first: `count` at most, of one channel where it is given."""
+        found: list[TurnRecord] = []
+        end = "+"
+        while len(found) < count:
+            page = await self._link.call(partial(_newest, keys.turns(agent), end))
+            here = [record for record in _records(page) if channel_id in (None, record.channel_id)]
+            found += filter(self._young, here)
+            if len(page) < PAGE:
+                break
+            end = f"({page[-1][0]}"
+        return found[:count]
+
+    async def direct_messages(self, user_id: int, agents: Iterable[str]) -> set[int]:
+        """The channels of Discord outside of any server in which the person asked for a turn."""
+        found = [record for agent in agents async for _, record in self._asked_by(keys.turns(agent), user_id)]
+        return {each.channel_id for each in found if each.guild_id is None and is_snowflake(each.channel_id)}
+
+    async def forget_person(self, user_id: int, agents: Iterable[str]) -> int:
+        """Removes the records of the turns that a person asked for; how many there were."""
+        forgotten = 0
+        for stream in map(keys.turns, agents):
+            theirs = [entry async for entry, _ in self._asked_by(stream, user_id)]
+            for start in range(0, len(theirs), PAGE):
+                page = theirs[start : start + PAGE]
+                forgotten += await self._link.call(partial(_delete, stream, page))
+        return forgotten
+
+    async def _asked_by(self, stream: str, user_id: int) -> AsyncIterator[tuple[str, TurnRecord]]:
+        """The entries of the turns that a person asked for, oldest first, with their ids in the stream."""
+        start = "-"
+        while True:
+            page = await self._link.call(partial(_oldest, stream, start))
+            for entry, fields in page:
+                record = _read(fields)
+                if record is not None and record.asked_by == user_id:
+                    yield entry, record
+            if len(page) < PAGE:
+                return
+            start = f"({page[-1][0]}"
+
+    def _young(self, record: TurnRecord) -> bool:
+        """An agent that has no turns for a while does not cut its stream either."""
+        return record.at > self._clock() - KEEP_SECONDS
+
+
+async def _newest(stream: str, end: str, redis: Redis) -> list[Any]:
+    return await redis.xrevrange(stream, max=end, count=PAGE) or []
+
+
+async def _oldest(stream: str, start: str, redis: Redis) -> list[Any]:
+    return await redis.xrange(stream, min=start, count=PAGE) or []
+
+
+async def _delete(stream: str, ids: Sequence[str], redis: Redis) -> int:
+    return await redis.xdel(stream, *ids)
+
+
+def _records(page: Iterable[Any]) -> list[TurnRecord]:
+    return [record for _, fields in page if (record := _read(fields)) is not None]
+
+
+def _read(fields: dict[str, str]) -> TurnRecord | None:
+    """None for what another version, or another maker, wrote."""
+    try:
+        return TurnRecord.model_validate_json(fields.get("record", ""))
+    except ValidationError as error:
+        log.debug("a turn's record cannot be read: %d errors", error.error_count())
+        return None

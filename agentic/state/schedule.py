@@ -1,0 +1,214 @@
+"""The coordinator's day plans, queues and channel holds, which restarts must neither repeat nor lose.
+
+Each step is one atomic command or script, since two coordinators may for a moment believe that they lead. All methods
+raise RedisAway: without Redis there is no conversation to plan.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from redis.asyncio import Redis
+
+from agentic.state.leases import FENCE
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
+
+DAY_PLAN_SECONDS = 48 * 3600
+STARTER_SECONDS = 30 * 86400
+SCAN_COUNT = 1000
+
+# Another program may have used the same keys for values of other types: these are replaced.
+ONLY_LIST = """
+if not ({list = 1, none = 1})[redis.call('TYPE', KEYS[1]).ok] then redis.call('DEL', KEYS[1]) end
+"""
+ONLY_TEXT = ONLY_LIST.replace("list", "string")
+# KEYS: the plan; ARGV: its present text ("" for none), its new one, seconds for one that is new
+COMPARE_AND_SET = (
+    ONLY_TEXT
+    + """
+local kept = redis.call('GET', KEYS[1])
+if (kept or '') ~= ARGV[1] then return 0 end
+if kept then redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL') else redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3]) end
+return 1
+"""
+)
+# KEYS: queue, filled mark; ARGV: seconds, fresh elements. Queued elements that are not fresh any more are dropped.
+NEXT_CHANNEL = (
+    ONLY_LIST
+    + """
+local allowed = {}
+for i = 2, #ARGV do allowed[ARGV[i]] = true end
+if #ARGV > 1 and redis.call('SET', KEYS[2], '1', 'NX', 'EX', ARGV[1]) then
+  redis.call('DEL', KEYS[1])
+  for i = 2, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[i]) end
+  redis.call('EXPIRE', KEYS[1], ARGV[1])
+end
+while true do
+  local channel = redis.call('LPOP', KEYS[1])
+  if not channel or allowed[channel] then return channel end
+end
+"""
+)
+NEXT_STARTER = (
+    ONLY_LIST
+    + """
+local allowed = {}
+for i = 2, #ARGV do allowed[ARGV[i]] = true end
+while true do
+  local agent = redis.call('LPOP', KEYS[1])
+  if not agent then
+    for i = 2, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[i]) end
+  elseif allowed[agent] then
+    redis.call('EXPIRE', KEYS[1], ARGV[1])
+    return agent
+  end
+end
+"""
+)
+# KEYS: the hold, the coordinator's epoch; ARGV: the holder, ms, the holder's epoch
+HOLD = (
+    ONLY_TEXT
+    + FENCE
+    + """
+if overtaken(KEYS[2], ARGV[3]) then return 0 end
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+)
+RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A planned conversation: `at` in unix seconds, `done` once it was claimed or skipped. `added`: by an owner."""
+
+    at: float
+    done: bool = False
+    added: bool = False
+
+
+class ScheduleStore:
+    """Dates are local dates of the coordinator, YYYY-MM-DD."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def load_schedule(self, date: str) -> list[Slot] | None:
+        """The day's plan; None for none, or one that cannot be read."""
+        raw = await self._link.call(lambda redis: _text(redis, keys.schedule(date)))
+        return None if raw is None else _read_slots(raw)
+
+    async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None:
+        """Store the day's plan for 48 h."""
+        text = _write_slots(slots)
+        await self._link.call(lambda redis: redis.set(keys.schedule(date), text, ex=DAY_PLAN_SECONDS))
+
+    async def claim_slot(self, date: str, index: int, at: float) -> bool:
+        """Mark the slot of that time as done. True for exactly one caller, over all restarts; False for one that was
+        moved."""
+
+        def claimed(slots: list[Slot]) -> list[Slot] | None:
+            if not 0 <= index < len(slots) or slots[index].done or slots[index].at != at:
+                return None
+            return [*slots[:index], replace(slots[index], done=True), *slots[index + 1 :]]
+
+        return await self.change_schedule(date, claimed)
+
+    async def change_schedule(self, date: str, change: Callable[[list[Slot]], list[Slot] | None]) -> bool:
+        """Replace the day's plan by what `change` makes of it, in one step; False where that is None. `change` may be
+        called again, with what another process wrote meanwhile. It keeps each slot at its index."""
+        while True:
+            raw = await self._link.call(lambda redis: _text(redis, keys.schedule(date)))
+            slots = change((_read_slots(raw) if raw is not None else None) or [])
+            if slots is None:
+                return False
+            texts: list[str | int | float] = [raw or "", _write_slots(slots), DAY_PLAN_SECONDS]
+            if await self._link.script(COMPARE_AND_SET, [keys.schedule(date)], texts):
+                return True
+
+    async def next_channel(self, date: str, fresh: Sequence[int]) -> int | None:
+        """Pop the day's next channel; None when the queue is used up. It is filled with `fresh`, in its order, once a
+        day. Queued channels that are not in `fresh` any more are dropped."""
+        queue = [keys.channel_queue(date), keys.channel_queue_filled(date)]
+        channel = await self._link.script(NEXT_CHANNEL, queue, [DAY_PLAN_SECONDS, *fresh])
+        return None if channel is None else int(channel)
+
+    async def next_starter(self, channel_id: int, fresh: Sequence[str]) -> str:
+        """Pop the channel's next starter; an empty queue is refilled with `fresh`, in its order. Raises ValueError if
+        `fresh` is empty."""
+        if not fresh:
+            raise ValueError("no agent could start")
+        return str(await self._link.script(NEXT_STARTER, [keys.starter_queue(channel_id)], [STARTER_SECONDS, *fresh]))
+
+    async def take_reactive(self, channel_id: int, cooldown: float) -> bool:
+        """Take the channel's cooldown for reactive rounds (seconds; 0 for none). False while it runs."""
+        if cooldown <= 0:
+            return True
+        key, milliseconds = keys.reactive_cooldown(channel_id), max(1, round(cooldown * 1000))
+        return bool(await self._link.call(lambda redis: redis.set(key, "1", px=milliseconds, nx=True)))
+
+    async def hold_channel(self, channel_id: int, holder: str, ttl: float, epoch: int = 0) -> bool:
+        """Hold or renew a channel for one conversation, for `ttl` seconds. False where another holds it, or another
+        process has led since `epoch`, that of the coordinator's lease (0: no lease)."""
+        places = [keys.conversation(channel_id), keys.epoch(keys.COORDINATOR_OWNER)]
+        return bool(await self._link.script(HOLD, places, [hold_of(holder, epoch), max(1, round(ttl * 1000)), epoch]))
+
+    async def release_channel(self, channel_id: int, holder: str, epoch: int = 0) -> None:
+        """Release a channel, unless another conversation holds it, or the same one in another epoch."""
+        await self._link.script(RELEASE, [keys.conversation(channel_id)], [hold_of(holder, epoch)])
+
+    async def release_all_channels(self) -> None:
+        """Release all holds: for a coordinator that begins to lead, which means that the holders are dead."""
+        cursor = 0
+        while True:
+            cursor = await self._link.call(partial(_delete_page, cursor))
+            if not cursor:
+                return
+
+
+def hold_of(holder: str, epoch: int) -> str:
+    """The value of a channel's hold: a resumed conversation is another holder in each epoch."""
+    return f"{holder} {epoch}" if epoch else holder
+
+
+async def _delete_page(cursor: int, redis: Redis) -> int:
+    """Delete one page of the keys, since no command may take long; returns the next cursor, 0 after the last."""
+    cursor, found = await redis.scan(cursor, match=keys.conversation("*"), count=SCAN_COUNT)
+    if found:
+        await redis.delete(*found)
+    return cursor
+
+
+async def _text(redis: Redis, key: str) -> str | None:
+    if await redis.type(key) not in ("string", "none"):
+        return None
+    text = await redis.get(key)
+    return None if text is None else str(text)
+
+
+def _write_slots(slots: Sequence[Slot]) -> str:
+    return json.dumps([{"at": slot.at, "done": slot.done} | ({"added": True} if slot.added else {}) for slot in slots])
+
+
+def _read_slots(raw: str) -> list[Slot] | None:
+    try:
+        slots = [
+            Slot(float(slot["at"]), bool(slot.get("done", False)), bool(slot.get("added", False)))
+            for slot in json.loads(raw)
+        ]
+        if not all(math.isfinite(slot.at) for slot in slots):
+            raise ValueError("no time")
+        return slots
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        log.warning("the stored schedule cannot be read (%s), a new one is made", type(error).__name__)
+        return None

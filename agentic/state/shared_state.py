@@ -1,0 +1,188 @@
+"""The shared state in Redis, besides messages and leases: one store a module, and the steps that span several.
+
+Every key expires or has a bound. What a turn must not wait or fail for (turns, limits, costs) continues in this
+process's memory while Redis is away; the rest raises RedisAway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from agentic.services.signal.address_book import AddressBook
+from agentic.services.signal.vanishing import VanishingMessages
+from agentic.state.agent_pauses import BackoffStore, Mutes
+from agentic.state.arenas import Arenas
+from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Budgets
+from agentic.state.command_owner import CommandOwner
+from agentic.state.context_windows import ContextWindows
+from agentic.state.conversations import ConversationStore
+from agentic.state.costs import Costs, Fields
+from agentic.state.drawn_images import DrawnImages
+from agentic.state.idle_state import IdleStates
+from agentic.state.last_runs import LastRuns
+from agentic.state.limits import TAKING, TurnLimits, TurnRequest, Verdict
+from agentic.state.marks import RoomMarks
+from agentic.state.memory_quota import MemoryQuota
+from agentic.state.once import PostClaims, ReplayGuard
+from agentic.state.openings import RoomOpenings
+from agentic.state.posts import InstructedPosts
+from agentic.state.presence import Presence
+from agentic.state.pulls import PullStore
+from agentic.state.recorded_agents import RecordedAgents
+from agentic.state.records import Records, TurnRecord
+from agentic.state.replay_costs import ReplayCosts
+from agentic.state.room_store import RoomStore
+from agentic.state.schedule import ScheduleStore, Slot
+from agentic.state.sessions import Sessions
+from agentic.state.settlement import Ending, Settlements
+from agentic.state.summaries import Summaries
+from agentic.state.turns import CLAIMING, Claim, Turns
+from agentic.state.unasked import UnaskedMessages
+from agentic.wire.link import RedisAway, RedisLink
+
+# KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call
+# costs if nobody hears of it (the argument between, "" for nothing) is kept before the call is made.
+BEGIN = f"""{CLAIMING}{TAKING}
+local kept = claim()
+if kept then return {{kept}} end
+local taken = take(2, 9)
+local on_admitted = taken[1] == 'ok' or taken[1] == 'closing'
+if on_admitted and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
+return {{false, unpack(taken)}}"""
+
+LAST_WAIT = 2.0  # seconds to wait for Redis at the end of the process
+
+log = logging.getLogger(__name__)
+
+__all__ = ["Claim", "Costs", "Ledger", "Presence", "ScheduleStore", "Slot", "TurnLimits", "Turns", "Verdict"]
+
+
+class Ledger:
+    """`clock` gives unix seconds. `holder` names this process in the turns that it claims."""
+
+    def __init__(
+        self, link: RedisLink, clock: Callable[[], float] = time.time, *, holder: str = "", caps: Caps | None = None
+    ) -> None:
+        self._link, self._clock = link, clock
+        self.turns = Turns(link, clock, holder)
+        self.pictures = DrawnImages(link, holder)
+        self.budgets = Budgets(link, clock, caps or Caps())
+        self.mutes = Mutes(link, clock)
+        self.limits = TurnLimits(link, clock, self.budgets, self.mutes)
+        self.command_owner = CommandOwner(link)
+        self.costs = Costs(link)
+        self.presence = Presence(link, clock)
+        self.pulls = PullStore(link)
+        self.idle = IdleStates(link)
+        self.schedule = ScheduleStore(link)
+        self.conversations = ConversationStore(link)
+        self.room_marks = RoomMarks(link)
+        self.arenas = Arenas(link)
+        self.room_openings = RoomOpenings(link)
+        self.rooms = RoomStore(link)
+        self.records = Records(link, clock)
+        self.recorded_agents = RecordedAgents(link)
+        self.replay_costs = ReplayCosts(link, clock, self.budgets)
+        self.backoffs = BackoffStore(link, clock)
+        self.windows = ContextWindows(link)
+        self.summaries = Summaries(link)
+        self.unasked = UnaskedMessages(link)
+        self.sessions = Sessions(link)
+        self.instructed_posts = InstructedPosts(link)
+        self.last_runs = LastRuns(link, self.turns)
+        self.replays = ReplayGuard(link, clock)
+        self.post_claims = PostClaims(link)
+        self.addresses = AddressBook(link)
+        self.vanishing = VanishingMessages(link)
+        self.memory_writes = MemoryQuota(link)
+        self.settlements = Settlements(link, clock, self.turns, self.budgets, self.instructed_posts)
+        link.when_back(self.pay)
+
+    async def begin(
+        self, agent: str, turn_id: str, deadline: float, event: str, request: TurnRequest | None = None
+    ) -> tuple[Claim, Verdict | None]:
+        """Claim a turn, as `Turns.claim`; if it is new, take its request, as `TurnLimits.take`, in the same step.
+
+        The verdict is None where nothing was requested.
+        """
+        if self.settlements.owes:
+            await self.pay()  # this turn may be among them
+        if request is None or self.turns.knows(agent, turn_id):
+            return await self.turns.claim(agent, turn_id, deadline, event), None
+        claim_keys, claim_args = self.turns.script_args(agent, turn_id, deadline, event)
+        call = self.limits.script_call(request)
+        try:
+            arguments = [*claim_args, request.budget.under_way if request.budget else "", *call.args]
+            kept, *outcome = await self._link.script(BEGIN, [*claim_keys, *call.keys], arguments)
+        except RedisAway as away:
+            log.debug("a turn begins in memory: %s", away)
+            claim = await self.turns.read_claim(agent, turn_id, deadline, None)
+            return claim, self.limits.take_in_memory(call, away)
+        claim = await self.turns.read_claim(agent, turn_id, deadline, kept)
+        if outcome:
+            return claim, self.limits.read_verdict(call, outcome)
+        self.limits.give_back(call)
+        return claim, None
+
+    async def settle(
+        self,
+        agent: str,
+        turn_id: str,
+        result_json: str,
+        deadline: float,
+        *,
+        date: str = "",
+        spent: Fields | None = None,
+        say: str = "",
+        record: TurnRecord | None = None,
+    ) -> bool:
+        """End a turn in one step: store its result for later claims, book its costs, replace its budget reservation by
+        them, publish `say` on the agent's results channel, add its record, and mark its posts where they came by
+        instruction. The costs are of the reservation's day, or of `date` (YYYY-MM-DD) where this process knows of none.
+
+        False while Redis is away: the end is kept in memory and written as soon as Redis is back.
+        Raises ValueError for costs that are not finite.
+        """
+        costs = {field: amount for field, amount in (spent or {}).items() if amount}
+        if not all(math.isfinite(amount) for amount in costs.values()):
+            raise ValueError("costs must be finite numbers")
+        self.turns.remember(agent, turn_id, result_json, deadline)
+        now, bill = self._clock(), self.budgets.bill(agent, turn_id, date, costs.get("total_cost", 0.0))
+        ending = Ending(
+            agent=agent,
+            turn_id=turn_id,
+            result=result_json,
+            deadline=deadline,
+            date=bill.date,
+            costs=costs,
+            bill=bill,
+            say=say,
+            record=record and record.model_copy(update={"at": now, "day": bill.date}),
+            at=now,
+        )
+        return await self.settlements.settle(ending)
+
+    async def pay(self) -> None:
+        """Write what was kept while Redis was away. Never raises RedisAway."""
+        await self.limits.pay()
+        await self.settlements.pay()
+
+    async def finish(self, seconds: float = LAST_WAIT) -> None:
+        """Before the process ends: write what is kept, waiting at most `seconds` for Redis. Never raises."""
+        if not self.settlements.owes:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._link.present.wait()
+        await self.pay()
+        if self.settlements.owes:
+            log.error(
+                "Redis is away: the ends of %d turns are lost with this process, their costs not booked",
+                self.settlements.kept,
+            )

@@ -1,0 +1,227 @@
+"""Run the calls of one answer: validated, concurrently, with limits of time and size, each call once a turn.
+
+A model reads an error and may do better, so no failing tool ends a turn. An unknown name, arguments that do not fit,
+and a tool that fails or hangs become results of one line. A traceback goes to the log only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from agentic.llm.types import Picture, ToolCall, ToolResult
+from agentic.net.addresses import FetchRefused
+from agentic.net.picture_fetcher import as_picture
+from agentic.tools.arguments import RAW, problem_with
+from agentic.tools.protocol import RunnableTool, ToolContext, ToolOutput
+from agentic.tools.record import ToolRecord
+from agentic.tools.toolbox import Toolbox
+
+AGAIN = "[This call was already made in this turn and is not run again; its result was:]\n"
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopLimits:
+    """Limits of a turn's tools.
+
+    `call_seconds`: for one call. `answer_seconds`: reserved for the model's last answer. `calls`: of one answer,
+    `at_once` of them concurrently. `characters`: of one result, `turn_characters` of all. `pictures`: of one result,
+    `picture_bytes` each. `idle`: this many answers in a row without a new call that was made end the loop.
+    """
+
+    call_seconds: float = 30.0
+    answer_seconds: float = 12.0
+    calls: int = 16
+    at_once: int = 4
+    characters: int = 16_000
+    turn_characters: int = 200_000
+    pictures: int = 4
+    picture_bytes: int = 4_000_000
+    idle: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEvent:
+    """A call that begins or has its result. `people` and `messages` are those of its output."""
+
+    kind: Literal["call", "result"]
+    record: ToolRecord
+    people: frozenset[int] = frozenset()
+    messages: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class CallRunner:
+    """Runs and remembers the calls of one turn. `ends` and `clock` are in unix seconds.
+
+    `earlier`: the turn's calls before a crash of the program; those that succeeded are not run again.
+    """
+
+    box: Toolbox
+    context: ToolContext
+    limits: LoopLimits
+    seen: Callable[[ToolEvent], None]
+    clock: Callable[[], float]
+    ends: float
+    earlier: Sequence[ToolRecord] = ()
+    records: list[ToolRecord] = field(default_factory=list)
+    characters: int = 0
+    idle: int = 0
+    ended: bool = False
+    _done: dict[str, ToolOutput] = field(default_factory=dict)
+    _known: dict[str, ToolOutput] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = {
+            _key(record): ToolOutput(record.output)  # pictures are not kept
+            for record in self.earlier
+            if record.output is not None and not record.is_error
+        }
+
+    async def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
+        """Return one result for each call, in order. Raises nothing but CancelledError."""
+        calls = [_sound(call) for call in calls]
+        new: dict[str, ToolCall] = {}
+        for call in calls[: self.limits.calls]:
+            key = _key(call)
+            if key not in self._done:
+                new.setdefault(key, call)
+        await self._run_all(new)
+        brought = any(not self._done[key].was_refused for key in new)
+        self.idle = 0 if brought else self.idle + 1
+        first = {id(call) for call in new.values()}
+        results = tuple(self._result(call, id(call) in first) for call in calls)
+        self.characters += sum(len(result.text) for result in results)
+        return results
+
+    def refuse(self, call: ToolCall, problem: str) -> ToolResult:
+        """Return the result of an unreadable call."""
+        self.idle += 1
+        return ToolResult(call.id, call.name, problem, is_error=True)
+
+    async def _run_all(self, calls: dict[str, ToolCall]) -> None:
+        room = asyncio.Semaphore(self.limits.at_once)
+
+        async def run(key: str, call: ToolCall) -> None:
+            async with room:
+                known = self._known.get(key)
+                self._done[key] = known if known is not None else await self._recorded(call)
+
+        async with asyncio.TaskGroup() as group:
+            for key, call in calls.items():
+                group.create_task(run(key, call), name=f"tool {call.name}")
+
+    def _result(self, call: ToolCall, is_first: bool) -> ToolResult:
+        output = self._done.get(_key(call))
+        if output is None:
+            return ToolResult(call.id, call.name, "too many calls at once: make this one again", is_error=True)
+        if is_first:
+            return ToolResult(call.id, call.name, output.text, output.pictures, output.is_error)
+        return ToolResult(call.id, call.name, AGAIN + output.text, is_error=output.is_error)
+
+    async def _recorded(self, call: ToolCall) -> ToolOutput:
+        """Run a call and record it before and after."""
+        context, place = self.context, len(self.records)
+        record = ToolRecord(
+            id=f"{context.turn_id}:{len(self.earlier) + place + 1}",
+            agent=context.agent,
+            channel_id=context.channel_id,
+            turn_id=context.turn_id,
+            after_message_id=context.after_message_id,
+            name=call.name[:100],
+            arguments=call.arguments,
+            at=self.clock(),
+            asked_by=context.asked_by,
+        )
+        self.records.append(record)
+        self.seen(ToolEvent("call", record))
+        output = limited(await self._fitted(await self._output(call)), self.limits)
+        self.ended = self.ended or output.ends_turn
+        record = self.records[place] = replace(record, output=output.text, is_error=output.is_error)
+        self.seen(ToolEvent("result", record, output.people, output.messages))
+        return output
+
+    async def _fitted(self, output: ToolOutput) -> ToolOutput:
+        """Scale the pictures for the model. One that cannot be scaled is checked as it is."""
+        fit = self.context.fit
+        if fit is None or not output.pictures:
+            return output
+        pictures = [await fit(picture) or picture for picture in output.pictures[: self.limits.pictures]]
+        return replace(output, pictures=(*pictures, *output.pictures[self.limits.pictures :]))
+
+    async def _output(self, call: ToolCall) -> ToolOutput:
+        tool = self.box.get(call.name)
+        if tool is None:
+            return ToolOutput.refused(f"there is no such tool; the tools are: {', '.join(self.box.names)}")
+        problem = problem_with(call.arguments, tool.spec.parameters)
+        if problem is not None:
+            return ToolOutput.refused(f"the arguments do not fit: {problem}")
+        seconds = min(self.limits.call_seconds, self.ends - self.limits.answer_seconds - self.clock())
+        if seconds <= 0:
+            return ToolOutput.refused("there is no time left in this turn")
+        return await self._within(seconds, tool, call)
+
+    async def _within(self, seconds: float, tool: RunnableTool, call: ToolCall) -> ToolOutput:
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await tool.execute(call.arguments, self.context)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            log.exception("tool %s cancelled itself", call.name)
+        except TimeoutError:
+            if limit.expired():
+                return ToolOutput.failed(f"it took too long, over {seconds:.0f} s")
+            log.exception("tool %s failed", call.name)
+        except Exception:
+            # The outermost edge of possibly foreign code: the model must get a result.
+            log.exception("tool %s failed", call.name)
+        return ToolOutput.failed("the tool failed")
+
+
+def limited(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
+    """Replace control characters and cut the output down to the limits."""
+    text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", output.text)
+    if len(text) > limits.characters:
+        text = f"{text[: limits.characters]}\n[cut here; it has {len(text)} characters]"
+    usable = (_usable(picture, limits.picture_bytes) for picture in output.pictures)
+    pictures = tuple(picture for picture in usable if picture is not None)[: limits.pictures]
+    lost = len(output.pictures) - len(pictures)
+    if lost:
+        text = f"{text}\n[{lost} of {len(output.pictures)} pictures left out: too many, too large or broken]".lstrip()
+    return replace(output, text=text or "(nothing)", pictures=pictures)
+
+
+def _usable(picture: Picture, most: int) -> Picture | None:
+    """Return the picture with the type of its bytes, None if a provider would refuse it, which fails the whole
+    request."""
+    if len(picture.data) > most:
+        return None
+    try:
+        return Picture(picture.data, as_picture(picture.data).media_type)
+    except FetchRefused:
+        return None
+
+
+def _sound(call: ToolCall) -> ToolCall:
+    """Return the call; arguments that cannot be written as JSON (too deep, a number too long) are dropped."""
+    try:
+        _key(call)
+    except (ValueError, RecursionError):
+        return replace(call, arguments={RAW: ""})
+    return call
+
+
+def _key(call: ToolCall | ToolRecord) -> str:
+    """Return a key that is equal for equal calls."""
+    return f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=str)}"

@@ -1,0 +1,228 @@
+"""Read the owner's MCP servers from config/mcp.yaml (an example is beside it).
+
+A server is a program of the owner's choice that runs with the owner's rights, so nothing else may name one: no pin, no
+persona, no message. Secrets stay in the settings: `${NAME}` in a value of `env` or `headers`, or in `url`, is replaced
+by that setting. An invalid entry is skipped and reported with the file, the line and the problem, never the value; the
+other servers run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+
+from agentic.tools.toolbox import is_allowed
+
+# No "__" and no "_" at the end: `server__tool` then names one tool of one server (tools.py).
+_NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
+_LONGEST_NAME = 24
+_SETTING = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHORTEST_SECRET = 6  # characters; a shorter one would also match ordinary words
+
+Place = tuple[str | int, ...]
+
+
+class ServerConfig(BaseModel):
+    """One server: a `command` that speaks MCP over its standard input and output, or the `url` of one over HTTP.
+
+    `tools`: patterns of its own tools' names. `agents`: patterns of the agents that may use it. The last pattern that
+    matches counts, and `!` excludes. Times are in seconds: for a start with its first list of tools, and for one call.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    name: str
+    command: str | None = None
+    args: tuple[str, ...] = Field((), repr=False)
+    env: Mapping[str, str] = Field({}, repr=False)
+    cwd: Path | None = None
+    url: str | None = Field(None, repr=False)
+    headers: Mapping[str, str] = Field({}, repr=False)
+    tools: tuple[str, ...] = ("*",)
+    agents: tuple[str, ...] = ("*",)
+    start_seconds: float = Field(30.0, ge=1, le=300)
+    call_seconds: float = Field(30.0, ge=1, le=600)
+    enabled: bool = True
+    _secrets: frozenset[str] = PrivateAttr(frozenset())  # the settings in its values: never logged
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+            raise ValueError(f"a server's name has a-z, 0-9 and single - or _, at most {_LONGEST_NAME} characters")
+        return name
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_address(cls, url: str | None) -> str | None:
+        if url is not None:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError("not an address that begins with http:// or https://")
+        return url
+
+    @field_validator("command", "args", "env", "headers")
+    @classmethod
+    def _can_be_passed_on(cls, value: Any) -> Any:
+        texts = [value] if isinstance(value, str) else value or ()
+        texts = [*texts, *value.values()] if isinstance(value, Mapping) else texts
+        if any("\0" in text for text in texts) or value == "":
+            raise ValueError("empty, or with a NUL character")
+        return value
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> ServerConfig:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("a server has either a command or a url")
+        foreign = ("headers",) if self.command is not None else ("args", "env", "cwd")
+        given = [field for field in foreign if field in self.model_fields_set]
+        if given:
+            kind = "command" if self.command is not None else "url"
+            raise ValueError(f"{given[0]} has no meaning beside a {kind}")
+        return self
+
+    def redacted(self, text: str) -> str:
+        """Replace the settings that are in its values."""
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(secret, "[redacted]")
+        return text
+
+    def may_be_used_by(self, agent: str) -> bool:
+        return is_allowed(agent, self.agents)
+
+
+def read_servers(path: Path, settings: Mapping[str, str]) -> tuple[tuple[ServerConfig, ...], list[str]]:
+    """Return the valid servers that are switched on, and one line for each invalid one.
+
+    `settings`: the names and values that `${NAME}` may use. Without a file there are no servers.
+    """
+    if not path.is_file():
+        return (), []
+    try:
+        text = path.read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except OSError as error:
+        return (), [f"{path}: cannot be read ({error.strerror or error})"]
+    except UnicodeDecodeError:
+        return (), [f"{path}: not UTF-8 text"]
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        return (), [f"{path}{_line_of(error)}: not YAML"]
+    return _ConfigReader(str(path), settings, dict(_places(node))).read(content, node)
+
+
+class _ConfigReader:
+    def __init__(self, file: str, settings: Mapping[str, str], lines: Mapping[Place, int]) -> None:
+        self._file, self._settings, self._lines = file, settings, lines
+        self._problems: list[str] = []
+
+    def read(self, content: object, node: yaml.Node | None) -> tuple[tuple[ServerConfig, ...], list[str]]:
+        entries = content.get("servers") if isinstance(content, dict) else None
+        if content is None or (isinstance(content, dict) and content == {"servers": None}):
+            return (), []
+        if not isinstance(content, dict) or not isinstance(entries, dict):
+            self._add((), "expected a mapping with the one key `servers`, which maps names to servers")
+            return (), self._problems
+        for key in content.keys() - {"servers"}:
+            self._add((key,), "unknown key; the only one is `servers`")
+        twice = {place for place in _doubled(node) if place[:1] == ("servers",)}
+        for place in sorted(twice, key=str):
+            self._add(place, "is given twice")
+        if ("servers",) in twice:
+            return (), self._problems
+        wrong = {place[1] for place in twice}
+        found = (self._server(name, entry) for name, entry in entries.items() if str(name) not in wrong)
+        return tuple(server for server in found if server is not None), self._problems
+
+    def _server(self, name: object, entry: object) -> ServerConfig | None:
+        place: Place = ("servers", str(name))
+        if not isinstance(entry, dict):
+            self._add(place, "expected a mapping")
+            return None
+        if "name" in entry:
+            self._add((*place, "name"), "unknown key; the server's own key is its name")
+            return None
+        if entry.get("enabled") is False:
+            return None  # a disabled entry is not checked
+        missing: dict[Place, str] = {}
+        used: set[str] = set()
+        filled = {key: self._filled(value, (key,), missing, used) for key, value in entry.items()}
+        for inside, setting in missing.items():
+            self._add((*place, *inside), f"the setting {setting} is not set")
+        if missing:
+            return None
+        try:
+            server = ServerConfig.model_validate({**filled, "name": str(name)})
+        except ValidationError as error:
+            for problem in error.errors(include_input=False, include_url=False):
+                self._add((*place, *problem["loc"]), _in_words(problem))
+            return None
+        server._secrets = frozenset(value for value in used if len(value) >= _SHORTEST_SECRET)
+        return server
+
+    def _filled(self, value: Any, place: Place, missing: dict[Place, str], used: set[str]) -> Any:
+        """Replace the settings that a value names, in the keys where that is allowed."""
+        if place[0] not in ("env", "headers", "url"):
+            return value
+        if isinstance(value, dict):
+            return {key: self._filled(one, (*place, key), missing, used) for key, one in value.items()}
+        if not isinstance(value, str):
+            return value
+        for name in _SETTING.findall(value):
+            if not self._settings.get(name):
+                missing[place] = name
+            else:
+                used.add(self._settings[name])
+        return _SETTING.sub(lambda match: self._settings.get(match[1], ""), value)
+
+    def _add(self, place: Place, problem: str) -> None:
+        inner = next((place[:end] for end in range(len(place), -1, -1) if place[:end] in self._lines), ())
+        line = self._lines.get(inner, 1)
+        where = ".".join(map(str, place)) + ": " if place else ""
+        self._problems.append(f"{self._file}:{line}: {where}{problem}")
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:
+    """Say what is wrong, for the owner; pydantic's messages speak of inputs."""
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key; the keys are {', '.join(name for name in ServerConfig.model_fields if name != 'name')}"
+    return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
+
+
+def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, int]]:
+    """Yield the place of each key and item in the file → its line, from 1."""
+    if node is None:
+        return
+    yield place, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inside = (*place, str(key.value))
+            yield from _places(value, inside)
+            yield inside, key.start_mark.line + 1  # the key's line wins over its value's
+    elif isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            yield from _places(item, (*place, number))
+
+
+def _doubled(node: yaml.Node | None, place: Place = ()) -> Iterator[Place]:
+    """Yield the places of duplicate keys: YAML readers silently keep the last one."""
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[str] = set()
+    for key, value in node.value:
+        name = str(key.value)
+        if name in seen:
+            yield (*place, name)
+        seen.add(name)
+        yield from _doubled(value, (*place, name))
+
+
+def _line_of(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f":{mark.line + 1}" if mark is not None else ""

@@ -1,0 +1,366 @@
+"""A connection to one MCP server by the official SDK (mcp 2): over a program's standard streams, or streamable HTTP.
+
+This module turns the SDK's errors into McpFailure and limits what a server sends: pages and number of tools, sizes of
+schemas, descriptions and answers. The client declares that it takes no requests from the server: no sampling at our
+cost, no questions to people, no folders.
+
+A server over HTTP that was restarted does not know our session. `_HttpClient` recognizes that by the status of its
+answer and ends the connection; the call raises CallNotRun, and server.py makes it again in a new session.
+
+Servers of 2026-07-28 report changed tools on a stream that the client opens (`listen`), older ones by a notification.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import httpx2
+from mcp import Client
+from mcp.client import Transport
+from mcp.client.session import IncomingMessage, MessageHandlerFnT
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    REQUEST_TIMEOUT,
+    Implementation,
+    JSONRPCError,
+    Resource,
+    ResourceListChangedNotification,
+    ResourceTemplate,
+    ToolListChangedNotification,
+    jsonrpc_message_adapter,
+)
+from mcp_types import Tool as ServerTool
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from agentic.llm.types import Tool
+from agentic.tools.mcp.config import ServerConfig
+from agentic.tools.mcp.process import ServerProcess
+from agentic.tools.mcp.results import output_of, output_of_listing, output_of_resource
+from agentic.tools.mcp.server import CallNotRun, Connect, McpFailure, Offer, Watch
+from agentic.tools.protocol import ToolOutput
+
+MAX_TOOLS = 128  # of one server: the most that every provider takes
+MAX_PAGES = 50
+MAX_SCHEMA = 20_000  # characters
+MAX_DESCRIPTION = 2_000
+MAX_ANSWER = 8 * 1024 * 1024  # bytes
+MAX_RESOURCES = 1_000
+RELISTEN = 5.0  # seconds
+CONNECT_SECONDS = 10.0
+SILENCE_SECONDS = 300.0  # the longest silence of a stream
+CLOSE_SECONDS = 5.0  # for the end of a session
+SETTLE_SECONDS = 1.0  # for the answers to other calls of a session that is lost
+NOT_RUN = 46_000  # our code for a request that never reached the server's tools; outside of JSON-RPC's own range
+SESSION_STATUSES = (400, 404, 410)
+KEY_STATUSES = (401, 403, 407)  # our key, or that of a proxy, is missing or wrong
+# Codes of JSON-RPC that servers give to a session they don't know. Any other code with the id of the request is the
+# answer to that request: mcp 2 sends its errors with status 400 or 404 as well.
+SESSION_CODES = (INVALID_REQUEST, CONNECTION_CLOSED, REQUEST_TIMEOUT)
+_HANDSHAKE = ("initialize", "server/discover")  # the SDK negotiates by the errors of these two
+_CLOSED = "Connection closed"  # the SDK's own words: jsonrpc_dispatcher.py
+_CUT = "SSE stream"  # the first words of the SDK's errors for an answer that was cut off: streamable_http.py
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class _ResultPage(Protocol):
+    next_cursor: str | None
+
+
+P = TypeVar("P", bound=_ResultPage)
+
+
+def connector(environment: Mapping[str, str]) -> Connect:
+    """Return a function that opens connections. Programs get the variables of `environment` that `process.INHERITED`
+    names."""
+
+    @asynccontextmanager
+    async def connect(config: ServerConfig, watch: Watch) -> AsyncIterator[SdkConnection]:
+        async with _transport(config, environment, watch) as (transport, http):
+            client = Client(
+                transport,
+                message_handler=_change_handler(watch),
+                client_info=Implementation(name="agentic-discord", version="1"),
+                cache=None,
+            )
+            async with client:
+                listening = asyncio.create_task(_listen(client, watch), name=f"mcp {config.name} listen")
+                try:
+                    yield SdkConnection(client, config, watch)
+                finally:
+                    if http is not None:
+                        await http.settle()
+                    listening.cancel()
+                    await asyncio.gather(listening, return_exceptions=True)
+
+    return connect
+
+
+@asynccontextmanager
+async def _transport(
+    config: ServerConfig, environment: Mapping[str, str], watch: Watch
+) -> AsyncIterator[tuple[Transport, _HttpClient | None]]:
+    if config.url is None:
+        yield ServerProcess(config, environment, watch.end), None
+        return
+    http = _HttpClient(
+        watch,
+        headers={"Accept-Encoding": "identity", **config.headers},
+        timeout=httpx2.Timeout(CONNECT_SECONDS, read=max(config.call_seconds, SILENCE_SECONDS)),
+        event_hooks={"response": [_bounded]},
+    )
+    async with http:
+        yield streamable_http_client(config.url, http_client=http, max_sse_event_size=MAX_ANSWER), http
+
+
+class _HttpClient(httpx2.AsyncClient):
+    """The SDK's HTTP client. It ends the connection if the server is gone or has forgotten the session.
+
+    A rejected request becomes a JSON-RPC error, which the SDK passes to the call that made the request. The SDK itself
+    has one text for most statuses and ends every call if it cannot connect for one.
+    """
+
+    def __init__(self, watch: Watch, **options: Any) -> None:
+        super().__init__(**options)
+        self._watch = watch
+        self._has_session = True  # False once the server has forgotten it or is gone
+        self._has_stream = False  # the server has answered a GET, which is optional
+        self._unanswered: set[asyncio.Future[None]] = set()
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        if request.method == "DELETE":
+            return await self._end_session(request, **options)
+        if request.method != "POST":
+            return await self._send(request, **options)
+        answered = asyncio.get_running_loop().create_future()
+        self._unanswered.add(answered)
+        try:
+            return await self._send(request, **options)
+        finally:
+            self._unanswered.discard(answered)
+            answered.set_result(None)
+
+    async def settle(self) -> None:
+        """Wait a moment if the session is lost: a server rejects every call of it, and these can be made again."""
+        if not self._has_session and self._unanswered:
+            await asyncio.wait(self._unanswered, timeout=SETTLE_SECONDS)
+
+    async def _send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        call = _call_in(request)
+        try:
+            response = await super().send(request, **options)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            self._end(f"it cannot be reached: {error or type(error).__name__}")
+            if call is None or call["method"] in _HANDSHAKE:
+                raise
+            return _rejection(request, 503, call, NOT_RUN, "the server cannot be reached")
+        status = response.status_code
+        if request.method == "GET":
+            self._has_stream = self._has_stream or status == 200
+            if self._has_stream and status in SESSION_STATUSES:
+                self._end(f"it does not know the session any more (HTTP {status})")
+        if status in KEY_STATUSES and call is not None and call["method"] in _HANDSHAKE:
+            self._has_session = False
+            self._watch.refuse(f"HTTP {status} {response.reason_phrase}; check its key in config/mcp.yaml")
+        if status < 400 or call is None or call["method"] in _HANDSHAKE:
+            return response
+        said = await _error_in(response)
+        if status in SESSION_STATUSES and not (
+            said is not None and said.id == call["id"] and said.error.code not in SESSION_CODES
+        ):
+            reason = f"it does not know the session any more (HTTP {status}{': ' + said.error.message if said else ''})"
+            self._end(reason)
+            return _rejection(request, status, call, NOT_RUN, reason)
+        if said is not None:
+            return response
+        return _rejection(request, status, call, INTERNAL_ERROR, f"HTTP {status} {response.reason_phrase}")
+
+    def _end(self, reason: str) -> None:
+        self._has_session = False
+        self._watch.end(reason)
+
+    async def _end_session(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Tell the server that the session is over, unless it knows."""
+        if not self._has_session:
+            return httpx2.Response(204, request=request)
+        async with asyncio.timeout(CLOSE_SECONDS):  # the SDK logs a TimeoutError
+            return await super().send(request, **options)
+
+
+def _call_in(request: httpx2.Request) -> Mapping[str, Any] | None:
+    """Return the JSON-RPC request of a POST. None if it is a notification or a response of ours."""
+    message = json.loads(request.content) if request.method == "POST" else {}
+    return message if "id" in message and "method" in message else None
+
+
+async def _error_in(response: httpx2.Response) -> JSONRPCError | None:
+    """Read a rejection to its end. Return its JSON-RPC error, None if it is something else."""
+    try:
+        message = jsonrpc_message_adapter.validate_json(await response.aread(), by_name=False)
+    except (httpx2.StreamError, httpx2.TransportError, ValidationError):
+        return None
+    finally:
+        await response.aclose()
+    return message if isinstance(message, JSONRPCError) else None
+
+
+def _rejection(
+    request: httpx2.Request, status: int, call: Mapping[str, Any], code: int, message: str
+) -> httpx2.Response:
+    """Return an answer with a JSON-RPC error of ours."""
+    error = {"jsonrpc": "2.0", "id": call["id"], "error": {"code": code, "message": message}}
+    return httpx2.Response(status, json=error, request=request)
+
+
+async def _bounded(response: httpx2.Response) -> None:
+    """Limit the size of an answer. An event stream has no end; the SDK limits its events."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx2.DecodingError("a compressed answer, which was not requested")
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _BoundedStream(response.stream)
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_ANSWER:
+                raise httpx2.StreamError(f"more than {MAX_ANSWER} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _change_handler(watch: Watch) -> MessageHandlerFnT:
+    async def handle(message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
+            watch.change()
+
+    return handle
+
+
+async def _listen(client: Client, watch: Watch) -> None:
+    """Report changes that a server sends on a stream, reopening the stream when it is cut."""
+    if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return
+    while True:
+        try:
+            async with client.listen(tools_list_changed=True, resources_list_changed=True) as changes:
+                async for _ in changes:
+                    watch.change()
+        except SubscriptionLost:
+            log.debug("MCP server: its stream of changes was cut, reopening it")
+        except (ListenNotSupportedError, MCPError, TimeoutError) as error:
+            log.debug("MCP server: it does not report changes: %s", error)
+            return
+        await asyncio.sleep(RELISTEN)
+        watch.change()  # changes in between were missed
+
+
+class SdkConnection:
+    """Implements `server.McpConnection` with the SDK."""
+
+    def __init__(self, client: Client, config: ServerConfig, watch: Watch) -> None:
+        self._client, self._config, self._watch = client, config, watch
+        self._capabilities = client.server_capabilities
+
+    async def offer(self) -> Offer:
+        tools: list[ServerTool] = []
+        if self._capabilities.tools is not None:
+            pages = await self._asked(self._pages(self._client.list_tools))
+            tools = [tool for page in pages for tool in page.tools]
+        found = tuple(usable for tool in tools if (usable := self._usable(tool)) is not None)
+        if len(found) > MAX_TOOLS:
+            log.warning("MCP server %s: %d tools, only the first %d are used", self._config.name, len(found), MAX_TOOLS)
+        return Offer(found[:MAX_TOOLS], await self._has_resources())
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+        try:
+            json.dumps(arguments, ensure_ascii=False).encode()
+        except (ValueError, TypeError, RecursionError):
+            raise McpFailure("the arguments cannot be written as JSON") from None
+        return output_of(await self._asked(self._client.call_tool(name, dict(arguments))))
+
+    async def list_resources(self) -> ToolOutput:
+        return output_of_listing(*await self._resources())
+
+    async def read_resource(self, uri: str) -> ToolOutput:
+        return output_of_resource(await self._asked(self._client.read_resource(uri)))
+
+    async def _has_resources(self) -> bool:
+        """Whether there is a resource now. A server that cannot list them has none."""
+        if self._capabilities.resources is None:
+            return False
+        try:
+            return any(await self._resources())
+        except McpFailure as failure:
+            log.debug("MCP server %s does not list its resources: %s", self._config.name, failure)
+            return False
+
+    async def _resources(self) -> tuple[list[Resource], list[ResourceTemplate]]:
+        pages = await self._asked(self._pages(self._client.list_resources))
+        resources = [one for page in pages for one in page.resources]
+        try:
+            more = await self._asked(self._pages(self._client.list_resource_templates))
+        except McpFailure:
+            return resources[:MAX_RESOURCES], []  # not every server supports templates
+        templates = [one for page in more for one in page.resource_templates]
+        return resources[:MAX_RESOURCES], templates[:MAX_RESOURCES]
+
+    async def _pages(self, fetch: Callable[..., Awaitable[P]]) -> list[P]:
+        pages: list[P] = []
+        cursor = None
+        while not pages or (cursor is not None and len(pages) < MAX_PAGES):
+            pages.append(await fetch(cursor=cursor))
+            cursor = pages[-1].next_cursor
+        return pages
+
+    async def _asked(self, answer: Awaitable[T]) -> T:
+        """Return the answer. Raises McpFailure for everything that the SDK raises."""
+        try:
+            return await answer
+        except MCPError as error:
+            if error.code == NOT_RUN and self._config.url is not None:
+                raise CallNotRun(error.message) from error
+            if error.code == CONNECTION_CLOSED and error.message.startswith(_CUT):
+                raise McpFailure("the server's answer was cut off; the call may have run") from error
+            if error.code == CONNECTION_CLOSED and error.message == _CLOSED:
+                self._watch.end("the connection was lost")
+            if self._watch.ended is not None:
+                raise McpFailure("the connection to the server was lost; it is being restarted") from error
+            raise McpFailure(f"the server says: {error.message}") from error
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError, OSError) as error:
+            self._watch.end(str(error) or "the connection was lost")
+            raise McpFailure("the connection to the server was lost; it is being restarted") from error
+        except (ValidationError, RuntimeError, ValueError) as error:
+            log.debug("MCP server %s: unreadable answer: %s", self._config.name, error)
+            raise McpFailure("the server's answer could not be read") from error
+
+    def _usable(self, tool: ServerTool) -> Tool | None:
+        """Convert a tool for models. None if its schema is not an object's or too large."""
+        schema = {"type": "object", "properties": {}, **tool.input_schema}
+        size = len(json.dumps(schema, ensure_ascii=False, default=str))
+        if schema["type"] != "object" or size > MAX_SCHEMA:
+            log.warning("MCP server %s: skipped tool %.100r, its schema is unusable", self._config.name, tool.name)
+            return None
+        description = " ".join((tool.description or tool.title or "").split(" "))
+        return Tool(tool.name, description[:MAX_DESCRIPTION], schema)

@@ -1,0 +1,252 @@
+"""An MCP server that is a program on this machine: one JSON message a line on its standard input and output.
+
+This replaces the SDK's own transport, because it handles failures better:
+
+- The child gets the given environment and nothing else: no token of ours.
+- A line has a size limit, and so has the number of lines that are not messages. Standard error goes to the log, and
+  its last lines into the reason when the server ends.
+- The end of the program is reported immediately, with a reason.
+- It runs in a session of its own. To stop it, its input is closed, then its group gets SIGTERM, then SIGKILL (also
+  when we are cancelled), so that no process is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import TracebackType
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client import Transport
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+
+from agentic.tools.mcp.config import ServerConfig
+
+MAX_LINE = 8 * 1024 * 1024  # bytes: a picture of 6 MB in base64
+MAX_GARBAGE = 1000  # lines that are not messages; some programs print a greeting
+GRACE = 2.0  # seconds for each step of the end
+POLL = 0.02
+ALIVE_POLL = 1.0
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM")
+_SAID_LINES, _SAID_CHARACTERS = 5, 200
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+Read = MemoryObjectReceiveStream[SessionMessage | Exception]
+Write = MemoryObjectSendStream[SessionMessage]
+Outgoing = MemoryObjectReceiveStream[SessionMessage]
+
+log = logging.getLogger(__name__)
+
+
+def child_environment(settings: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return a server's environment: paths, home, temporary folder, language, and the variables of its entry."""
+    return {name: settings[name] for name in INHERITED if name in settings} | dict(own)
+
+
+class ServerProcess(Transport):
+    """The program of `config` for the duration of the context, as a transport of the SDK. `ended` gets the reason of
+    its end.
+
+    `grace`: seconds for each step of stopping. Raises OSError if it cannot be started.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        environment: Mapping[str, str],
+        ended: Callable[[str], None],
+        *,
+        grace: float = GRACE,
+    ) -> None:
+        self._config, self._environment, self._ended, self._grace = config, environment, ended, grace
+        self._process: Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._said: deque[str] = deque(maxlen=_SAID_LINES)
+
+    async def __aenter__(self) -> tuple[Read, Write]:
+        config = self._config
+        assert config.command is not None
+        process = self._process = await asyncio.create_subprocess_exec(
+            config.command,
+            *config.args,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=child_environment(self._environment, config.env),
+            cwd=config.cwd,
+            start_new_session=True,
+            limit=MAX_LINE,
+        )
+        incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        self._streams = (incoming, read, write, outgoing)
+        hearing = asyncio.create_task(self._hear(process), name=f"mcp {config.name} stderr")
+        self._tasks = [
+            hearing,
+            asyncio.create_task(self._read(process, incoming, hearing), name=f"mcp {config.name} stdout"),
+            asyncio.create_task(self._write(process, outgoing), name=f"mcp {config.name} stdin"),
+            asyncio.create_task(self._watch(process, incoming), name=f"mcp {config.name} alive"),
+        ]
+        return read, write
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        process = self._process
+        assert process is not None
+        try:
+            for stream in self._streams:
+                stream.close()
+            await self._end(process)
+        finally:
+            _signal_group(process, signal.SIGKILL)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            _close_pipes(process)
+
+    async def _end(self, process: Process) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        if await _within(self._grace, lambda: process.returncode is not None) and not _group_lives(process):
+            return
+        _signal_group(process, signal.SIGTERM)
+        if not await _within(self._grace, lambda: process.returncode is not None and not _group_lives(process)):
+            log.debug("MCP server %s did not stop and is killed", self._config.name)
+            _signal_group(process, signal.SIGKILL)
+            await _within(self._grace, lambda: process.returncode is not None)
+
+    async def _read(self, process: Process, incoming: Incoming, hearing: asyncio.Task[None]) -> None:
+        assert process.stdout is not None
+        try:
+            problem = await self._pass_on(process.stdout, incoming)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            problem = "it was stopped"
+        self._ended(problem or await self._last_words(process, hearing))
+        incoming.close()
+        while await process.stdout.read(65536):
+            """Discard the rest: a server that cannot write its output would not end."""
+
+    async def _pass_on(self, output: asyncio.StreamReader, incoming: Incoming) -> str | None:
+        """Pass messages on until the output ends. Returns the problem with the output, if there is one."""
+        garbage = 0
+        while True:
+            try:
+                line = await output.readline()
+            except ValueError:
+                return f"it sent a line of more than {MAX_LINE // 1024 // 1024} MiB"
+            if not line:
+                return None
+            message = _message(line)
+            if message is not None:
+                await incoming.send(SessionMessage(message))
+                continue
+            if line.strip():
+                garbage += 1
+            if garbage > MAX_GARBAGE:
+                return "it prints other text than MCP messages on its standard output"
+            log.debug("MCP server %s printed a line that is not a message: %s", self._config.name, self._line(line))
+            await asyncio.sleep(0)  # reading lines that are already there does not yield
+
+    async def _write(self, process: Process, outgoing: Outgoing) -> None:
+        assert process.stdin is not None
+        try:
+            async for message in outgoing:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                process.stdin.write(text.encode() + b"\n")
+                await process.stdin.drain()
+        except (ConnectionError, RuntimeError) as error:
+            log.debug("MCP server %s has stopped reading: %r", self._config.name, error)
+            outgoing.close()  # further sends fail; the end of its output says why
+
+    async def _hear(self, process: Process) -> None:
+        """Read standard error line by line, within limits."""
+        assert process.stderr is not None
+        rest = b""
+        while chunk := await process.stderr.read(65536):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._say(line)
+            rest = rest[-65536:]
+        self._say(rest)
+
+    def _say(self, line: bytes) -> None:
+        text = self._line(line)
+        if text:
+            self._said.append(text)
+            log.debug("MCP server %s: %s", self._config.name, text)
+
+    def _line(self, line: bytes) -> str:
+        text = self._config.redacted(line.decode("utf-8", "replace"))
+        return _CONTROL.sub(" ", text).strip()[:_SAID_CHARACTERS]
+
+    async def _watch(self, process: Process, incoming: Incoming) -> None:
+        """Watch for the program's end. Its output stays open if a child of it holds it."""
+        while process.returncode is None:  # noqa: ASYNC110  (asyncio tells of it only once the pipes are closed too)
+            await asyncio.sleep(ALIVE_POLL)
+        await asyncio.sleep(ALIVE_POLL)  # time for its last messages and the usual end
+        self._ended(self._end_of(process))
+        incoming.close()
+
+    async def _last_words(self, process: Process, hearing: asyncio.Task[None]) -> str:
+        if await _within(self._grace, lambda: process.returncode is not None):
+            await asyncio.wait({hearing}, timeout=self._grace)
+        return self._end_of(process)
+
+    def _end_of(self, process: Process) -> str:
+        code = process.returncode
+        if code is None:
+            how = "it closed its output"
+        else:
+            how = f"it ended with exit code {code}" if code >= 0 else f"it was ended by signal {-code}"
+        return f"{how}; it said: {' | '.join(self._said)}" if self._said else how
+
+
+def _message(line: bytes) -> JSONRPCMessage | None:
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return None
+
+
+async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Wait until the condition is true. Polls, because Process.wait() also waits for the pipes."""
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + seconds
+    while not condition():
+        if loop.time() > give_up:
+            return False
+        await asyncio.sleep(POLL)
+    return True
+
+
+def _group_lives(process: Process) -> bool:
+    """Whether the program, or a child that stayed in its group, is alive."""
+    return _signal_group(process, 0)
+
+
+def _signal_group(process: Process, number: int) -> bool:
+    """Signal the group, whose id is the leader's even after the leader has ended. False if the group is gone."""
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # macOS, for a group whose last process is not reaped yet
+        return process.returncode is None
+    return True
+
+
+def _close_pipes(process: Process) -> None:
+    """Close pipes that a process outside the group may hold open. asyncio exposes them only here."""
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()

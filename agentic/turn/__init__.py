@@ -1,0 +1,1 @@
+"""The one path of a turn."""

@@ -1,0 +1,305 @@
+"""From a model's answer to the agent's decision.
+
+`parse_decision` reads the answer, `decided` applies the rules of the turn. Text outside of the requested form may be
+reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form is no decision, but where a
+person waits its words are the answer (`spoken`), since small models often give no other. Reasoning in any
+maker's marks around the form is ignored. Of several objects the first one that is a decision counts.
+
+An answer that was cut off keeps its complete fields. A text of CUT_TEXT_MIN characters or more is kept back to its last
+whole sentence, or with "…" where that would lose more than half. Any other cut value is dropped: half a picture prompt
+or half an id means something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from agentic.ids import LARGEST_ID
+from agentic.llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
+from agentic.turn.cleaning import clean_emoji, clean_prose, clean_text
+from agentic.turn.loose_json import MAX_CHARS, CutString, objects, unescape
+from agentic.turn.model_artifacts import unfenced
+
+CUT_TEXT_MIN = 40  # characters
+
+LAST_WORD = "I leave this room here."  # of an agent that leaves without a word
+
+MAX_TOPIC = 200  # characters
+
+MAX_EXACT_FLOAT = 2**53  # beyond it neighbouring ids are the same float
+
+
+_TRUE = frozenset({"true", "yes", "y", "1", "on"})
+
+_FALSE = frozenset({"false", "no", "n", "0", "off", "null", "none", ""})
+
+_ID = re.compile(r"\[?(?:msg:)?\s*(\d{1,20})\]?")
+
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The actions of a turn. With `skip` no other field counts; a starter sets `topic`. `leave` and `next_speaker` are
+    a room's."""
+
+    skip: bool = False
+    text: str | None = None
+    generate_image: bool = False
+    image_prompt: str | None = None
+    react_emoji: str | None = None
+    react_to_message_id: int | None = None
+    end_conversation: bool = False
+    topic: str | None = None
+    leave: bool = False
+    next_speaker: str | None = None  # a shown name
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing would be posted or reacted."""
+        return self.skip or not (self.text or self.generate_image or self.react_emoji)
+
+
+class UnreadableDecision(Exception):
+    """An answer without a decision in it. `reason` is one short line without any of the answer's words."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def parse_decision(raw: str) -> Decision:
+    """The first decision in a model's answer, as the model meant it; the turn's rules are `decided`'s.
+
+    Reads the first 64,000 characters. Raises UnreadableDecision.
+    """
+    text = strip_reasoning(raw[:MAX_CHARS]).strip()
+    if not text:
+        raise UnreadableDecision("empty")
+    decision = _first_decision(text)
+    if decision is None and "\\" in text:
+        decision = _first_decision(unescape(text))  # an object inside of a JSON string
+    if decision is None:
+        raise UnreadableDecision("no decision in the answer" if "{" in text else "no JSON object")
+    return _unwrapped(decision)
+
+
+def decision_of(fields: Mapping[str, object]) -> Decision:
+    """A decision from its fields; unusable values are left out."""
+    return _unwrapped(Decision(**_known(fields)))
+
+
+def spoken(
+    raw: str,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
+    *,
+    cut: bool = False,
+    known: KnownSources = NOTHING_KNOWN,
+) -> Decision | None:
+    """The decision to post an answer in words alone; None where it has any form or other artifacts of a model.
+
+    `names` and `prompt` are those of `decided`; `cut`: the answer reached the length limit.
+    """
+    text = strip_reasoning(raw[:MAX_CHARS]).strip()
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        read = None
+    words = clean_prose(read if isinstance(read, str) else text, names, prompt, known)
+    said = _whole_part(words) if words is not None and cut else words
+    return Decision(text=said) if isinstance(said, str) else None
+
+
+def _unwrapped(decision: Decision) -> Decision:
+    """The inner decision, where a decision's text is a decision again: the form itself must not be posted."""
+    text = unfenced(decision.text or "")
+    inner = next(objects(text), None) if text.startswith("{") else None
+    fields = _known(inner.fields) if inner is not None else {}
+    return Decision(**fields) if {"skip", "text"} <= fields.keys() else decision
+
+
+def _first_decision(text: str) -> Decision | None:
+    # Most answers are one object and nothing else: the json module reads it in a fraction of the time.
+    fields = _known(_strictly(text))
+    if "skip" in fields:
+        return Decision(**fields)
+    for found in objects(text):
+        fields = _known(found.fields)
+        # an object in another one, such as a tool's arguments, must say more than one thing to be taken for a decision
+        if "skip" in fields or len(fields) > (1 if found.inner else 0):
+            return Decision(**fields)
+    return None
+
+
+def _strictly(text: str) -> Mapping[str, object]:
+    try:
+        read = json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity mean nothing
+    except (ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _known(raw: Mapping[str, object]) -> dict[str, Any]:
+    """The fields of a decision among `raw`, under their own names, as their types; unusable values are left out."""
+    fields: dict[str, Any] = {}
+    for key, value in raw.items():
+        name = _NAMES.get(_letters(key))
+        if name is None:
+            continue
+        usable = _READERS[name](_first(value) if name != "text" else value)
+        if usable is not _UNUSABLE:
+            fields[name] = usable
+    return fields
+
+
+def _letters(key: str) -> str:
+    return re.sub(r"[\W_]", "", key).lower()
+
+
+def _first(value: object) -> object:
+    return value[0] if isinstance(value, list) and value else value
+
+
+_UNUSABLE = object()
+
+
+def _read_bool(value: object) -> object:
+    if value is None:
+        return False
+    if isinstance(value, int | float):
+        return bool(value)
+    lowered = value.strip().lower() if isinstance(value, str) else "?"
+    return True if lowered in _TRUE else False if lowered in _FALSE else _UNUSABLE
+
+
+def _read_text(value: object) -> object:
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        value = "\n\n".join(value) if len(value) > 1 else value[0]
+    if isinstance(value, CutString):
+        return _whole_part(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return _read_string(value)
+
+
+def _read_string(value: object) -> object:
+    if value is None:
+        return None
+    if not isinstance(value, str) or isinstance(value, CutString):
+        return _UNUSABLE
+    return None if value.strip().lower() in ("", "null") else value
+
+
+def _read_id(value: object) -> object:
+    if isinstance(value, bool | CutString):
+        return None
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT_FLOAT:
+        value = int(value)
+    if isinstance(value, str):
+        match = _ID.fullmatch(value.strip())
+        value = int(match[1]) if match else None
+    return value if isinstance(value, int) and 0 < value <= LARGEST_ID else None
+
+
+def _read_topic(value: object) -> object:
+    topic = _read_string(value)
+    return " ".join(topic.split())[:MAX_TOPIC] if isinstance(topic, str) else topic
+
+
+def _whole_part(text: str) -> object:
+    """The part of a text that was cut off that can be posted."""
+    text = text.strip()
+    if len(text) < CUT_TEXT_MIN:
+        return _UNUSABLE
+    if text[-1] in ".!?…":
+        return text
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    if ends and ends[-1] * 2 >= len(text):
+        return text[: ends[-1]].rstrip()
+    return text.rsplit(None, 1)[0] + " …"
+
+
+_READERS = {
+    "skip": _read_bool,
+    "text": _read_text,
+    "generate_image": _read_bool,
+    "image_prompt": _read_string,
+    "react_emoji": _read_string,
+    "react_to_message_id": _read_id,
+    "end_conversation": _read_bool,
+    "topic": _read_topic,
+    "leave": _read_bool,
+    "next_speaker": _read_topic,
+}
+
+_NAMES = {_letters(name): name for name in _READERS}
+_OF_ROOMS = frozenset({"leave", "next_speaker"})
+
+
+def as_json(decision: Decision) -> str:
+    """The form in which a decision is kept."""
+    return json.dumps(fields_of(decision), ensure_ascii=False)
+
+
+def fields_of(decision: Decision) -> dict[str, Any]:
+    """The fields of the published form, and a room's where they are set."""
+    fields = asdict(decision)
+    return {name: value for name, value in fields.items() if name not in _OF_ROOMS or value}
+
+
+def decided(
+    decision: Decision,
+    *,
+    forced: bool,
+    always_draw: bool,
+    can_draw: bool,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
+    may_leave: bool = False,
+    names_next: bool = False,
+    known: KnownSources = NOTHING_KNOWN,
+) -> Decision:
+    """The decision under the rules of the turn, ready to be acted on.
+
+    `forced`: a person waits, so neither silence nor a reaction alone is an answer. `always_draw`: every post of the
+    theme has a picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which
+    must not be posted. `may_leave`: the turn is in a room; an agent that leaves it says a last word, also with `skip`.
+    `names_next`: the agent may name the next speaker. `known`: the sources that it may link to. Raises
+    UnreadableDecision("empty") when a forced turn has neither words nor a picture; any other decision may be empty.
+    """
+    speaker = decision.next_speaker if names_next else None
+    decision = replace(decision, leave=may_leave and decision.leave, next_speaker=speaker)
+    if decision.skip and not (forced or decision.leave):
+        return Decision(skip=True)
+    final = _cleaned(decision, names, prompt, known)
+    if final.leave:
+        final = replace(final, skip=False, text=final.text or LAST_WORD)
+    final = _with_picture(final, wanted=can_draw and (final.generate_image or always_draw))
+    if decision.skip:
+        final = replace(final, skip=False, react_emoji=None, react_to_message_id=None, end_conversation=False)
+    if forced and not (final.text or final.generate_image):
+        raise UnreadableDecision("empty")
+    return final
+
+
+def _cleaned(decision: Decision, names: Collection[str], prompt: Collection[str], known: KnownSources) -> Decision:
+    emoji = clean_emoji(decision.react_emoji)
+    return replace(
+        decision,
+        text=clean_text(decision.text, names, prompt, known),
+        image_prompt=clean_text(decision.image_prompt),
+        react_emoji=emoji,
+        react_to_message_id=decision.react_to_message_id if emoji else None,
+        topic=clean_text(decision.topic),
+    )
+
+
+def _with_picture(decision: Decision, *, wanted: bool) -> Decision:
+    """A picture needs something to show: its prompt, else the text."""
+    prompt = (decision.image_prompt or decision.text) if wanted else None
+    return replace(decision, generate_image=prompt is not None, image_prompt=prompt)

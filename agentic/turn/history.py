@@ -1,0 +1,207 @@
+"""The messages that a turn is shown: stages 1 to 8 of agentic.context.build.
+
+The channel's own messages, its parent's for a thread, what `.history` asks for, and the tool calls of earlier turns.
+What `.history` names in other channels is read here, level by level, as far as a turn has time for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from agentic.agent.agent import Agent, Turn
+from agentic.agent.calls import InstructionEvent
+from agentic.chat.names import clean_name
+from agentic.chat.outlet import ChannelView
+from agentic.context.attachment_choice import Chosen
+from agentic.context.blocks import ToolLine
+from agentic.context.build import labelled, seen
+from agentic.context.depth import Depth
+from agentic.context.entries import Entry
+from agentic.context.history import LEVELS, ChannelSource, Interval, Resolved, needed
+from agentic.context.merge_history import merge_history
+from agentic.context.options import Options
+from agentic.context.window import Window, conversation_entries
+from agentic.tools.rendering import record_text
+from agentic.turn.conversation import after
+from agentic.turn.rooms import in_room, room_entries
+
+MOST_INTERVALS = 12  # of a turn
+FETCH_SECONDS = 8.0  # for all of them
+MAX_LINES = 40  # tool calls
+LINE_CHARACTERS = 2_000
+
+log = logging.getLogger(__name__)
+
+
+async def window_of(
+    turn: Turn, options: Options, inner: Mapping[str, str], *, share: float, reset: int, begins_after: int = 0
+) -> tuple[Window, Chosen]:
+    """Lay the window, and choose its pictures and files. A room is shown from its beginning to now, a conversation from
+    before its start, anything else by the channel's last messages, of which a theme shows its `share` where no option
+    sets another depth. `begins_after`: the end of the room's summary."""
+    agent, event, channel_id = turn.agent, turn.event, turn.event.channel_id
+    resolved = await _resolved(turn, options, inner, reset)
+    kind, whole, entries = "recent", False, resolved.entries
+    if in_room(event):
+        kind, whole, share = "room", True, 1.0
+        entries = tuple(after(entries, begins_after))
+    elif isinstance(event, InstructionEvent) and not event.cools_down:
+        entries = conversation_entries(entries, history_ids(event))
+        kind, whole, share = "conversation", True, 1.0
+    elif agent.options.of(agent.key, turn.outlet.view).own_depth:
+        share = 1.0
+    await agent.windows.restore(channel_id, kind)
+    # A prefix may come from several places, in any order.
+    first = min((entry.id for entry in (*resolved.prefix, *entries[:1])), default=0)
+    if kind == "recent" and agent.tool_records is not None:
+        agent.tool_records.prune(agent.key, channel_id, first)
+    window = agent.windows.memory.lay(
+        channel_id,
+        kind,
+        entries,
+        agent.clock(),
+        Depth.of(options, share),
+        prefix=resolved.prefix,
+        tools=tool_lines(agent, channel_id, first),
+        marker_depth=options.marker_depth,
+        whole=whole,
+    )
+    most = min(options.max_images, agent.model.max_pictures)
+    chosen = agent.windows.memory.choose(channel_id, kind, window, options.model_copy(update={"max_images": most}))
+    if window.fresh:
+        agent.windows.keep(channel_id, kind)
+    return window, chosen
+
+
+def history_ids(event: InstructionEvent) -> list[int]:
+    """The messages of the conversation so far that have an id."""
+    return [entry.message_id for entry in event.instruction.conversation_history if entry.message_id is not None]
+
+
+async def _resolved(turn: Turn, options: Options, inner: Mapping[str, str], reset: int) -> Resolved:
+    """Stages 1 to 4."""
+    agent, event, transcript = turn.agent, turn.event, turn.outlet.view.transcript
+    entries: Sequence[Entry] = transcript.entries()
+    history = event.instruction.conversation_history if isinstance(event, InstructionEvent) else ()
+    if history and not event.cools_down:
+        names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
+        entries = merge_history(entries, history, names, transcript.deleted)
+    entries = after(entries, reset)
+    if in_room(event):
+        entries = room_entries(entries)
+    names_here = agent.options.of(agent.key, turn.outlet.view).names
+    source = await source_of(turn.outlet.view, entries, options, names_here, reset=reset, alone=in_room(event))
+    return seen(renamed(source, _called(agent, inner)), options, names_here, inner)
+
+
+def under_inner_names(entries: Sequence[Entry], agent: Agent, inner: Mapping[str, str]) -> list[Entry]:
+    """The entries as the window shows them: agents as speakers, and in mentions, by their inner names."""
+    called = _called(agent, inner)
+    return labelled([_renamed(entry, called) for entry in entries], inner)
+
+
+def _called(agent: Agent, inner: Mapping[str, str]) -> Mapping[int, tuple[str, str]]:
+    """The user ids of agents with an inner name: shown name and inner name."""
+    ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
+    return {user_id: both for user_id, both in ids.items() if user_id is not None}
+
+
+async def source_of(
+    channel: ChannelView,
+    entries: Sequence[Entry],
+    options: Options,
+    names: Collection[str],
+    *,
+    reset: int = 0,
+    alone: bool = False,
+) -> ChannelSource:
+    """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own. `alone`: of a
+    thread without its beginning in its parent, as a room's members read it.
+
+    After a `reset`, `.history` brings nothing of the channel from before it, and a thread has no beginning in its
+    parent. Nor has a thread whose first messages are older than the record: a `.history` may stand there.
+    """
+    above = channel.parent if channel.transcript.begins and not (reset or alone) else None
+    found: dict[Interval, Sequence[Entry] | None] = {}
+
+    def lookup(interval: Interval) -> Sequence[Entry] | None:
+        brought = found.get(interval)
+        return after(brought, reset) if brought and interval.channel_id == channel.channel_id else brought
+
+    source = ChannelSource(
+        channel_id=channel.channel_id,
+        entries=entries,
+        lookup=lookup,
+        parent_id=above.channel_id if above is not None else 0,
+        parent=above.transcript.entries() if above is not None else (),
+        branched_from=channel.channel_id if above is not None else None,
+    )
+    if above is not None and not above.transcript.whole:  # it is being read: a turn has waited for that already
+        found[Interval(above.channel_id, None, channel.channel_id)] = None
+    roles, messages = options.history_roles, options.max_messages
+    lacking = partial(needed, source, roles=roles, names=names, messages=messages)
+    if lacking():
+        await _fetch(channel, lacking, found, messages)
+    return source
+
+
+async def _fetch(
+    channel: ChannelView,
+    lacking: Callable[[], Collection[Interval]],
+    found: dict[Interval, Sequence[Entry] | None],
+    messages: int,
+) -> None:
+    """Fetch what is lacking, and what is lacking once that is `found`, level by level."""
+    try:
+        async with asyncio.timeout(FETCH_SECONDS):
+            for _ in range(LEVELS + 1):
+                wanted = [interval for interval in lacking() if interval not in found][: MOST_INTERVALS - len(found)]
+                if not wanted:
+                    break
+                brought = await asyncio.gather(*(channel.reach(interval, messages) for interval in wanted))
+                found.update(zip(wanted, brought, strict=True))
+    except TimeoutError:
+        log.warning("channel %d: reading .history timed out, the prompt has a part of it", channel.channel_id)
+
+
+def renamed(source: ChannelSource, inner: Mapping[int, tuple[str, str]]) -> ChannelSource:
+    """The source with mentions of agents by inner names; `inner` maps user ids to the shown and the inner name."""
+    if not inner:
+        return source
+
+    def each(entries: Sequence[Entry]) -> list[Entry]:
+        return [_renamed(entry, inner) for entry in entries]
+
+    def lookup(interval: Interval) -> Sequence[Entry] | None:
+        found = source.lookup(interval)
+        return found if found is None else each(found)
+
+    return replace(source, entries=each(source.entries), parent=each(source.parent), lookup=lookup)
+
+
+def _renamed(entry: Entry, inner: Mapping[int, tuple[str, str]]) -> Entry:
+    text = entry.text
+    for user_id in entry.mentions & inner.keys():
+        shown, name = inner[user_id]
+        text = text.replace(f"@{shown}", f"@{name}")
+    return entry if text == entry.text else replace(entry, text=text)
+
+
+def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLine]:
+    """The newest `MAX_LINES` tool calls with their results, each after the newest message that the model had seen then.
+
+    No service keeps this part of a context. `window_start` is the id of the oldest message that a context of the
+    channel may show. A line always reads the same and stays in its place: a window does not show it a second time.
+    """
+    if agent.tool_records is None:
+        return []
+    lines = [
+        ToolLine(record.after_message_id, record_text(agent.key, record, LINE_CHARACTERS), record.asked_by)
+        for record in agent.tool_records.for_channel(agent.key, channel_id)
+        if record.output is not None and record.after_message_id >= window_start
+    ]
+    return lines[-MAX_LINES:]

@@ -1,0 +1,188 @@
+"""The tools of a turn: which are offered, how they run around the model, what is kept and shown of their calls.
+
+    options, model ─ toolbox_of ─ agentic.tools.loop ┬─ records (ToolRecords), for later contexts (history.py)
+                                                   └─ a post by webhook (tool_display.py), where the option says so
+
+A loop that a crash cut off begins again: only the last answer is kept (turn/progress.py). The results of its first run
+are in the records, so no call that succeeded is run twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from agentic.agent.agent import Agent, Turn
+from agentic.agent.event import POST_SECONDS
+from agentic.context.build import TurnContext
+from agentic.llm.profiles import PROVIDERS, Profile, profile_of
+from agentic.llm.types import Picture, Prompt, Reply, ToolCall, ToolResult
+from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
+from agentic.tools.loop import run_tools, run_within
+from agentic.tools.memory import NAME as MEMORY
+from agentic.tools.protocol import RunnableTool, ToolContext
+from agentic.tools.recall import NAME as RECALL
+from agentic.tools.record import ToolRecord
+from agentic.tools.rendering import record_text
+from agentic.tools.toolbox import Toolbox, gathered
+from agentic.turn.view import TurnView
+
+LATELY = 20  # messages in which a person may have named an address that they ask about
+REPAIR_CHARACTERS = 8_000  # of each result, where an answer is asked for once more
+
+Ask = Callable[[Prompt], Awaitable[Reply]]
+
+
+@lru_cache(maxsize=64)
+def profile(model_name: str) -> Profile:
+    """The profile of `provider/model`; a provider of another name is an OpenAI-compatible address."""
+    provider, _, model = model_name.partition("/")
+    return profile_of(provider if provider in PROVIDERS else "compatible", model)
+
+
+def searches_itself(model_name: str) -> bool:
+    """Whether the model has a web search of its own that works beside other tools."""
+    known = profile(model_name)
+    return bool(known.search) and known.tools_with_search
+
+
+def toolbox_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Toolbox:
+    """The agent's tools in this channel; none in a conversation's last turn. In prefill mode calls are words: any model
+    can make them, and none searches by itself. Of our tools a model with its own loop gets its memory alone."""
+    options, model = view.options, agent.model
+    takes_any = not prefilled if model.own_loop else prefilled or profile(model.name).tools
+    if view.context.frugal or not options.max_tool_depth or not takes_any:
+        return Toolbox()
+    box = agent.toolbox(options.tools, not prefilled and searches_itself(model.name))
+    if model.own_loop:
+        return box.allowed((MEMORY,))
+    return box if RECALL not in box or _recalls(agent, view) else box.allowed(("*", f"!{RECALL}"))
+
+
+def _recalls(agent: Agent, view: TurnView) -> bool:
+    """Whether the agent may look back beyond its window; a room's members see its thread alone."""
+    return view.options.recall and view.context.room is None and agent.memory.is_here
+
+
+def words_of_asker(context: TurnContext) -> str:
+    """What the person whom the turn answers wrote lately, one message a line."""
+    target = context.target
+    if target is None or target.speaker.kind != "person":
+        return ""
+    lately = context.window.entries[-LATELY:]
+    said = [entry.text for entry in lately if entry.speaker.id == target.speaker.id and entry.id != target.id]
+    return "\n".join((*said, target.text))
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolUse:
+    """Run the tools of one turn. `may_continue` is asked before each further completion. Calls of `actions`, tools of
+    the turn itself, are neither kept nor shown."""
+
+    turn: Turn
+    view: TurnView
+    box: Toolbox
+    may_continue: Callable[[], Awaitable[bool]]
+    actions: Sequence[RunnableTool] = ()
+    speaker: str = ""
+    _records: dict[str, ToolRecord] = field(default_factory=dict)
+
+    async def run(self, ask: Ask, prompt: Prompt) -> Reply:
+        """The model's last answer; `ask` books the cost of each call. Raises what `ask` and `may_continue` do."""
+        box, context, clock = self.box, self._context(), self.turn.agent.clock
+        if self.turn.agent.model.own_loop:
+            within = await run_within(
+                ask, prompt, box, context=context, seen=self._seen, clock=clock, earlier=self._earlier()
+            )
+            return within.reply
+        if self.actions:
+            box, _ = gathered((*self.actions, *(tool for name in box.names if (tool := box.get(name)))))
+        outcome = await run_tools(
+            ask,
+            prompt,
+            box,
+            context=context,
+            max_depth=max(1, self.view.options.max_tool_depth),
+            seen=self._seen,
+            clock=clock,
+            may_go_on=self.may_continue,
+            speaker=self.speaker,
+            earlier=self._earlier(),
+        )
+        return outcome.reply
+
+    async def call(self, tool: RunnableTool, call: ToolCall) -> ToolResult:
+        """Run a call that the program makes by itself; it is kept and shown as those of the model."""
+        context, clock = self._context(), self.turn.agent.clock
+        runner = CallRunner(
+            Toolbox((tool,)), context, LoopLimits(), self._seen, clock, ends=context.deadline, earlier=self.records
+        )
+        (result,) = await runner.run((call,))
+        return result
+
+    @property
+    def results(self) -> str:
+        """The results of the tools by now, in words; "" for none."""
+        key = self.turn.agent.key
+        return "\n".join(record_text(key, record, REPAIR_CHARACTERS) for record in self.records)
+
+    @property
+    def records(self) -> Sequence[ToolRecord]:
+        """The turn's calls by now, those of an earlier run of the program first."""
+        return tuple(({record.id: record for record in self._earlier()} | self._records).values())
+
+    def _earlier(self) -> Sequence[ToolRecord]:
+        return calls_before(self.turn)
+
+    def _context(self) -> ToolContext:
+        agent, event, context = self.turn.agent, self.turn.event, self.view.context
+        known = self.turn.outlet.view.transcript
+        answered = context.target if context.trigger in ("mention", "reactive") else None
+        asks = answered is not None and answered.speaker.kind == "person"
+        return ToolContext(
+            agent=agent.key,
+            channel_id=event.channel_id,
+            guild_id=self.turn.outlet.view.guild_id,
+            asked_by=answered.speaker.id if answered is not None and asks else event.person_id,
+            asked=words_of_asker(context),
+            deadline=event.deadline - POST_SECONDS,
+            turn_id=event.id,
+            after_message_id=self.view.newest,
+            first_message_id=next((entry.id for entry in context.window.entries if entry.id in known), 0),
+            fit=self._fit,
+        )
+
+    async def _fit(self, picture: Picture) -> Picture | None:
+        agent = self.turn.agent
+        return await agent.fitted(picture, agent.model.fit)
+
+    def _seen(self, event: ToolEvent) -> None:
+        record, agent = event.record, self.turn.agent
+        if any(tool.spec.name == record.name for tool in self.actions):
+            return
+        self.turn.trace.tool(event)
+        self.turn.trace.brought(event.people, event.messages)
+        self._records[record.id] = record
+        if record.name == RECALL:  # others' words, which a deletion or /forget me would have to find again
+            return
+        if agent.tool_records is not None:
+            agent.tool_records.add(record)
+        if self.view.options.tool_output_visible:
+            agent.show_tools(self.turn.outlet.view, event)
+
+
+def calls_before(turn: Turn) -> Sequence[ToolRecord]:
+    """The calls of this turn that are kept: by an earlier run of the program, or before its question was edited."""
+    agent, event = turn.agent, turn.event
+    if agent.tool_records is None:
+        return ()
+    kept = agent.tool_records.for_channel(agent.key, event.channel_id)
+    return [record for record in kept if record.turn_id == event.id]
+
+
+def note_post(turn: Turn, message_id: int | None) -> None:
+    """Note that the turn's tool calls led to this post."""
+    records = turn.agent.tool_records
+    if records is not None and message_id is not None:
+        records.belongs_to(turn.agent.key, turn.event.channel_id, turn.event.id, message_id)

@@ -1,0 +1,291 @@
+"""Gather the context of a turn: the channel as far as it matters, and the message or task to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from agentic.agent.agent import Agent, Turn
+from agentic.agent.automation import AutomationEvent
+from agentic.agent.calls import InstructionEvent, MentionEvent
+from agentic.agent.kinds import asked_id, looks_things_up, trigger_of
+from agentic.agent.options import reach_of
+from agentic.chat.attachments import NOTHING_ATTACHED, AttachmentLimits, TextFile
+from agentic.chat.names import clean_name, strip_mention
+from agentic.chat.outlet import Outlet
+from agentic.chat.transcript import Transcript
+from agentic.context.attachment_choice import Chosen
+from agentic.context.build import Answered, Identity, Trigger, TurnContext
+from agentic.context.entries import Entry
+from agentic.context.history import malformed
+from agentic.context.options import Options
+from agentic.context.reply_chain import ReplyChain
+from agentic.context.visibility import is_visible
+from agentic.context.window import Window
+from agentic.llm.types import Picture
+from agentic.record.reading import NoMemory
+from agentic.themes import theme_named
+from agentic.tools.toolbox import WEB_SEARCH, is_allowed
+from agentic.turn.chains import ChainPlace, FoundChain, reply_chain
+from agentic.turn.history import history_ids, under_inner_names, window_of
+from agentic.turn.question import question, wording, words_about
+from agentic.turn.rooms import form_in, in_room, room_entries, room_summary, room_turn, with_members
+from agentic.wire.messages import Instruction
+
+HINTS = 2  # openings that a starter is offered
+ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # to the message that is the target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """The parts of a turn's prompt.
+
+    `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
+    channel's newest message, `wording` a person's question, `about` the words of the messages that an unasked post is
+    about, by id, all as they were when the view was built. `reset` is the last message that no longer is context,
+    `noted` the people of whose words the agent's memory, or the summary of its room or of a reply chain, has notes;
+    `summarised` are the messages behind those summaries.
+    """
+
+    context: TurnContext
+    options: Options
+    newest: int
+    wording: str | None = None
+    about: Mapping[int, str] = field(default_factory=dict)
+    reset: int = 0
+    noted: frozenset[int] = frozenset()
+    summarised: tuple[int, ...] = ()
+    pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)
+    files: Mapping[int, str] = field(default_factory=dict)
+
+
+async def look(turn: Turn, *, closing: bool = False) -> TurnView:
+    """Build the view, in the stages of agentic.context.build. `closing`: this is the conversation's last turn, since
+    the day's money ends. A room's last turn may also be known from its limit, and has its tools as any other."""
+    with turn.trace.phase("context"):
+        return await _look(turn, closing)
+
+
+async def _look(turn: Turn, closing: bool) -> TurnView:
+    agent, channel, event = turn.agent, turn.outlet.view, turn.event
+    options = await _settled(agent, turn.outlet)
+    if agent.tool_servers is not None and options.max_tool_depth:
+        await agent.tool_servers.ready(agent.key)
+    files = await agent.persona_prompt(event.channel_id, options)
+    reset = await agent.reset(event.channel_id)
+    inner = agent.options.inner_names(channel)
+    turn.outlet.sink.know_as(inner)
+    summary = await room_summary(turn, reset) if in_room(event) else None
+    window, chosen = await window_of(
+        turn,
+        options,
+        inner,
+        share=theme_named(event.theme).window_share,
+        reset=reset,
+        begins_after=summary.upto if summary is not None else 0,
+    )
+    context = _context(turn, options, inner, window, closing=closing)
+    chain = await _reply_chain(turn, context, options, reset)
+    context = replace(
+        context,
+        chain=_shown_chain(chain, turn, context, inner),
+        persona=files.stable,
+        memory=files.memory,
+        summary=summary.text if summary is not None else "",
+    )
+    view = TurnView(
+        context=context,
+        options=options,
+        newest=channel.transcript.newest,
+        wording=wording(event, channel.transcript),
+        about=words_about(event, channel.transcript),
+        reset=reset,
+        noted=files.people | chain.people | (summary.people if summary is not None else frozenset()),
+        summarised=(*(summary.messages if summary is not None else ()), *chain.sources),
+    )
+    return await _with_attachments(turn, view, chosen)
+
+
+def _context(turn: Turn, options: Options, inner: Mapping[str, str], window: Window, *, closing: bool) -> TurnContext:
+    """The context without what is kept of the agent and of its room."""
+    agent, event, service = turn.agent, turn.event, turn.outlet.view.service
+    may_search = is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
+    theme = theme_named(event.theme)
+    theme = replace(theme, search=theme.search and may_search)
+    trigger = trigger_of(event)
+    given = event.instruction if isinstance(event, InstructionEvent) else None
+    room = room_turn(given, inner, agent.names, reacts=turn.outlet.sink.may_react)
+    last = given is not None and given.room is not None and given.room.closing
+    search_first = not closing and agent.searches_first(event, options)
+    may_look_up = theme.search or trigger == "starter" or looks_things_up(event)
+    return TurnContext(
+        me=with_members(_identity(agent, inner), room),
+        theme=theme,
+        membership=service.membership,
+        heading=service.heading_of(turn.outlet.view.name),
+        window=window,
+        trigger=trigger,
+        now=agent.clock(),
+        timezone=agent.timezone,
+        contract=form_in(room).on(service),
+        target=_target(turn, window),
+        topic=given.topic if given else None,
+        started_with=_started_with(turn),
+        answered=_answered(given, {**agent.names, **inner}) if given else None,
+        calls=_calls(agent),
+        round_number=given.round_number if given else 1,
+        can_draw=turn.can_draw,
+        searches=(may_look_up and may_search and not closing) or search_first,
+        search_first=search_first,
+        closing=closing or last,
+        frugal=closing,
+        room=room,
+        take_up=given is not None and given.take_up is not None,
+        angle=given.angle if given else None,
+        task=event.task if isinstance(event, AutomationEvent) else None,
+        hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if _chooses_topic(given, trigger) else (),
+    )
+
+
+async def _settled(agent: Agent, outlet: Outlet) -> Options:
+    """The options, once the channel's past is known as far as they reach, and its pins."""
+    options = agent.options_for(outlet)
+    for _ in range(2):  # pins, once they are known, may reach further
+        for channel in filter(None, (outlet.view, outlet.view.parent)):
+            channel.transcript.deepen(reach_of(options))
+        await outlet.view.settle()
+        before, options = options, agent.options_for(outlet)
+        if options is before:  # the book returns the same object for as long as nothing changes
+            break
+    _report_faults(agent, outlet, options)
+    return options
+
+
+def _chooses_topic(given: Instruction | None, trigger: Trigger) -> bool:
+    """Whether the agent opens a conversation whose topic the owner has not named."""
+    return trigger == "starter" and not (given is not None and given.topic)
+
+
+def _report_faults(agent: Agent, outlet: Outlet, options: Options) -> None:
+    in_force = agent.options.of(agent.key, outlet.view)
+    histories = malformed(outlet.view.transcript.entries(), roles=options.history_roles, names=in_force.names)
+    pins = (fault for pin in in_force.pins for fault in pin.faults)
+    agent.pin_reporter.report((*pins, *histories), outlet)
+
+
+def _identity(agent: Agent, inner: Mapping[str, str]) -> Identity:
+    """The agent's identity where these inner names hold."""
+    me = agent.identity
+    others = tuple(inner.get(key, name) for key, name in agent.names.items() if name in me.others)
+    absent = tuple(name for key, name in agent.names.items() if key != me.key and name not in me.others)
+    return replace(me, display_name=inner.get(me.key, me.display_name), others=others, absent=absent)
+
+
+def _started_with(turn: Turn) -> int | None:
+    """The running conversation's first message, where the agent is to hear what people have said in it since."""
+    if not isinstance(turn.event, InstructionEvent) or turn.agent.barge_in == "ignore":
+        return None
+    return min(history_ids(turn.event), default=None)
+
+
+def _target(turn: Turn, window: Window) -> Entry | None:
+    """The message that the turn is about, as it reads now."""
+    event, transcript = turn.event, turn.outlet.view.transcript
+    if isinstance(event, AutomationEvent):
+        return None
+    if isinstance(event, MentionEvent) and not event.continues:
+        return _asked(event, transcript, turn.outlet.view.own_name)
+    if isinstance(event, InstructionEvent) and (asked := asked_id(event)) is not None:
+        return _asked_in(event, transcript.get(asked))
+    heard = window.entries
+    if isinstance(event, InstructionEvent) and turn.agent.barge_in == "ignore":
+        heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
+    others = (e for e in reversed(heard) if e.speaker.agent != turn.agent.key and not e.speaker.is_service)
+    return next(others, None)
+
+
+def _asked_in(event: InstructionEvent, asked: Entry | None) -> Entry | None:
+    """A person's message that the coordinator names; in a room its author is the audience."""
+    return next(iter(room_entries([asked])), None) if asked is not None and in_room(event) else asked
+
+
+def _asked(event: MentionEvent, transcript: Transcript, own_name: str) -> Entry:
+    """The question; of a person's without the mention that calls the agent, which the transcript shows."""
+    asked = question(event, transcript) or event.asked
+    text = strip_mention(asked.text, (f"@{own_name}",)) if event.by_person else ""
+    return replace(asked, text=text) if text else asked
+
+
+async def _reply_chain(turn: Turn, context: TurnContext, options: Options, reset: int) -> FoundChain:
+    """The messages that the one to answer replies to. A room's members see its thread alone, and what they know of its
+    past is its summary; after a reset a thread has no beginning in its parent."""
+    asked, channel, agent = context.target, turn.outlet.view, turn.agent
+    if asked is None or not (context.trigger in ANSWERS or context.take_up):
+        return FoundChain()
+    above = channel.parent if not (reset or in_room(turn.event)) else None
+    place = ChainPlace(
+        transcripts=[view.transcript for view in (channel, above) if view is not None],
+        reset=reset,
+        may_show=lambda entry: is_visible(entry) and not _is_ignored(agent, entry),
+        may_tell=lambda people: not any(agent.ignores(person, frozenset()) for person in people),
+    )
+    memory = NoMemory() if in_room(turn.event) else agent.memory
+    return await reply_chain(asked, place, options.chain_messages, memory)
+
+
+def _shown_chain(found: FoundChain, turn: Turn, context: TurnContext, inner: Mapping[str, str]) -> ReplyChain:
+    """The chain as the prompt has it: what the window lacks, under the names that it shows."""
+    entries = room_entries(found.entries) if in_room(turn.event) else found.entries
+    shown = {unit.id for entry in context.window.entries for unit in entry.units}
+    lacking = [entry for entry in entries if entry.id not in shown]
+    return ReplyChain(tuple(under_inner_names(lacking, turn.agent, inner)), found.summary)
+
+
+def _is_ignored(agent: Agent, entry: Entry) -> bool:
+    return entry.speaker.kind == "person" and agent.ignores(entry.speaker.id, entry.author_roles)
+
+
+def _answered(given: Instruction, names: Mapping[str, str]) -> Answered | None:
+    """How far the running conversation has answered people, and who did it last."""
+    answers = [entry for entry in given.conversation_history if entry.answers_message_id is not None]
+    last = max(answers, key=lambda entry: entry.answers_message_id or 0, default=None)
+    if last is None or last.answers_message_id is None:
+        return None
+    return Answered(last.answers_message_id, names.get(last.agent) or clean_name(last.agent))
+
+
+def _calls(agent: Agent) -> frozenset[int]:
+    """The users and the role whose mention calls an agent."""
+    ids = (*map(agent.user_id, agent.names), agent.bots_role)
+    return frozenset(each for each in ids if each is not None)
+
+
+async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:
+    """The view with the chosen pictures and text files."""
+    options, model, context = view.options, turn.agent.model, view.context
+    limits = AttachmentLimits(
+        min(options.max_images, model.max_pictures) if options.include_images else 0,
+        model.fit,
+        options.max_file_characters if options.include_files else 0,
+    )
+    units = [unit for entry in context.window.entries for unit in entry.units]
+    found = await turn.outlet.view.attached(chosen.of(units), limits) if chosen else NOTHING_ATTACHED
+    asked = context.target
+    about = [*([asked] if asked else []), *(each for each in (*units, *context.chain.entries) if _answers(asked, each))]
+    unseen = [file.filename for entry in about for file in entry.attachments if file.id not in found.shown]
+    return replace(
+        view,
+        pictures=found.pictures,
+        files={key: quoted(file) for key, file in found.texts.items()},
+        context=replace(context, unseen=tuple(unseen)) if unseen else context,
+    )
+
+
+def _answers(asked: Entry | None, other: Entry) -> bool:
+    """Whether the question is a reply to the other message."""
+    return asked is not None and asked.reply_to == other.id
+
+
+def quoted(file: TextFile) -> str:
+    """A file's text, and how much of it is not shown."""
+    return f"{file.text}\n… ({file.left_out:,} more characters)" if file.left_out else file.text

@@ -1,0 +1,1 @@
+"""Redis connection, messages, and the bus between processes."""

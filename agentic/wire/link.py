@@ -1,0 +1,228 @@
+"""One address of Redis, two clients, one breaker.
+
+Commands must never delay a turn: they have a short timeout and no retry, and once one has failed the next ones fail
+immediately until a background probe gets an answer. Only the subscriber may wait long. Whatever the cause (refused,
+reset, timed out, still loading, full, read-only), callers see one exception, `RedisAway`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.maint_notifications import MaintNotificationsConfig
+
+from agentic.wire.sentinel import is_sentinel_address, sentinel_client
+
+if TYPE_CHECKING:
+    from fakeredis import FakeServer
+
+T = TypeVar("T")
+
+COMMAND_TIMEOUT = 0.3
+CONNECT_TIMEOUT = 2.0
+PROBE_EVERY = 0.25
+# More would only queue inside Redis; a thousand turns must not open a thousand connections.
+COMMANDS_AT_ONCE = 16
+# Errors of a server that answers but takes no writes. In a script's error the code is in the middle.
+REFUSALS = ("OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "MASTERDOWN ", "CLUSTERDOWN ")
+
+log = logging.getLogger(__name__)
+
+
+class RedisAway(Exception):
+    """Redis cannot be used now. The command may have run all the same, its reply lost: so counters are written by
+    scripts that may run twice."""
+
+
+class RedisAddressError(Exception):
+    """The address is invalid. The text does not quote it, since it may contain a password."""
+
+
+class RedisStartError(Exception):
+    """The private Redis could not be started; the text says why and where its log is."""
+
+
+def _client(address: str | FakeServer) -> Redis:
+    # No socket_timeout: redis-py implements it by asyncio.wait_for, which on Python 3.11 may swallow a cancellation.
+    # Foreign bytes on a channel are a bad message, not a reason to lose the connection.
+    options: dict[str, Any] = {
+        "decode_responses": True,
+        "encoding_errors": "replace",
+        "socket_timeout": None,
+        "socket_connect_timeout": CONNECT_TIMEOUT,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if isinstance(address, str):
+        options["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
+        # Without driver_info=None every connection would read this package's metadata and tell it to the server.
+        options["driver_info"] = None
+        try:
+            client = _client_of(address, options)
+            # so that options after the ? fail here and not at first use
+            client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError, RedisError):
+            raise RedisAddressError("an option of the address, after the ?, is not one of redis-py's") from None
+        return client
+    from fakeredis import FakeAsyncRedis  # only where no server could be found
+
+    return cast(Redis, FakeAsyncRedis(server=address, **options))
+
+
+def _client_of(address: str, options: Mapping[str, Any]) -> Redis:
+    return sentinel_client(address, options) if is_sentinel_address(address) else Redis.from_url(address, **options)
+
+
+def _refusal(error: ResponseError) -> bool:
+    text = f"{getattr(error, 'error_type', '')} {type(error).__name__} {error} "
+    return any(code in text for code in REFUSALS) or type(error).__name__ in ("OutOfMemoryError", "ReadOnlyError")
+
+
+class RedisLink:
+    """Two clients made from one address (a `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://` or `unix://`
+    URL, or a fakeredis server).
+
+    Use as `async with RedisLink(address) as link`. Nothing is sent before the first command.
+    """
+
+    def __init__(
+        self,
+        address: str | FakeServer,
+        *,
+        command_timeout: float = COMMAND_TIMEOUT,
+        probe_every: float = PROBE_EVERY,
+    ) -> None:
+        self.commands = _client(address)
+        self.subscriber = _client(address)
+        self.present = asyncio.Event()  # cleared while the circuit breaker is open
+        self.present.set()
+        self._command_timeout = command_timeout
+        self._probe_every = probe_every
+        self._next_probe = 0.0  # event loop time
+        self._reason = ""
+        self._probe: asyncio.Task[None] | None = None
+        self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
+        self._refused = False
+        self._when_back: list[Callable[[], Awaitable[None]]] = []
+        self._calling_back: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> RedisLink:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        for task in filter(None, (self._probe, self._calling_back)):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await self.commands.aclose()
+        await self.subscriber.aclose()
+
+    @property
+    def away(self) -> bool:
+        """True while the circuit breaker is open: commands fail immediately."""
+        return not self.present.is_set()
+
+    def when_back(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Await `callback` each time Redis takes commands again."""
+        self._when_back.append(callback)
+
+    async def call(self, command: Callable[[Redis], Awaitable[T]]) -> T:
+        """Run `command` with the client for commands. Raises RedisAway, after about 0.3 s at the latest."""
+        self._fail_while_away()
+        async with self._slots:
+            self._fail_while_away()  # it may have opened while this call waited for its slot
+            try:
+                async with asyncio.timeout(self._command_timeout):
+                    outcome = await command(self.commands)
+            except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+                self._open_breaker(error)
+                raise RedisAway(self._reason) from error
+            except ResponseError as error:
+                if not _refusal(error):
+                    raise
+                self._note_refusal(error)
+                raise RedisAway(str(error)) from error
+        return outcome
+
+    async def patient(self, command: Callable[[Redis], Awaitable[T]], seconds: float) -> T:
+        """Run a large command that nobody waits for. Raises RedisAway after so many seconds.
+
+        Its failure says little about small commands, so the breaker stays as it is.
+        """
+        self._fail_while_away()
+        try:
+            async with asyncio.timeout(seconds):
+                return await command(self.commands)
+        except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+            raise RedisAway((str(error) or "no answer in time")[:200]) from error
+        except ResponseError as error:
+            if not _refusal(error):
+                raise
+            raise RedisAway(str(error)) from error
+
+    async def script(self, lua: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
+        """Run a Lua script atomically. The whole text is sent each time: small, and never missing after a restart."""
+        # As bytes, which redis-py sends as they are; it inspects each text for its type and encoding.
+        given = [str(each).encode(errors="replace") for each in (*keys, *args)]
+        outcome = await self.call(lambda redis: redis.eval(lua, len(keys), *given))
+        if self._refused:  # every script of ours writes
+            self._refused = False
+            self._start_callbacks()
+        return outcome
+
+    def _fail_while_away(self) -> None:
+        if self.away:
+            raise RedisAway(self._reason)
+
+    def _open_breaker(self, error: Exception) -> None:
+        self._reason = (str(error) or "no answer in time")[:200]
+        self.present.clear()
+        if self._probe is None or self._probe.done():
+            log.debug("commands to Redis fail until it answers: %s", self._reason)
+            self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
+
+    async def _probe_until_back(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self.away:
+            await asyncio.sleep(max(0.0, self._next_probe - loop.time()))
+            self._next_probe = loop.time() + self._probe_every
+            try:
+                async with asyncio.timeout(self._command_timeout):
+                    await self.commands.ping()
+            except Exception as error:  # the edge of the loop: without the probe the breaker would never close
+                self._reason = (str(error) or "no answer in time")[:200]
+            else:
+                self.present.set()
+                log.debug("commands to Redis work again")
+                self._start_callbacks()
+
+    def _start_callbacks(self) -> None:
+        if self._calling_back is None or self._calling_back.done():
+            self._calling_back = asyncio.create_task(self._call_back_all(), name="redis-back")
+
+    async def _call_back_all(self) -> None:
+        for callback in self._when_back:
+            try:
+                await callback()
+            except Exception:  # the edge of the task: the other callbacks must run
+                log.exception("a callback failed after Redis came back")
+
+    def _note_refusal(self, error: ResponseError) -> None:
+        # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
+        log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
+        self._refused = True

@@ -1,0 +1,317 @@
+"""The wire, version 1: the messages between coordinator and agents over Redis pub/sub.
+
+Other programs may speak it too, so validation is lenient: unknown fields are ignored, null means missing, numbers may
+be text. Fields beyond the published v1 are optional additions; none of v1's own is ever renamed. reading.py parses.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from agentic.ids import LARGEST_ID
+
+PROTOCOL_VERSION = 1
+DEFAULT_DEADLINE_SECONDS = 90.0
+MAX_WIRE_BYTES = 1_000_000
+MAX_TOPIC = 200  # characters
+MAX_INSTRUCTION_ID = 200  # characters: it is part of a Redis key
+
+
+class WireMessage(BaseModel):
+    """Base of all messages: frozen, forward-compatible, nulls defaulted.
+
+    `forgiven` are our additions, which another program may use for something else: invalid, they count as missing.
+    """
+
+    forgiven: ClassVar[frozenset[str]] = frozenset()
+
+    model_config = ConfigDict(extra="ignore", frozen=True, coerce_numbers_to_str=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_means_missing(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: _encodable(value) for key, value in data.items() if value is not None}
+        return data
+
+    def to_wire(self) -> str:
+        return self.model_dump_json()
+
+
+def _encodable(value: Any) -> Any:
+    """Replace lone surrogates: JSON can hold them, but writing them on would fail."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
+
+
+_Id = Annotated[str, Field(min_length=1, max_length=MAX_INSTRUCTION_ID)]
+_Snowflake = Annotated[int, Field(ge=0, le=LARGEST_ID)]
+_Topic = Annotated[str, AfterValidator(lambda topic: " ".join(topic.split())[:MAX_TOPIC].rstrip())]  # for a prompt
+_Round = Annotated[int, Field(ge=0, le=10**6)]
+_Amount = Annotated[int, Field(ge=0, le=10**12)]
+_Money = Annotated[float, Field(ge=0, le=10**6)]
+
+
+class HistoryEntry(WireMessage):
+    """A message of a conversation as the coordinator recorded it.
+
+    `text` has reactions inline, `Hot take  [reactions: 🔥 (grok)]`, and pictures as `[posted image: "prompt" → URL]`.
+    """
+
+    forgiven = frozenset({"answers_message_id"})
+
+    agent: str
+    text: str = ""
+    message_id: _Snowflake | None = None
+    # an addition
+    answers_message_id: _Snowflake | None = None  # the newest message of a person that it answers
+
+
+class RoomBrief(WireMessage):
+    """The room in which a turn is. `turn_number` is that of the post to make; an agent drops a turn whose number is not
+    the room's plus one. `closing`: the room ends after this turn."""
+
+    turn_number: _Amount
+    turns: _Amount = 0  # the limit
+    policy: str = ""
+    rules: str = ""
+    members: tuple[str, ...] = ()  # the shown names of those who take part, in speaking order
+    names_next: bool = False  # this agent names who speaks next
+    closing: bool = False
+    goodbye_ends: bool = False  # a post that only says goodbye ends the room
+
+
+class Reflection(WireMessage):
+    """The task of an instruction with the action `reflect`: something to do while nobody writes.
+
+    `summarise` and `profile` post nothing: the text of their result is a summary, or a person's topics, one a line.
+    `follow_up` answers the message `message_id`, `discover` begins with a message of its own.
+    """
+
+    task: str  # summarise, profile, follow_up, discover; an open set
+    person_id: _Snowflake | None = None
+    person_name: str = ""
+    message_id: _Snowflake | None = None
+    material: str = ""  # what people and agents wrote, a line each: "Name: text"
+    topics: tuple[str, ...] = ()  # of the person's profile
+    origins: tuple[_Snowflake, ...] = ()  # channels where they may have spoken of these
+    avoid: tuple[str, ...] = ()  # what was said unasked before
+    message_ids: tuple[_Snowflake, ...] = ()  # of the material
+    people: tuple[_Snowflake, ...] = ()  # whose words it has
+    cause: str = ""  # for people who ask why
+
+
+class Instruction(WireMessage):
+    """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
+
+    forgiven = frozenset({"topic", "requested", "room", "angle", "take_up", "chosen_because", "reflection"})
+
+    protocol_version: int = PROTOCOL_VERSION
+    instruction_id: _Id
+    action: str = "decide"
+    channel_id: _Snowflake
+    channel_theme: str = "casual"
+    round_number: _Round = 1
+    conversation_id: str = ""
+    conversation_history: tuple[HistoryEntry, ...] = ()
+    is_conversation_starter: bool = False
+    # additions
+    deadline: float | None = None  # unix seconds; nothing is posted after it
+    topic: _Topic | None = None  # named by the starter, or by the owner who began the conversation
+    trigger_message_id: _Snowflake | None = None  # of a reactive turn: the person's message
+    requested: bool = False  # an owner asked for this turn: silence is no answer
+    room: RoomBrief | None = None
+    angle: str | None = None  # what to bring into a talk that repeats itself, or calls for nobody
+    take_up: _Snowflake | None = None  # a person's message that this turn must take up: silence is no answer
+    chosen_because: str | None = None  # by the policy, for people who ask why
+    reflection: Reflection | None = None  # of the action "reflect"
+
+
+class TurnUsage(WireMessage):
+    """The usage of a turn, for summaries. Money in US dollars."""
+
+    model: str = ""
+    calls: _Amount = 0
+    input_tokens: _Amount = 0
+    cached_tokens: _Amount = 0
+    output_tokens: _Amount = 0
+    reasoning_tokens: _Amount = 0
+    searches: _Amount = 0
+    pictures: _Amount = 0
+    cost_usd: _Money = 0.0  # in all
+    picture_cost_usd: _Money = 0.0  # of this, for pictures
+
+
+class Result(WireMessage):
+    """Agent → coordinator, on `agent:{name}:results`: exactly one for each readable instruction."""
+
+    forgiven = frozenset(
+        {
+            "reason",
+            "react_to_message_id",
+            "image_prompt",
+            "end_conversation",
+            "topic",
+            "usage",
+            "answers_message_id",
+            "leaves",
+            "next_agent",
+        }
+    )
+
+    protocol_version: int = PROTOCOL_VERSION
+    instruction_id: _Id
+    agent_name: str
+    skipped: bool = False
+    text: str | None = None
+    image_url: str | None = None
+    emoji_reacted: str | None = None
+    message_id: _Snowflake | None = None
+    # additions
+    reason: str | None = None  # why nothing was posted: "skipped", "cooldown", "daily_limit", "busy", ...
+    react_to_message_id: _Snowflake | None = None
+    image_prompt: str | None = None
+    end_conversation: bool = False
+    topic: _Topic | None = None
+    usage: TurnUsage | None = None
+    answers_message_id: _Snowflake | None = None  # in a conversation: the newest message of a person that it answers
+    leaves: bool = False  # in a room: this was its last word
+    next_agent: str | None = None  # where it names who speaks next: that agent's key
+
+
+class MentionNotice(WireMessage):
+    """Agent → coordinator, on `agent:{name}:results`: the agent answered a person; others may join in."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    event: Literal["human_mention_response"] = "human_mention_response"
+    agent_name: str
+    channel_id: _Snowflake
+    message_id: _Snowflake | None = None
+    trigger_message_id: _Snowflake | None = None
+
+
+class PersonNotice(WireMessage):
+    """Agent → coordinator, on `coordinator:activity`: a person wrote in a channel. Several processes may send the same
+    one. `text` is its beginning; `calls`: it calls an agent, which answers it by itself."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    channel_id: _Snowflake
+    message_id: _Snowflake
+    text: str = ""
+    names: tuple[str, ...] = ()  # agents whose names are in it
+    replied_to: str | None = None  # the agent to whose message it replies
+    calls: bool = False
+    called: tuple[str, ...] = ()  # the agents that it mentions, or to whose message it replies
+    at: float = 0.0  # unix seconds
+
+
+class CancelNotice(WireMessage):
+    """Coordinator → every process, on `coordinator:cancels`: a person writes, so this turn of an idle task ends."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    agent_name: str
+    instruction_id: _Id
+
+
+class RoomNotice(WireMessage):
+    """Coordinator → every process, on `coordinator:room_notices`: a room has changed; `coordinator:room:{thread_id}`
+    says how it is now."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    thread_id: _Snowflake
+
+
+class RoomOrder(WireMessage):
+    """The part of a Command that is about a room. `room` is the whole room as JSON, of `room-open`."""
+
+    forgiven = frozenset({"turns", "message_id", "gone"})
+
+    room: str | None = None
+    reason: str | None = None  # of `room-pause`: archived, locked, deleted, no_access, asked
+    turns: _Amount | None = None  # of `room-resume`: so many more
+    member: str | None = None  # of `room-add`: the RoomMember as JSON
+    message_id: _Snowflake | None = None  # of `room-next`: a person's message that calls the member
+    gone: tuple[str, ...] = ()  # of `room-resume`, `room-remove`: members whose personas were deleted
+
+
+class Command(WireMessage):
+    """Owner or console → coordinator, on `coordinator:commands`. `command` is an open set; unknown ones are logged."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    command: str
+    channel_id: _Snowflake | None = None
+    theme: str | None = None
+    agent_name: str | None = None
+    command_id: str | None = None  # asks for a CommandOutcome with this id
+    topic: _Topic | None = None  # of the conversation to start
+    at: float | None = None  # unix seconds: a scheduled time
+    to: float | None = None  # unix seconds: where a scheduled time is moved
+    room: RoomOrder | None = None  # of the commands `room-…`
+
+
+class CommandOutcome(WireMessage):
+    """Coordinator → the sender of a command with an id, on `coordinator:outcomes`. `outcome` is an open set."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    command_id: _Id
+    outcome: str
+    channel_id: int | None = None
+
+
+class StopNotice(WireMessage):
+    """To every process, on `coordinator:stops`: a person stopped a channel, or (without `until`) lifted the stop."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    channel_id: _Snowflake
+    until: float | None = None  # unix seconds
+    at: float | None = None  # unix seconds of the person's order
+
+
+class TurnNotice(WireMessage):
+    """To those who watch, on `coordinator:turns`: an agent's turn began or ended. The notice of its end may be lost."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    agent_name: str
+    turn_id: str
+    channel_id: int
+    state: str  # began, ended; an open set
+    at: float  # unix seconds
+    conversation_id: str | None = None
+
+
+class HushNotice(WireMessage):
+    """To every process, on `coordinator:hushes`: a person cancels the answers to their own messages in a channel."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    channel_id: int
+    user_id: int
+
+
+class IgnoreNotice(WireMessage):
+    """To every process, on `coordinator:ignores`: whether the bots ignore a person."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    user_id: int
+    ignored: bool
+
+
+class LiveOptionNotice(WireMessage):
+    """To every process, on `coordinator:live_option_notices`: an option was set or unset by /config."""
+
+    protocol_version: int = PROTOCOL_VERSION
+
+
+class ForgetNotice(WireMessage):
+    """To every process, on `coordinator:forgets`: there is a new request to forget a person."""
+
+    protocol_version: int = PROTOCOL_VERSION
+
+
+class ResetNotice(WireMessage):
+    """To every process, on `coordinator:resets`: agents no longer see a channel's messages up to this one."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    channel_id: int
+    message_id: int
+    agents: tuple[str, ...]

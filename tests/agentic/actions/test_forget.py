@@ -1,0 +1,314 @@
+"""A person is forgotten in every process, at once or when it is back, and nobody else is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakeredis import FakeServer
+
+from agentic.actions import forget
+from agentic.actions.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
+from agentic.agent.calls import MentionEvent
+from agentic.agent.event_codec import save_event
+from agentic.context.entries import Entry, Speaker
+from agentic.personas.forget_person import Notes
+from agentic.personas.memory import Origin, append
+from agentic.services.discord.outbound import MAX_TEXT
+from agentic.state.forget_requests import ForgetRequests, RemovedWords
+from agentic.state.records import TurnRecord
+from agentic.state.shared_state import Ledger
+from agentic.tools.record import ToolRecord
+from agentic.tools.records import ToolRecords
+from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.link import RedisAway, RedisLink
+from tests.support.redis_server import PATIENT, until
+
+NOW = 1_800_000_000.0
+LOUNGE = 10
+ANN, BOB = 100, 101
+NAMES = ("claude", "grok")
+
+
+class Machine:
+    """A process and its files. `forgetting` is there while it runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data, self.personas = folder / "data", folder / "personas"
+        (self.personas / "claude").mkdir(parents=True, exist_ok=True)
+        self.ledger: Ledger
+        self.records: ToolRecords
+        self.forgetting: Forgetting
+
+    @asynccontextmanager
+    async def running(self, link: RedisLink) -> AsyncIterator[Machine]:
+        bus, done = Bus(link), CompletedRequests(self.data)
+        async with ToolRecords(self.data / "tools") as self.records:
+            self.ledger = Ledger(link, lambda: NOW, holder="here")
+            self.forgetting = Forgetting(
+                ForgetRequests(link, bus), self.ledger, NAMES, done, tools=self.records, personas=self.personas
+            )
+            self.forgetting.start()
+            tasks = [asyncio.create_task(work) for work in (bus.run(), self.forgetting.run())]
+            try:
+                await asyncio.wait_for(bus.ready.wait(), 10)
+                yield self
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def note(self, text: str, person: int) -> None:
+        append(self.personas / "claude", text, Origin(LOUNGE, 1, person))
+
+    def call(self, number: int, person: int) -> None:
+        values: dict[str, Any] = {"channel_id": LOUNGE, "turn_id": "m1", "after_message_id": 1, "at": NOW}
+        self.records.add(
+            ToolRecord(id=f"r{number}", agent="grok", name="clock", arguments={}, asked_by=person, **values)
+        )
+
+    @property
+    def memory(self) -> str:
+        return (self.personas / "claude" / "memory.md").read_text(encoding="utf-8")
+
+    @property
+    def calls(self) -> list[str]:
+        return [record.id for record in self.records.for_channel("grok", LOUNGE)]
+
+    @property
+    def done(self) -> bool:
+        return (self.data / DONE_FILE).exists()
+
+
+@pytest.fixture
+async def link() -> AsyncIterator[RedisLink]:
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
+        yield link
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "here")
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "there")
+
+
+async def ask(ledger: Ledger, person: int, message_id: int) -> None:
+    entry = Entry(message_id, Speaker(person, "Bob", "person"), "a private thing", NOW)
+    event = MentionEvent.of(entry, channel_id=LOUNGE, theme="casual", to_all=False, now=NOW)
+    await ledger.turns.claim("claude", event.id, event.deadline, save_event(event, 0))
+
+
+def ended(number: int, person: int) -> TurnRecord:
+    record = TurnRecord(id=f"m{number}", agent="grok", at=NOW, kind="mention", trigger="mention", channel_id=1)
+    return record.model_copy(update={"asked_by": person})
+
+
+async def record(ledger: Ledger, number: int, person: int) -> None:
+    await ledger.settle("grok", f"m{number}", "{}", NOW + 90, record=ended(number, person))
+
+
+async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisLink, here: Machine):
+    async with here.running(link):
+        await ask(here.ledger, BOB, 1)
+        await ask(here.ledger, ANN, 2)
+        for number, person in enumerate((BOB, BOB, ANN)):
+            await record(here.ledger, number, person)
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(records=2, open_turns=1)
+        assert await here.ledger.turns.open_ids("claude") == ["m2"]
+        assert await link.commands.exists(keys.turn("claude", "m1")) == 0
+        assert [record.asked_by for record in await here.ledger.records.last("grok", count=9)] == [ANN]
+        assert await here.forgetting.forget(BOB) == ForgetOutcome()
+
+
+@pytest.mark.promise(544)
+async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(link: RedisLink, here: Machine, there: Machine):
+    here.data.mkdir(parents=True)
+    (here.data / DONE_FILE).write_text("4000000000000\n")  # completed with the Redis of before
+    async with here.running(link), there.running(link):
+        heard: list[int] = []
+
+        async def note(person: int) -> None:
+            heard.append(person)
+
+        here.forgetting.also.append(note)
+        await there.forgetting.forget(ANN)
+        await until(lambda: heard == [ANN])
+        await record(here.ledger, 1, BOB)
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(records=1)
+        assert heard == [ANN, BOB]
+
+
+async def test_what_the_files_hold_of_a_person_goes_in_every_process(
+    link: RedisLink, here: Machine, there: Machine, monkeypatch
+):
+    async def away(*_):
+        raise RedisAway("away")
+
+    async with here.running(link), there.running(link):
+        for machine in (here, there):
+            for number, person in enumerate((BOB, ANN)):
+                machine.note(f"said by {person}", person)
+                machine.call(number, person)
+            with monkeypatch.context() as patch:
+                patch.setattr(machine.ledger.settlements, "_write", away)
+                await record(machine.ledger, 1, BOB)
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(tool_calls=1, notes=Notes(gone=1))
+        await until(lambda: there.done)
+        for machine in (here, there):
+            assert (f"said by {BOB}" in machine.memory, f"said by {ANN}" in machine.memory) == (False, True)
+            assert machine.calls == ["r1"]
+            await machine.ledger.pay()
+        assert await here.ledger.records.last("grok", count=9) == [], "what was to be written yet is not written"
+
+
+async def test_a_process_that_was_away_carries_it_out_when_it_is_back_and_once(
+    link: RedisLink, here: Machine, there: Machine
+):
+    async with there.running(link):
+        for number, person in enumerate((BOB, ANN)):
+            there.note(f"said by {person}", person)
+            there.call(number, person)
+    async with here.running(link):
+        await here.forgetting.forget(BOB)
+        async with there.running(link):
+            await until(lambda: there.done)
+            assert there.calls == ["r1"]
+            assert f"said by {BOB}" not in there.memory
+            there.note("said anew", BOB)
+            there.call(3, BOB)
+        async with there.running(link):
+            await here.forgetting.forget(ANN)
+            await until(lambda: f"said by {ANN}" not in there.memory)
+            assert there.calls == ["r3"], "what came after the order stays"
+            assert "said anew" in there.memory
+            await here.forgetting.forget(BOB)
+            await until(lambda: "said anew" not in there.memory)
+
+
+async def test_two_processes_with_the_same_files_get_in_nobodys_way(link: RedisLink, here: Machine, tmp_path: Path):
+    beside = Machine(tmp_path / "here")
+    async with here.running(link), beside.running(link):
+        here.note("said by Bob", BOB)
+        here.call(1, BOB)
+        beside.call(2, BOB)
+        await until(lambda: len(list(here.data.rglob("*.jsonl"))) == 1)
+        assert (await here.forgetting.forget(BOB)).notes == Notes(gone=1)
+        await until(lambda: not beside.calls)
+        assert here.calls == []
+        await until(lambda: not list(here.data.rglob("*.jsonl")))
+
+
+async def test_what_cannot_be_rewritten_is_logged_and_retried_at_the_next_start(
+    link: RedisLink, here: Machine, caplog: pytest.LogCaptureFixture
+):
+    memory = here.personas / "claude" / "memory.md"
+    async with here.running(link):
+        here.note("said by Bob", BOB)
+        here.call(1, BOB)
+        text = memory.read_bytes()
+        memory.unlink()
+        memory.symlink_to(here.personas / "elsewhere.md")
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(tool_calls=1, whole=False)
+        memory.unlink()
+        memory.write_bytes(text)
+        assert (await here.forgetting.forget(ANN)).whole
+        assert not here.done, "an order that was not carried out is not passed by"
+    assert "memory of claude not rewritten: links are not followed" in caplog.text
+    assert str(here.personas) not in caplog.text
+    async with here.running(link):
+        await until(lambda: here.done)
+        assert "said by Bob" not in here.memory
+
+
+async def test_a_person_is_told_when_records_of_tools_cannot_be_rewritten(
+    link: RedisLink, here: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def refuse(_: int) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    async with here.running(link):
+        here.note("said by Bob", BOB)
+        monkeypatch.setattr(here.records, "forget_person", refuse)
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(notes=Notes(gone=1), whole=False), "the rest goes"
+    assert "Permission denied" in caplog.text
+
+
+async def test_an_order_that_redis_did_not_take_removes_nothing(
+    link: RedisLink, here: Machine, monkeypatch: pytest.MonkeyPatch
+):
+    async def away(*_: object) -> Any:
+        raise RedisAway("gone")
+
+    async with here.running(link):
+        here.note("said by Bob", BOB)
+        monkeypatch.setattr(link, "script", away)
+        with pytest.raises(RedisAway):
+            await here.forgetting.forget(BOB)
+        assert "said by Bob" in here.memory
+
+
+async def test_forgetting_refills_no_limit(link: RedisLink, here: Machine):
+    async with here.running(link):
+        await link.commands.zadd(keys.mentions(BOB), {"1": NOW})
+        await link.commands.hset(keys.budget("2027-01-15"), f"person:{BOB}", "5")
+        await here.forgetting.forget(BOB)
+        assert await link.commands.exists(keys.mentions(BOB), keys.budget("2027-01-15")) == 2
+
+
+@pytest.mark.parametrize("kept", ["", "nonsense", "9" * 40, "-1"])
+def test_a_mark_that_is_no_time_counts_as_none_and_never_goes_back(tmp_path: Path, kept: str):
+    (tmp_path / DONE_FILE).write_text(kept)
+    done = CompletedRequests(tmp_path)
+    assert done.last == 0
+    done.keep(5)
+    done.keep(4)
+    assert CompletedRequests(tmp_path).last == 5
+    assert [path.name for path in tmp_path.iterdir()] == [DONE_FILE]
+
+
+def test_what_a_write_that_was_cut_off_left_is_removed_at_the_start_unless_it_is_fresh(tmp_path: Path):
+    old, fresh = tmp_path / f".{DONE_FILE}-0a0b0c0d", tmp_path / f".{DONE_FILE}-01020304"
+    old.write_text("5")
+    fresh.write_text("5")
+    os.utime(old, (1.0, 1.0))
+    CompletedRequests(tmp_path)
+    assert (old.exists(), fresh.exists()) == (False, True)
+
+
+async def test_the_reply_says_what_the_recorder_removed(link: RedisLink, here: Machine, monkeypatch):
+    monkeypatch.setattr(forget, "RECORDER_SECONDS", 0.05)
+    recorder = ForgetRequests(link, Bus(link))
+    async with here.running(link):
+        await link.commands.set(keys.RECORDER_OWNER, "some process")
+        await recorder.answer(BOB, RemovedWords(at=1, prompts=9))  # to an earlier request
+        assert "The record of prompts follows within minutes." in (await here.forgetting.forget(BOB)).text
+        await recorder.answer(BOB, RemovedWords(at=10**13, prompts=3, reactions=1, messages=4))
+        said = (await here.forgetting.forget(BOB)).text
+    assert "Removed from the record: 3 prompts with your words, with their answers, 1 reaction," in said
+    assert "4 logged messages of yours, and your id on" in said
+
+
+def test_the_reply_fits_into_a_message_and_says_what_stays():
+    words = RemovedWords(at=1, prompts=10**6, turns=20_000, reactions=10**6)
+    told = ForgetOutcome(20_000, 1_000, 10**9, Notes(10**6, 10**6), words=words).text
+    assert len(told) <= MAX_TEXT
+    for words in (
+        "other machines",
+        "refill your limits",
+        "your id (30 days)",
+        "Not removed: your messages",
+        "1000000 prompts with",
+    ):
+        assert words in told
+    assert "without your id" not in ForgetOutcome().text
+    assert "Kept without your id: 1 note " in ForgetOutcome(notes=Notes(kept=1)).text

@@ -1,0 +1,85 @@
+"""`/profile` and `/privacy` as a person uses them."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentic.actions.memory_commands import PROFILE, TOPICS
+from agentic.actions.own_memory import DELETED, ELSEWHERE, NO_PROFILE
+from agentic.actions.responses import CommandReply, Form
+from agentic.context.options import Options
+from agentic.record.hearers import Hearing
+from agentic.record.memory import Profile
+from agentic.wire.entries import ConsentNote, ProfileNote
+from tests.support.slash_scene import BOB, LOUNGE, MANAGER, MEMBER, NOW, a_place
+
+BEES = Profile(BOB, "Bob", ("bees", "tea"), "model", NOW)
+
+
+async def test_a_person_sees_their_own_profile_and_nobody_elses() -> None:
+    async with a_place() as place:
+        place.memory.profiles = {BOB: BEES}
+        assert "- bees\n- tea" in await place.use("profile show", MEMBER)
+        assert await place.use("profile show", MANAGER) == NO_PROFILE
+
+
+async def test_a_profile_is_edited_in_a_form_one_topic_a_line() -> None:
+    async with a_place() as place:
+        place.memory.profiles = {BOB: BEES}
+        form = await place.use("profile edit", MEMBER)
+        assert isinstance(form, Form)
+        assert [field.text for field in form.fields] == ["bees\ntea"]
+        said = await place.use(f"form {form.id}", MEMBER, id=PROFILE, **{TOPICS: "wasps\ntea"})
+        assert said == "Saved: 2 topics are noted of you."
+        (note,) = place.notes
+        assert note == ProfileNote(user_id=BOB, topics=("wasps", "tea"), by="person", at=NOW)
+        assert "- wasps" in await place.use("profile show", MEMBER)
+
+
+async def test_a_profile_is_removed() -> None:
+    async with a_place() as place:
+        place.memory.profiles = {BOB: BEES}
+        assert await place.use("profile delete", MEMBER) == DELETED
+        assert await place.use("profile show", MEMBER) == NO_PROFILE
+
+
+async def test_a_long_profile_comes_as_a_file() -> None:
+    async with a_place() as place:
+        place.memory.profiles = {BOB: Profile(BOB, "Bob", tuple(f"{n:080}" for n in range(30)), "model", NOW)}
+        shown = await place.use("profile show", MEMBER)
+        assert isinstance(shown, CommandReply)
+        assert shown.file is not None
+        assert (shown.file[0], f"{29:080}" in shown.file[1]) == ("profile.txt", True)
+
+
+async def test_where_the_record_is_elsewhere_reading_says_so_and_removing_works() -> None:
+    async with a_place() as place:
+        place.memory.is_here = False
+        assert {await place.use(f"profile {part}", MEMBER) for part in ("show", "edit")} == {ELSEWHERE}
+        assert await place.use("profile delete", MEMBER) == DELETED
+        assert ELSEWHERE in await place.use("privacy", MEMBER)
+
+
+@pytest.mark.parametrize("wish", ["on", "off"])
+async def test_unasked_messages_are_allowed_and_refused_by_the_person_alone(wish: str) -> None:
+    async with a_place() as place:
+        await place.use("privacy", MEMBER, unasked=wish)
+        assert place.notes == [ConsentNote(user_id=BOB, unasked=wish == "on", because="command", at=NOW)]
+
+
+async def test_the_log_of_a_channel_is_named_by_privacy_and_status() -> None:
+    async with a_place() as place:
+        assert "log" not in await place.use("bots status", MEMBER)
+        hearing = Hearing(agent="claude", options=Options(message_log=True), service="discord")
+        place.hearers.add("claude", lambda channel_id: hearing if channel_id == LOUNGE else None)
+        line = "on here: what is written is kept for 30 days, with names"
+        assert line in await place.use("privacy", MEMBER)
+        assert f"**Message log**: {line}; `/privacy` says more" in await place.use("bots status", MEMBER)
+
+
+async def test_whoever_asked_to_be_forgotten_has_no_profile_that_is_still_on_its_way() -> None:
+    async with a_place() as place:
+        await place.use(f"form {PROFILE}", MEMBER, id=PROFILE, **{TOPICS: "wasps"})
+        await place.use("forget me", MEMBER)
+        assert await place.use("profile show", MEMBER) == NO_PROFILE
+        assert [note.user_id for note in place.notes if isinstance(note, ProfileNote)] == [BOB]

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from agentic.actions.status import idle_lines
+from agentic.state.idle_state import Asking, IdleState, TaskState
+
+NOW = 1_800_000_000.0
+
+
+def test_people_read_what_bots_do_while_nobody_writes_and_why_not() -> None:
+    state = IdleState(
+        tasks={
+            "discover:claude": TaskState(due=NOW + 9, why="nobody has agreed to unasked messages"),
+            "follow_up:claude": TaskState(due=NOW + 2400),
+            "summarise:claude": TaskState(due=NOW - 5),
+            "profile:penny": TaskState(due=NOW),
+        },
+        asking=Asking(
+            instruction_id="i1", agent="penny", task="profile", deadline=NOW + 90, channel_id=1, message_id=2
+        ),
+    )
+    assert idle_lines(state, {"claude": "Claude"}, NOW) == (
+        "Claude: summaries as soon as nobody writes; follow-ups in 40 minutes at the earliest; "
+        "discoveries wait: nobody has agreed to unasked messages",
+        "penny: profiles under way",
+    )
+    assert idle_lines(IdleState(person_at=NOW), {}, NOW) == ()

@@ -1,0 +1,325 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from agent_config import load_settings
+from agent_coordinator.state import ConversationState
+from agentic.actions.explain import (
+    BUDGETS,
+    MAX_CHARACTERS,
+    NO_RECORD,
+    AgentState,
+    why,
+    why_not,
+    why_not_text,
+    why_text,
+)
+from agentic.state.budget_rules import BudgetRequest, Caps
+from agentic.state.conversations import Running
+from agentic.state.idle_state import Asking, IdleState, TaskState
+from agentic.state.limits import TurnRequest
+from agentic.state.pulls import Pull, PullPart, Pulls
+from agentic.state.records import KEEP_SECONDS, TurnRecord
+from agentic.state.rooms import Room, RoomMember
+from agentic.state.shared_state import Ledger
+from agentic.wire import keys
+from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.reasons import REASONS
+from tests.support.doubles import Clock, MemoryStops, Snowflakes
+from tests.support.redis_server import PATIENT, RedisServer
+
+NAMES = {"claude": "Claude", "grok": "Grok"}
+SPOKE = TurnRecord(
+    id="m5",
+    agent="claude",
+    kind="mention",
+    trigger="mention",
+    channel_id=1,
+    asked_by=11,
+    model="anthropic/one",
+    entries=14,
+    seconds=3.21,
+    input_tokens=2140,
+    output_tokens=96,
+    cost_usd=0.00042,
+    at=1000.0,
+)
+FREE = AgentState(name="Claude", now=2000.0, most_turns=50)
+
+
+def because(state):
+    return why_not_text(state).splitlines()[0].removeprefix("**Claude** is silent here: ")
+
+
+# why it spoke
+
+
+def test_it_says_why_the_coordinator_chose_it_and_which_turn_of_a_room_it_was():
+    turn = {"trigger": "round", "round_number": 3, "chosen_because": "named by Ada"}
+    assert "of the bots, chosen because: named by Ada." in why_text(SPOKE.model_copy(update=turn), NAMES)
+    assert why_text(SPOKE.model_copy(update={**turn, "room_turn": 7}), NAMES).startswith(
+        "**Claude** took turn 7 of a room"
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("follow_up", "followed up on a talk, while nobody wrote, because: Ada was not answered."),
+        ("discover", "had something new for <@11>, while nobody wrote, because: Ada was not answered."),
+    ],
+)
+def test_of_a_message_that_nobody_asked_for_it_says_why_and_how_to_end_them(task, words):
+    turn = {"kind": "reflection", "trigger": task, "asked_by": 11, "chosen_because": "Ada was not answered"}
+    text = why_text(SPOKE.model_copy(update=turn), NAMES)
+    assert text.startswith(f"**Claude** {words}")
+    assert "🔕" in text
+    assert "🔕" not in why_text(SPOKE, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("turn", "words"),
+    [
+        ({"trigger": "mention", "asked_by": 11}, "was called by <@11>"),
+        ({"trigger": "reactive", "asked_by": 11}, "joined in after another bot answered <@11>"),
+        ({"trigger": "reactive", "asked_by": None}, "joined in after another bot answered a person"),
+        ({"trigger": "starter"}, "started a conversation of the bots"),
+        ({"trigger": "round", "round_number": 3}, "took its turn in round 3 of a conversation of the bots"),
+        ({"trigger": "heartbeat"}, "was triggered by: heartbeat"),
+        ({"trigger": "@everyone\n**x**" * 500}, "was triggered by: everyone"),
+    ],
+)
+def test_it_says_what_called_it(turn, words):
+    text = why_text(SPOKE.model_copy(update=turn), NAMES)
+    assert text.startswith(f"**Claude** {words}")
+    assert "@everyone" not in text
+    assert len(text) <= MAX_CHARACTERS
+
+
+def test_it_says_the_model_what_was_read_how_long_it_took_and_what_it_cost():
+    assert why_text(SPOKE, NAMES).splitlines()[1:] == [
+        "Model anthropic/one, 14 messages read, 3.2 s, 0.0004 USD: 2,140 tokens in, 96 out."
+    ]
+    cached = SPOKE.model_copy(update={"cached_tokens": 2000, "entries": 1})
+    assert "1 message read" in why_text(cached, NAMES)
+    assert "2,140 tokens in (2,000 of them cached)" in why_text(cached, NAMES)
+
+
+def test_an_answer_that_was_none_says_its_reason_in_words():
+    assert "the model chose to stay silent" in why_text(SPOKE.model_copy(update={"reason": "skipped"}), NAMES)
+
+
+# why it did not
+
+
+def test_where_nothing_stands_against_it_nobody_has_asked():
+    assert because(FREE) == "nobody has called it here for a week, and no conversation is running."
+    assert because(replace(FREE, last=SPOKE)) == "nobody has called it since its last turn here, <t:1000:R>."
+
+
+def test_the_decisive_reason_comes_first_and_the_others_behind_it():
+    everything = replace(
+        FREE,
+        online=False,
+        muted_until=2600.0,
+        stopped=True,
+        backoff_until=2500.0,
+        used_up=tuple(BUDGETS),
+        turns=50,
+        cooldown=12.4,
+        running=Running(2, "grok"),
+        speaker="Grok",
+        last=SPOKE.model_copy(update={"reason": "skipped"}),
+    )
+    expected = [
+        "it is offline",
+        "it is muted until <t:2600:R>",
+        "a person stopped the bots in this channel",
+        "its provider refuses it (key or quota), it is tried again <t:2500:R>",
+        *BUDGETS.values(),
+        "its 50 turns for today are used up",
+        "it has just spoken here, its cooldown ends in 12 s",
+        "a conversation is running here, and in round 2 it is Grok's turn",
+        "in its last turn here, <t:1000:R>: the model chose to stay silent",
+    ]
+    first, besides, *others = why_not_text(everything).splitlines()
+    assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Also:")
+    assert others == [f"- {reason}" for reason in expected[1:]]
+    assert len(why_not_text(everything)) <= MAX_CHARACTERS
+
+
+def test_a_mute_that_is_over_is_none():
+    assert because(replace(FREE, muted_until=1999.0)).startswith("nobody")
+
+
+def test_in_a_conversation_it_says_whose_turn_it_is():
+    running = replace(FREE, running=Running(3, None))
+    assert because(running) == "a conversation is running here, between two turns of round 3."
+    assert because(replace(running, speaker="Claude")) == "it is its turn right now, in round 3 of a conversation."
+
+
+# what is read for it
+
+
+@pytest.fixture
+async def services():
+    """A services over a real Redis, as far as the question needs one."""
+    clock = Clock()
+    settings = load_settings({"TIMEZONE": "UTC", "AGENT_MAX_DAILY": "3"}, env_file=None)
+    caps = Caps(all=5.0, agent=1.0, channel=2.0)
+    with RedisServer() as server:
+        async with RedisLink(server.url, command_timeout=PATIENT) as link:
+            ledger = Ledger(link, clock, caps=caps)
+            yield SimpleNamespace(
+                ledger=ledger,
+                stops=MemoryStops(clock),
+                settings=settings,
+                names=NAMES,
+                clock=clock,
+                server=server,
+                link=link,
+            )
+
+
+async def asked(services, **more):
+    return (await why_not(services, "claude", 1, services.clock(), **more)).splitlines()
+
+
+async def here(services):
+    await services.ledger.presence.renew("claude", "21")
+
+
+async def test_in_a_room_without_it_that_is_the_first_reason(services):
+    clio = RoomMember(name="historian", shown="Clio")
+    room = Room(thread_id=1, channel_id=5, conversation_id="c", topic="tea", members=(clio,)).model_dump_json()
+    await services.link.call(lambda redis: redis.set(keys.room(1), room))
+    await here(services)
+    assert await asked(services) == ["**Claude** is silent here: it takes no part in this room; /room add lets it."]
+
+
+async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
+    ledger, now = services.ledger, services.clock()
+    assert await asked(services) == ["**Claude** is silent here: it is offline."]
+    await here(services)
+    assert "nobody has called it" in (await asked(services))[0]
+    assert "muted until" in (await asked(services, muted_until={"claude": now + 60}.get))[0]
+    await services.stops.stop(1, "x")
+    await ledger.backoffs.put("claude", now + 300)
+    lines = await asked(services)
+    assert "a person stopped the bots in this channel" in lines[0]
+    assert f"tried again <t:{now + 300:.0f}:R>" in lines[2]
+
+
+async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
+    rules = {"cooldown": 30.0, "daily_max": 3, "date": "2026-05-28"}
+    assert f"{services.clock():.0f}" == "1780000000"
+    await here(services)
+    await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules))
+    for _ in range(5):
+        assert "it has just spoken here, its cooldown ends in" in (await asked(services))[0]
+    for channel in (2, 3):
+        assert await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=channel, **rules)) == "ok"
+    assert "its 3 turns for today are used up" in (await asked(services))[0]
+
+
+@pytest.mark.parametrize(("spent", "found"), [(0.9, []), (0.96, ["agent"]), (1.9, ["agent", "channel"]), (5, BUDGETS)])
+async def test_budgets_that_near_their_end_are_found(services, spent, found):
+    date = "2026-05-28"
+    wish = BudgetRequest(turn_id="i1", estimate=0.0001, until=services.clock() + 90, kind="round")
+    taken = {"cooldown": 0.0, "daily_max": 3, "date": date, "budget": wish}
+    assert await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **taken)) == "ok"
+    await services.ledger.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": spent})
+    assert sorted(await services.ledger.budgets.used_up("claude", 1, date)) == sorted(found)
+    await here(services)
+    text = "\n".join(await asked(services))
+    assert [budget for budget in BUDGETS if BUDGETS[budget] in text] == list(found)
+
+
+async def test_without_caps_no_budget_is_used_up(services):
+    assert await Ledger(services.ledger._link).budgets.used_up("claude", 1, "2026-05-28") == []
+
+
+async def test_a_conversation_is_found_as_its_coordinator_keeps_it(services):
+    state = ConversationState("talk", 1, "casual", started_at=0.0).begin_round(("grok", "claude"))
+    await here(services)
+    await services.ledger.schedule.hold_channel(1, "talk", 60)
+    await services.ledger.conversations.keep(1, "talk", state.begin_turn("i1").to_json())
+    assert "in round 1 it is Grok's turn" in (await asked(services))[0]
+    await services.ledger.conversations.keep(1, "talk", "{}")
+    assert "nobody" in (await asked(services))[0]
+
+
+async def test_its_last_turn_is_found(services):
+    await here(services)
+    await services.ledger.settle("claude", "i1", "{}", 1e10, record=SPOKE.model_copy(update={"reason": "overtaken"}))
+    assert REASONS["overtaken"] in (await asked(services))[0]
+
+
+@pytest.mark.promise(495)
+async def test_what_its_idle_tasks_wait_for_comes_last_as_the_coordinator_wrote_it(services):
+    await here(services)
+    now = services.clock()
+    tasks = {
+        "summarise:claude": TaskState(why="it is muted"),
+        "follow_up:claude": TaskState(due=now + 60, why="these are quiet hours"),
+        "discover:claude": TaskState(due=now + 2400),
+        "discover:grok": TaskState(why="its last turn failed"),
+    }
+    await services.ledger.idle.write(IdleState(tasks=tasks), 0)
+    first, *others = await asked(services)
+    assert "nobody has called it" in first
+    waiting = "follow-ups (these are quiet hours) and discoveries (in 40 minutes at the earliest)"
+    assert others == ["Also:", f"- nothing came unasked either: {waiting}"]
+    asking = Asking(instruction_id="i", agent="claude", task="follow_up", deadline=now, channel_id=1, message_id=1)
+    await services.ledger.idle.write(IdleState(tasks=tasks, asking=asking), 0)
+    assert "follow-ups (under way)" in (await asked(services))[-1]
+
+
+@pytest.mark.parametrize("tasks", [{}, {"profile:claude": TaskState()}, {"discover:grok": TaskState()}])
+async def test_an_agent_that_never_writes_unasked_has_no_line_about_it(services, tasks):
+    await here(services)
+    await services.ledger.idle.write(IdleState(tasks=tasks), 0)
+    assert len(await asked(services)) == 1
+
+
+async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be_unknown(services):
+    ids = Snowflakes(services.clock)
+    assert await why(services.ledger, NAMES, ids(), services.clock()) == NO_RECORD
+    old = ids()
+    services.server.kill()
+    assert await why(services.ledger, NAMES, old, services.clock() + KEEP_SECONDS + 1) == NO_RECORD
+    with pytest.raises(RedisAway):
+        await why(services.ledger, NAMES, old, services.clock())
+    with pytest.raises(RedisAway):
+        await why_not(services, "claude", 1, services.clock())
+
+
+# another one was chosen
+
+
+def choice(**changes):
+    grok = Pull(agent="grok", strength=1.1, parts=(PullPart(why="named by Ada", amount=1.0),))
+    claude = Pull(
+        agent="claude", strength=0.3, parts=(PullPart(why="has not spoken for a while", amount=0.5),), channel=0.6
+    )
+    pulls = {
+        "channel_id": 1,
+        "conversation_id": "c",
+        "at": 1000.0,
+        "chosen": "grok",
+        "pulls": (grok, claude),
+        **changes,
+    }
+    return Pulls(**pulls)
+
+
+def test_it_says_with_numbers_why_another_agent_was_asked():
+    text = because(replace(FREE, agent="claude", chosen="Grok", pulls=choice()))
+    assert "Grok was asked with a pull of 1.10 (named by Ada 1.00)" in text
+    assert "its own was 0.30 (has not spoken for a while 0.50, times 0.60 after silence)" in text
+
+
+def test_one_that_could_not_be_asked_has_no_pull():
+    pulls = choice(pulls=choice().pulls[:1])
+    assert "it had just spoken or been asked" in because(replace(FREE, agent="claude", chosen="Grok", pulls=pulls))

@@ -1,0 +1,180 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from agentic.agent.calls import InstructionEvent, MentionEvent
+from agentic.agent.cost_estimate import (
+    AFTER_DEADLINE,
+    FRAME_TOKENS,
+    Frame,
+    Tariff,
+    budget_request,
+    prompt_tokens,
+    read_under_way,
+    under_way,
+)
+from agentic.chat.directory import Directory
+from agentic.chat.transcript import Transcripts
+from agentic.context.entries import Attachment, Entry, Speaker
+from agentic.context.options import Options
+from agentic.llm.types import Usage
+from agentic.llm.usage_estimate import PICTURE_TOKENS, SEARCH_TOKENS, tokens_of
+from agentic.process.root import ROOT
+from agentic.wire.messages import HistoryEntry, Instruction
+
+ALICE = Speaker(11, "Alice", "person")
+PLAIN = Options()
+LUNA = Tariff("openai", "gpt-6-luna", "gpt-image-2.6-flare")
+
+
+def entry(number, text="x" * 350, pictures=0):
+    files = tuple(Attachment(n, "cat.png", "", 1, "image/png") for n in range(pictures))
+    return Entry(number, ALICE, text, 0.0, attachments=files)
+
+
+def transcript(*entries):
+    made = Transcripts(Directory()).of(1)
+    for each in entries:
+        made.add(each)
+    made.whole = True
+    return made
+
+
+def instruction(**fields):
+    return InstructionEvent.of(Instruction(instruction_id="i1", channel_id=1, **fields), 0.0)
+
+
+def tokens(shown=(), said=(), options=PLAIN, *, window=40, whole=True, frame=FRAME_TOKENS):
+    return prompt_tokens(shown, said, options, window=window, whole=whole, frame=frame)
+
+
+def wish(event, trigger, *entries, tariff=LUNA, options=PLAIN, window=40, frame=FRAME_TOKENS):
+    return budget_request(event, trigger, tariff, transcript(*entries), options, window=window, frame=frame)
+
+
+def cost(read, *, output=4_000, searches=0):
+    return pytest.approx((read * 0.1 + output * 0.5) / 1e6 + searches * 0.01)
+
+
+def test_a_prompt_is_its_frame_and_the_messages_of_the_window():
+    entries = [entry(n) for n in range(5)]
+    assert tokens(entries, ["y" * 50], window=5) == FRAME_TOKENS + tokens_of(5 * (350 + 100) + 150)
+
+
+def test_the_persona_and_the_memory_count_in_full_once_they_were_seen_and_are_forgotten_slowly():
+    frame = Frame()
+    frame.note(20_000)
+    assert tokens(frame=frame.tokens) == 20_000
+    frame.note(3_000)
+    assert frame.tokens == 18_000
+    for _ in range(100):
+        frame.note(1)
+    assert frame.tokens == FRAME_TOKENS
+
+
+def test_of_a_long_channel_only_what_is_shown_counts():
+    few, many = ([entry(n) for n in range(count)] for count in (5, 100))
+    assert wish(instruction(), "round", *many, window=5).estimate == wish(instruction(), "round", *few).estimate > 0
+
+
+def test_what_was_not_read_yet_counts_all_the_same():
+    assert tokens(whole=False) == FRAME_TOKENS + tokens_of(40 * 200)
+
+
+def test_pictures_count_up_to_those_that_are_shown():
+    entries = [entry(n, "", pictures=3) for n in range(3)]
+    plain = tokens([entry(n, "") for n in range(3)])
+    assert tokens(entries) == plain + PLAIN.max_images * PICTURE_TOKENS
+    assert tokens(entries, options=Options(include_images=False)) == plain
+
+
+@pytest.mark.promise(51)
+def test_text_files_count_up_to_what_is_quoted_of_them():
+    def with_file(size):
+        return [Entry(1, ALICE, "", 0.0, attachments=(Attachment(1, "notes.txt", "", size, "text/plain"),))]
+
+    plain = tokens([entry(1, "")])
+    assert tokens(with_file(3_000)) == plain + 1_000
+    assert tokens(with_file(900_000)) == plain + tokens_of(PLAIN.max_file_characters + 100) - tokens_of(100)
+    assert tokens(with_file(3_000), options=Options(include_files=False)) == plain
+
+
+def test_a_wish_names_the_person_who_called_and_ends_after_the_deadline():
+    event = MentionEvent.of(entry(5), channel_id=1, theme="casual", to_all=False, now=100.0)
+    found = wish(event, "mention", entry(5))
+    assert (found.turn_id, found.kind, found.person_id, found.message_id) == ("m5", "mention", 11, 5)
+    assert found.until == event.deadline + AFTER_DEADLINE
+    assert found.estimate == cost(FRAME_TOKENS + 150)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "theme", "kind", "searches"),
+    [
+        ("starter", "casual", "opening", 3),
+        ("round", "casual", "round", 0),
+        ("round", "debate", "round", 3),
+        ("reactive", "casual", "joining", 0),
+    ],
+)
+def test_a_scheduled_turn_is_nobodys_and_counts_searches_where_it_may_search(trigger, theme, kind, searches):
+    found = wish(instruction(channel_theme=theme), trigger)
+    assert (found.kind, found.person_id, found.message_id) == (kind, None, None)
+    assert found.estimate == cost(FRAME_TOKENS + searches * SEARCH_TOKENS, searches=searches)
+
+
+@pytest.mark.parametrize(("tariff", "searches"), [(LUNA, 3), (Tariff("compatible", "llama", None), 0)])
+def test_with_always_search_the_answer_to_a_person_counts_the_searches_of_its_maker(tariff, searches):
+    event = MentionEvent.of(entry(5), channel_id=1, theme="casual", to_all=False, now=100.0)
+    more = wish(event, "mention", options=Options(always_search=True), tariff=tariff).estimate
+    assert more - wish(event, "mention", tariff=tariff).estimate == pytest.approx(
+        tariff.call(FRAME_TOKENS + searches * SEARCH_TOKENS, output_tokens=4000, searches=searches)
+        - tariff.call(FRAME_TOKENS, output_tokens=4000)
+    )
+
+
+@pytest.mark.promise(51)
+def test_an_answer_counts_as_long_as_it_may_be():
+    assert wish(instruction(), "round", options=Options(max_output_tokens=64_000)).estimate == cost(
+        FRAME_TOKENS, output=64_000
+    )
+
+
+def test_the_conversation_that_an_instruction_brings_is_read_too():
+    history = (HistoryEntry(agent="grok", text="z" * 90_000),)
+    more = wish(instruction(conversation_history=history), "round").estimate - wish(instruction(), "round").estimate
+    assert more == pytest.approx(tokens_of(90_100) * 0.1 / 1e6)
+
+
+@pytest.mark.promise(51)
+def test_the_dearest_of_an_agents_models_is_what_counts():
+    opus = Tariff("anthropic", "claude-opus-5-5", None)
+    both = wish(instruction(), "round", tariff=replace(LUNA, others=(opus,)))
+    assert both.estimate == wish(instruction(), "round", tariff=opus).estimate > wish(instruction(), "round").estimate
+    assert read_under_way(both.under_way).model == "anthropic/claude-opus-5-5"
+
+
+@pytest.mark.promise(51)
+def test_a_coding_agents_turn_counts_what_its_steps_may_cost():
+    coding = Tariff("anthropic", "claude-haiku-5-5", None, query=0.5)
+    assert wish(instruction(), "round", tariff=coding).estimate == 0.5
+    assert wish(instruction(), "round", tariff=replace(coding, free=True)).estimate == 0
+
+
+def test_a_free_model_puts_nothing_aside():
+    free = Tariff("nobody", "nothing", None, free=True)
+    assert wish(instruction(), "starter", tariff=free).estimate == 0
+    assert free.picture().cost_usd == 0
+
+
+def test_what_is_under_way_comes_back_as_it_was_and_nonsense_is_nothing():
+    usage = Usage(model="a/b", calls=2, input_tokens=7, text_cost_usd=0.25, picture_cost_usd=0.5)
+    assert read_under_way(under_way(usage)) == usage
+    assert [read_under_way(text) for text in (None, "", "{broken", '{"calls": "many"}')] == [None] * 4
+
+
+def test_the_whole_program_counts_as_many_characters_to_a_token():
+    names = re.compile(r"^\w*(CHARACTERS|CHARS)_?(A|PER)_TOKEN\w* *=", re.MULTILINE)
+
+    sources = [path for folder in ROOT.glob("agent*") for path in folder.rglob("*.py")] + list(ROOT.glob("*.py"))
+    assert [path.name for path in sources if names.search(path.read_text())] == ["usage_estimate.py"]

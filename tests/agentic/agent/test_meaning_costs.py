@@ -1,0 +1,102 @@
+"""Embeddings are on the books: reserved, settled and recorded, refused where there is no money, free at home."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agent_config import load_settings
+from agentic.agent.meaning import meaning_of
+from agentic.llm.embeddings import Embedded, vector_of
+from agentic.llm.errors import ServerFailed
+from agentic.llm.types import Usage
+from agentic.runtime.models import embedder_of
+from agentic.wire.entries import ReplayNote
+from agentic.wire.link import RedisAway
+
+NOW = 1_800_000_000.0
+TEXTS = ("bees and honey", "trains")
+
+
+class Embedder:
+    def __init__(self, *, free: bool = False, error: Exception | None = None) -> None:
+        self.name, self.free, self.error, self.calls = "openai/text-embedding-3-small", free, error, 0
+
+    async def embed(self, texts: Sequence[str], *, timeout: float = 30.0) -> Embedded:  # noqa: ASYNC109
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        return Embedded(tuple(vector_of([1, 2]) for _ in texts), Usage(calls=1, input_tokens=9, text_cost_usd=0.001))
+
+    async def aclose(self) -> None:
+        return None
+
+
+class Costs:
+    """The calls to the books."""
+
+    def __init__(self, refusal: str | None = None, *, away: bool = False) -> None:
+        self.refusal, self.away = refusal, away
+        self.reserved: list[tuple[str, str, float]] = []
+        self.notes: list[ReplayNote] = []
+
+    async def reserve(self, agent: str, call_id: str, date: str, dollars: float, seconds: float) -> str | None:
+        if self.away:
+            raise RedisAway("away")
+        self.reserved.append((agent, date, dollars))
+        return self.refusal
+
+    async def settle(self, note: ReplayNote, spent: Any) -> None:
+        self.notes.append(note)
+
+
+def booked(embedder: Embedder, costs: Any) -> Any:
+    given = {"EMBEDDING_MODEL": embedder.name, "OPENAI_API_KEY": "k", "BOT_TOKEN_CLAUDE": "t", "TIMEZONE": "UTC"}
+    return meaning_of(load_settings(given, None), embedder, costs, lambda: NOW)
+
+
+@pytest.mark.promise(413)
+async def test_a_call_is_reserved_by_its_most_and_settled_by_what_it_cost() -> None:
+    costs, embedder = Costs(), Embedder()
+    assert len(await booked(embedder, costs).vectors(TEXTS)) == 2
+    ((agent, date, dollars),) = costs.reserved
+    assert (agent, date) == ("claude", "2027-01-15")
+    assert 0 < dollars < 0.001
+    (note,) = costs.notes
+    assert (note.agent, note.model, note.calls, note.input_tokens) == ("claude", embedder.name, 1, 9)
+    assert note.cost_usd == pytest.approx(0.001)
+
+
+@pytest.mark.promise(413)
+async def test_without_money_no_model_is_called(caplog: pytest.LogCaptureFixture) -> None:
+    embedder = Embedder()
+    meaning = booked(embedder, Costs("budget"))
+    for _ in range(2):
+        assert await meaning.vectors(TEXTS) is None
+    assert embedder.calls == 0
+    assert [record.levelname for record in caplog.records].count("WARNING") == 1
+
+
+@pytest.mark.parametrize("away", [True, False])
+async def test_a_failure_is_no_vectors(away: bool) -> None:
+    costs = Costs(away=away)
+    assert await booked(Embedder(error=ServerFailed()), costs).vectors(TEXTS) is None
+    assert [note.cost_usd for note in costs.notes] == [0.0] * (not away)
+
+
+async def test_a_model_at_home_costs_nothing_and_needs_no_books() -> None:
+    costs = Costs(away=True)
+    assert len(await booked(Embedder(free=True), costs).vectors(TEXTS)) == 2
+    assert costs.reserved == []
+
+
+async def test_the_setting_names_the_model_and_none_is_none() -> None:
+    embedder = embedder_of(load_settings({"EMBEDDING_MODEL": "ollama/embeddinggemma"}, None))
+    assert embedder is not None
+    assert (embedder.name, embedder.free) == ("ollama/embeddinggemma", True)
+    settings = load_settings({}, None)
+    assert embedder_of(settings) is None
+    costs: Any = Costs()
+    assert meaning_of(settings, None, costs) is None

@@ -1,0 +1,297 @@
+"""What an owner does from the console: said in one line, noted in the record, once a click."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakeredis import FakeServer
+from support.console import NOWHERE, FakeChannels, client_of, console_client, console_parts, csrf
+from support.records import fill
+
+from agentic.console.channels import Channel
+from agentic.console.parts import ConsoleParts
+from agentic.console.record_file import RecordFile
+from agentic.state.budget_rules import Caps
+from agentic.state.schedule import Slot
+from agentic.state.shared_state import Ledger
+from agentic.state.stop_store import EVERYWHERE
+from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.coordinator_commands import CoordinatorCommands
+from agentic.wire.entries import ActionNote
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import Command, CommandOutcome
+from agentic.wire.reading import read
+from tests.agentic.conftest import running
+from tests.support.redis_server import PATIENT, until
+
+NOON = datetime(2027, 1, 15, 12, 0, tzinfo=UTC).timestamp()
+TODAY = "2027-01-15"
+CHANNELS = (
+    Channel(id=11, name="debate", theme="debate"),
+    Channel(id=21, name="aside", theme="debate", parent_id=11),
+)
+
+
+class Console:
+    """A console with its Redis, and a coordinator that answers as the test says (None: there is no coordinator)."""
+
+    def __init__(self, link: RedisLink, answers: str | None) -> None:
+        self.bus, self.notes, self.commands = Bus(link), list[ActionNote](), list[Command]()
+        self.answers = answers
+        self.parts: ConsoleParts = console_parts(
+            link,
+            {"TIMEZONE": "UTC"},
+            bus=self.bus,
+            orders=CoordinatorCommands(self.bus, patience=0.01 if answers is None else 5.0),
+            ledger=Ledger(link, lambda: NOON, caps=Caps(all=5.0)),
+            live=FakeChannels(*CHANNELS),
+            notes=SimpleNamespace(note=self.notes.append),
+            clock=lambda: NOON,
+        )
+        self.parts.orders.start()
+        if answers is not None:
+            self.bus.subscribe(keys.COORDINATOR_COMMANDS, self._obey)
+        self.clicks = 0
+
+    async def _obey(self, raw: str) -> None:
+        command = read(Command, raw)
+        assert command is not None
+        self.commands.append(command)
+        assert self.answers is not None
+        await self.bus.publish(
+            keys.COORDINATOR_OUTCOMES, CommandOutcome(command_id=command.command_id or "", outcome=self.answers)
+        )
+
+    async def act(self, name: str, **fields: Any) -> tuple[int, str]:
+        self.clicks += 1
+        body = {"id": f"click-{self.clicks:04}", **fields}
+        response = await self.client.post(f"/api/actions/{name}", json=body, headers=await csrf(self.client))
+        answer = await response.json()
+        return response.status, answer.get("text") or answer["error"]
+
+    def noted(self) -> list[tuple[str, str, str]]:
+        return [(note.by, note.action, note.outcome) for note in self.notes]
+
+
+@asynccontextmanager
+async def console(answers: str | None = "started", address: Any = None) -> AsyncIterator[Console]:
+    async with RedisLink(address or FakeServer(), command_timeout=PATIENT) as link:
+        here = Console(link, answers)
+        async with running(here.bus), client_of(here.parts) as here.client:
+            yield here
+
+
+async def test_a_conversation_begins_with_what_the_owner_chose():
+    async with console() as here:
+        chosen = {"channel": "11", "agent": "claude", "topic": " tabs  or\nspaces ", "theme": "debate"}
+        assert await here.act("start", **chosen) == (200, "Claude begins in #debate.")
+        (command,) = here.commands
+        assert (command.command, command.channel_id, command.agent_name) == ("start", 11, "claude")
+        assert (command.topic, command.theme) == ("tabs or spaces", "debate")
+        (note,) = here.notes
+        assert (note.by, note.action, note.outcome, note.detail) == ("console", "start", "started", "tabs or spaces")
+        assert (note.channel_id, note.agent, note.at) == (11, "claude", NOON)
+
+
+@pytest.mark.promise(127)
+@pytest.mark.parametrize(
+    ("outcome", "status", "line"),
+    [
+        ("busy", 409, "a conversation is already running in #debate"),
+        ("offline", 409, "Claude is not online"),
+        ("unknown_channel", 404, "#debate is not one of the bots' channels"),
+        ("something new", 409, "the coordinator refused: something new"),
+        (None, 503, "no coordinator answers: it is not running, or busy; nothing was done as far as the console knows"),
+    ],
+)
+async def test_what_really_happened_is_said_and_noted(outcome, status, line):
+    async with console(outcome) as here:
+        assert await here.act("next", channel="11", agent="claude") == (status, line)
+        assert [(note.outcome, note.detail) for note in here.notes] == [("refused", line)]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "line"),
+    [
+        ("start", {"channel": "x"}, "channel: expected a whole number (an id of Discord)"),
+        ("start", {"channel": "99"}, "#99 is not one of the bots' channels"),
+        ("start", {"topic": "x" * 201}, "topic: at most 200 characters"),
+        ("start", {"agent": "nobody"}, "there is no such agent"),
+        ("next", {"channel": "11"}, "there is no such agent"),
+        ("stop", {"channel": "11", "minutes": 1441}, "minutes: expected a whole number from 1 to 1440"),
+        ("mute", {"agent": "grok", "minutes": 0}, "minutes: expected a whole number from 1 to 10080"),
+        ("mute", {"agent": "grok", "minutes": "5"}, "cannot be read: minutes"),
+        ("mute", {"agent": "nobody", "channel": "9" * 5000}, "cannot be read: channel"),
+        ("raise_budget", {"dollars": 25.5}, "dollars: expected a sum up to 25 US dollars at once"),
+        ("raise_budget", {"dollars": -1}, "dollars: expected a sum up to 25 US dollars at once"),
+        ("raise_budget", {"dollars": 1, "scope": "person:5"}, "scope: expected all, agent:NAME or channel:ID"),
+        (
+            "raise_budget",
+            {"dollars": 1, "scope": "agent:grok"},
+            "there is no limit to raise here; docs/costs.md says how to set one",
+        ),
+        ("add", {"time": "25:00"}, "time: expected HH:MM"),
+        ("move", {"time": "13:00"}, "at: expected a scheduled time in unix seconds"),
+        ("dance", {}, "there is no such action"),
+        ("pause", {"id": "short"}, "id: expected 8 to 64 letters and digits, new for each click"),
+        ("pause", {"whole": True}, "cannot be read: it is no such JSON object"),
+    ],
+)
+async def test_what_is_wrong_is_one_plain_line_and_nothing_is_done(name, fields, line):
+    async with console() as here:
+        status, said = await here.act(name, **fields)
+        assert (400 <= status < 500, said) == (True, line)
+        assert here.commands == []
+        assert not here.parts.stops.paused
+
+
+async def test_a_theme_is_one_of_those_there_are():
+    async with console() as here:
+        assert (await here.act("start", theme="opera"))[1].startswith("theme: expected one of casual, ")
+
+
+async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
+    async with console() as here:
+        assert await here.act("stop", channel="11", minutes=30) == (200, "The bots are silent in #debate until 12:30.")
+        assert here.parts.stops.holds(11)
+        refused = (409, "the bots are stopped in #debate; press Resume there first")
+        assert await here.act("start", channel="11") == refused
+        assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
+        assert await here.act("pause") == (200, "All bots are paused, in every channel and in direct messages.")
+        assert await (await here.client.get("/api/pause")).json() == {"paused": True}
+        assert await here.act("next", channel="11", agent="claude") == (
+            409,
+            "all bots are paused; resume them first",
+        )
+        assert here.commands == [], "nobody was asked"
+        assert await here.act("go_on") == (200, "The bots resume.")
+        assert await here.act("go_on") == (200, "The bots were not paused.")
+        assert [action for _, action, _ in here.noted()] == [
+            "stop", "start", "resume", "pause", "next", "go_on", "go_on"
+        ]  # fmt: skip
+
+
+async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it():
+    async with console() as here:
+        assert await here.act("stop", channel="21") == (200, "The bots are silent in #aside until Saturday 12:00.")
+        assert not here.parts.stops.holds(11)
+        assert await here.act("stop", channel="11", minutes=5) == (200, "The bots are silent in #debate until 12:05.")
+        refused = (409, "the bots are stopped in all of #debate; press Resume there first")
+        assert await here.act("resume", channel="21") == refused
+        assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
+        assert here.parts.stops.held() == {}
+
+
+async def test_an_agent_is_muted_and_is_not_asked_to_speak_meanwhile():
+    async with console() as here:
+        line = "Grok is muted until 13:00; it may finish a message that it is writing."
+        assert await here.act("mute", agent="grok") == (200, line)
+        assert await here.act("next", channel="11", agent="grok") == (409, "Grok is muted until 13:00")
+        assert await here.act("unmute", agent="grok") == (200, "Grok may speak again.")
+        assert await here.act("unmute", agent="grok") == (200, "Grok was not muted.")
+
+
+@pytest.mark.promise(125)
+async def test_a_budget_is_raised_once_by_a_click_that_comes_twice_and_from_two_consoles():
+    server = FakeServer()
+    async with console(address=server) as here, console(address=server) as there:
+        line = "Today's limit is $6.50 now. Tomorrow it is as before."
+        both = await asyncio.gather(*(here.act("raise_budget", id="the-same-click", dollars=1.5) for _ in range(2)))
+        assert both == [(200, line)] * 2
+        assert await there.act("raise_budget", id="the-same-click", dollars=1.5) == (200, line)
+        assert (await here.parts.ledger.budgets.uses(TODAY, ["all"]))["all"].raised == 1.5
+        assert [note.detail for note in here.notes] == ["all +$1.50"]
+        assert (await there.act("raise_budget", dollars=1))[1].startswith("Today's limit is $7.50")
+
+
+@pytest.mark.parametrize(
+    ("time", "at"), [("13:30", NOON + 5400), ("12:00", NOON + 86400), ("00:30", NOON + 45000), ("23:59", NOON + 43140)]
+)
+async def test_a_time_is_the_next_moment_when_the_owners_clock_shows_it(time, at):
+    async with console("moved") as here:
+        status, _ = await here.act("move", at=NOON + 60, time=time)
+        assert (status, here.commands[0].at, here.commands[0].to) == (200, NOON + 60, at)
+
+
+@pytest.mark.promise(127)
+async def test_a_click_is_carried_out_although_its_browser_is_gone():
+    async with console() as here:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+        lift = here.parts.ledger.mutes.lift
+
+        async def slow(agent: str) -> bool:
+            begun.set()
+            await go_on.wait()
+            return await lift(agent)
+
+        here.parts.ledger.mutes.lift = slow  # type: ignore[method-assign]
+        asking = asyncio.create_task(here.act("unmute", agent="grok"))
+        await begun.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        go_on.set()
+        await until(lambda: here.notes)
+        assert here.noted() == [("console", "unmute", "not_muted")]
+
+
+@pytest.mark.promise(127)
+async def test_while_redis_is_away_nothing_is_half_done_and_a_stop_counts_here():
+    async with RedisLink(NOWHERE) as link:
+        here = Console(link, "started")  # with time for Redis to refuse
+        async with client_of(here.parts) as here.client:
+            away = (503, "Redis does not answer; the bots go on, try again in a moment")
+            for name, fields in (
+                ("start", {}),
+                ("mute", {"agent": "grok"}),
+                ("raise_budget", {"dollars": 1.0}),
+                ("add", {"time": "13:00"}),
+            ):
+                assert await here.act(name, **fields) == away
+            assert here.notes == []
+            status, line = await here.act("stop", channel="11")
+            assert (status, here.parts.stops.holds(11)) == (200, True)
+            assert line.endswith("bots of other processes learn of this when it does.")
+            await here.parts.stops.stop(EVERYWHERE, "x")
+
+
+async def test_an_action_needs_the_token_of_the_page():
+    async with console() as here:
+        response = await here.client.post("/api/actions/pause", json={"id": "click-0001"})
+        assert response.status == 403
+        assert not here.parts.stops.paused
+
+
+async def test_the_schedule_of_today_is_shown_with_what_is_over_and_what_was_added():
+    async with console() as here:
+        schedule = here.parts.ledger.schedule
+        hours = {"2027-01-14": (-13, -11), TODAY: (-1, 2)}
+        for date, slots in hours.items():
+            await schedule.save_schedule(date, [Slot(NOON + hour * 3600) for hour in slots])
+        await schedule.change_schedule(TODAY, lambda slots: [*slots, Slot(NOON + 3600, added=True)])
+        shown = (await (await here.client.get("/api/schedule")).json())["items"]
+        assert [((one["at"] - NOON) / 3600, one["done"], one["added"]) for one in shown] == [
+            (-11, True, False),
+            (-1, True, False),
+            (1, False, True),
+            (2, False, False),
+        ]
+
+
+async def test_what_was_done_is_listed_from_the_record(tmp_path):
+    path = tmp_path / "record.db"
+    fill(path, 200)
+    store = RecordFile(path)
+    async with console_client(store=store) as client, aclosing(store):
+        first = await (await client.get("/api/actions")).json()
+        assert first["items"]
+        assert {"by", "action", "outcome", "detail", "at", "agent", "channel_id"} <= first["items"][0].keys()
+        assert first["items"] == sorted(first["items"], key=lambda one: -one["at"])
+        refused = await client.get("/api/actions", params={"before": "yesterday"})
+        assert (await refused.json())["error"] == "before: expected what the page before it gave as `next`"

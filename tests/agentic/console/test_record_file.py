@@ -1,0 +1,27 @@
+"""The record as the console reads it: the file that stands there now."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from support.records import fill
+
+from agentic.console.errors import Refused
+from agentic.console.record_file import RecordFile
+from agentic.record.queries.file_state import file_state
+
+
+async def test_a_file_that_was_deleted_or_replaced_is_not_read_on(tmp_path: Path) -> None:
+    path, backup = tmp_path / "record.db", tmp_path / "backup.db"
+    fill(path, 30)
+    fill(backup, 20)
+    async with aclosing(RecordFile(path)) as store:
+        assert (await file_state(await store.open())).counts["turns"] == 30
+        for end in ("", "-wal", "-shm"):
+            (tmp_path / f"record.db{end}").unlink(missing_ok=True)
+        with pytest.raises(Refused, match="nothing is recorded yet"):
+            await store.open()
+        backup.rename(path)
+        assert (await file_state(await store.open())).counts["turns"] == 20

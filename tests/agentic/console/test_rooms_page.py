@@ -1,0 +1,273 @@
+"""The Rooms and Season pages: what they show, and what an owner does with a room."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakeredis import FakeServer
+from support.console import FakeChannels, client_of, console_parts, csrf
+
+from agentic.actions.console_rooms import NewRoom, OpenedRoom, Seat
+from agentic.console.channels import Channel
+from agentic.console.record_file import RecordFile
+from agentic.state.pulls import Pull, PullPart, Pulls
+from agentic.state.rooms import Room, RoomMember
+from agentic.state.shared_state import Ledger
+from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.coordinator_commands import CoordinatorCommands
+from agentic.wire.entries import ActionNote
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import Command, CommandOutcome, RoomOrder
+from agentic.wire.reading import read
+from tests.agentic.conftest import running
+from tests.support.records import fill
+from tests.support.redis_server import PATIENT
+
+MEMBERS = (RoomMember(name="ada", shown="Ada"), RoomMember(name="claude", shown="Claude"))
+ROOM = Room(
+    thread_id=21, channel_id=11, conversation_id="c", topic="Tea?", members=MEMBERS, turn_number=3, opened_at=5.0,
+    changed_at=9.0, cost_usd=0.02,
+)  # fmt: skip
+BOB = RoomMember(name="bob", shown="Bob", interests=("tea", "law"))
+SEATS = (
+    Seat(member=MEMBERS[1], is_bot=True),
+    Seat(member=BOB, is_bot=False),
+    Seat(member=RoomMember(name="eve", shown="Eve"), is_bot=False, why_not="EVE_KEY is not set"),
+)
+
+
+COMMANDS = {
+    "pause_room": "room-pause",
+    "resume_room": "room-resume",
+    "close_room": "room-close",
+    "next_in_room": "room-next",
+    "remove_from_room": "room-remove",
+    "add_to_room": "room-add",
+}
+
+
+class Bots:
+    """The bots' side, which opens rooms in thread 22, or refuses with a text."""
+
+    def __init__(self, *, refusal: str = "", there: bool = True) -> None:
+        self.refusal, self.there, self.opened = refusal, there, list[NewRoom]()
+        self.deleted: tuple[str, ...] = ()
+
+    def seats(self) -> tuple[Seat, ...]:
+        return SEATS
+
+    def gone(self, agents: Any) -> tuple[str, ...]:
+        return tuple(agent for agent in agents if agent in self.deleted)
+
+    def can_open(self) -> bool:
+        return self.there
+
+    async def open(self, wanted: NewRoom) -> OpenedRoom:
+        self.opened.append(wanted)
+        return OpenedRoom(self.refusal) if self.refusal else OpenedRoom("The room is open.", 22)
+
+
+class Page:
+    """A console with a room, a coordinator that gives one outcome, and what was noted and ordered."""
+
+    def __init__(self, client: Any, commands: list[Command], notes: list[ActionNote]) -> None:
+        self.client, self.commands, self.notes = client, commands, notes
+        self._clicks = 0
+
+    async def get(self, path: str) -> dict[str, Any]:
+        body: dict[str, Any] = await (await self.client.get(path)).json()
+        return body
+
+    async def act(self, name: str, **fields: Any) -> tuple[int, str]:
+        self._clicks += 1
+        body = {"id": f"click-{self._clicks:04}", **fields}
+        answer = await self.client.post(f"/api/actions/{name}", json=body, headers=await csrf(self.client))
+        told = await answer.json()
+        return answer.status, told.get("text") or told["error"]
+
+
+@asynccontextmanager
+async def page(
+    outcome: str = "room_paused", room: Room = ROOM, bots: Bots | None = None, **changes: Any
+) -> AsyncIterator[Page]:
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
+        bus, notes, commands = Bus(link), list[ActionNote](), list[Command]()
+
+        async def obey(raw: str) -> None:
+            command = read(Command, raw)
+            assert command is not None
+            commands.append(command)
+            done = CommandOutcome(command_id=command.command_id or "", outcome=outcome)
+            await bus.publish(keys.COORDINATOR_OUTCOMES, done)
+
+        parts = console_parts(
+            link,
+            bus=bus,
+            orders=CoordinatorCommands(bus),
+            ledger=Ledger(link),
+            live=FakeChannels(Channel(id=11, name="debate", theme="debate")),
+            notes=SimpleNamespace(note=notes.append),
+            rooms=bots or Bots(),
+            **changes,
+        )
+        parts.orders.start()
+        bus.subscribe(keys.COORDINATOR_COMMANDS, obey)
+        await link.call(lambda redis: redis.set(keys.room(room.thread_id), room.model_dump_json()))
+        await link.call(lambda redis: redis.zadd(keys.COORDINATOR_ROOMS, {str(room.thread_id): room.changed_at}))
+        async with running(bus), client_of(parts) as client:
+            yield Page(client, commands, notes)
+
+
+async def test_the_rooms_are_listed_with_their_standing_and_their_cost() -> None:
+    async with page() as console:
+        listed = await console.get("/api/rooms")
+        (room,) = listed["items"]
+        assert listed["why_not"] is None
+        assert (room["id"], room["topic"], room["status"]) == ("21", "Tea?", "active")
+        assert (room["turn"], room["turns"], room["cost_usd"]) == (3, 20, 0.02)
+        assert room["channel"] == {"id": "11", "name": "debate"}
+        assert [member["shown"] for member in room["members"]] == ["Ada", "Claude"]
+
+
+async def test_one_room_says_why_it_stands_still_and_who_could_join() -> None:
+    closed = ROOM.model_copy(update={"status": "closed", "why": "turn_limit"})
+    async with page(room=closed, endings={"turn_limit": "it had its turns"}) as console:
+        room = await console.get("/api/rooms/21")
+        assert (room["status"], room["why"], room["messages"]) == ("closed", "it had its turns", [])
+        assert [seat["shown"] for seat in room["others"]] == ["Bob", "Eve"]
+        assert (await console.client.get("/api/rooms/99")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "order", "outcome", "text"),
+    [
+        ("pause_room", {}, RoomOrder(reason="asked"), "room_paused", "“Tea?” is paused"),
+        ("resume_room", {"turns": 5}, RoomOrder(turns=5), "room_resumed", "“Tea?” continues"),
+        ("close_room", {}, RoomOrder(), "room_closed", "“Tea?” is closed"),
+        ("next_in_room", {"agent": "ada"}, RoomOrder(), "requested", "Ada speaks next in “Tea?”"),
+        ("remove_from_room", {"agent": "ada"}, RoomOrder(), "removed_member", "Ada no longer takes part"),
+        (
+            "add_to_room",
+            {"agent": "bob"},
+            RoomOrder(member=SEATS[1].member.model_dump_json()),
+            "added_member",
+            "bob takes",
+        ),
+    ],
+)
+async def test_an_owner_steers_a_room_by_the_orders_of_slash_room(
+    name: str, fields: dict[str, Any], order: RoomOrder, outcome: str, text: str
+) -> None:
+    async with page(outcome) as console:
+        status, told = await console.act(name, channel="21", **fields)
+        assert (status, text in told) == (200, True), told
+        (command,) = console.commands
+        assert (command.command, command.channel_id) == (COMMANDS[name], 21)
+        assert (command.agent_name, command.room) == (fields.get("agent"), order)
+        assert [(note.action, note.by, note.outcome) for note in console.notes] == [(name, "console", outcome)]
+
+
+async def test_a_refusal_is_told_in_one_line() -> None:
+    async with page("not_active") as console:
+        assert await console.act("next_in_room", channel="21") == (409, "“Tea?” isn't running.")
+        assert await console.act("pause_room", channel="99") == (404, "there is no such room")
+        assert (await console.act("resume_room", channel="21", turns=500))[0] == 400
+        status, told = await console.act("add_to_room", channel="21", agent="eve")
+        assert (status, told) == (409, "Eve cannot take part: EVE_KEY is not set")
+
+
+async def test_a_room_is_opened_by_a_bot_of_this_process_with_what_was_chosen() -> None:
+    bots = Bots()
+    async with page(bots=bots) as console:
+        chosen = {
+            "channel": "11",
+            "topic": " Is  tea good? ",
+            "personas": ["bob", "claude"],
+            "policy": "pull",
+            "turns": 8,
+        }
+        more = {"archive": 60, "audience": 30, "goodbye_ends": True, "rules": "Be brief.", "theme": "science"}
+        assert await console.act("open_room", **chosen, **more) == (200, "The room is open.")
+        assert bots.opened == [
+            NewRoom(
+                channel_id=11, topic="Is tea good?", personas=("bob", "claude"), policy="pull", turns=8,
+                archive_minutes=60, audience_seconds=30, goodbye_ends=True, rules="Be brief.",
+                theme="science",
+            )
+        ]  # fmt: skip
+        assert [(note.action, note.detail) for note in console.notes] == [("open_room", "Is tea good?")]
+        for wrong in ({"topic": " "}, {"personas": ["bob"]}, {"policy": "chaos"}, {"turns": 1}, {"theme": "tea"}):
+            assert (await console.act("open_room", **{**chosen, **wrong}))[0] == 400, wrong
+        assert (await console.act("open_room", **{**chosen, "channel": "99"}))[0] == 404
+        assert len(bots.opened) == 1
+
+
+async def test_a_room_that_is_resumed_here_loses_the_personas_that_were_deleted() -> None:
+    bots = Bots()
+    bots.deleted = ("ada",)
+    async with page("room_resumed", bots=bots) as console:
+        await console.act("resume_room", channel="21")
+        assert console.commands[-1].room == RoomOrder(gone=("ada",))
+
+
+async def test_where_no_bot_can_make_a_thread_the_page_says_so() -> None:
+    async with page(bots=Bots(there=False)) as console:
+        assert "no bot of this process is online" in (await console.get("/api/rooms"))["why_not"]
+        chosen = {"channel": "11", "topic": "Tea?", "personas": ["bob", "claude"]}
+        assert (await console.act("open_room", **chosen))[0] == 409
+    async with page(bots=Bots(refusal="Today's budget is used up.")) as console:
+        assert await console.act("open_room", **chosen) == (409, "Today's budget is used up.")
+
+
+async def test_a_new_room_offers_who_is_there_and_says_who_cannot_take_part() -> None:
+    async with page() as console:
+        offered = await console.get("/api/new-room")
+        assert [(seat["key"], seat["bot"], seat["about"], seat["why_not"]) for seat in offered["seats"]] == [
+            ("claude", True, "", None),
+            ("bob", False, "tea, law", None),
+            ("eve", False, "", "EVE_KEY is not set"),
+        ]
+        assert (offered["fewest"], offered["most"], offered["policy"]) == (2, 8, "round-robin")
+
+
+async def test_the_last_choice_by_pulls_is_explained() -> None:
+    async with page() as console:
+        assert await console.get("/api/pulls/11") == {"choice": None}
+    pull = Pull(agent="claude", strength=1.2, parts=(PullPart(why="was named", amount=1.0),), channel=0.8)
+    last = Pulls(channel_id=11, conversation_id="c", at=5.0, chosen="claude", because="was named", pulls=(pull,))
+    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
+        parts = console_parts(link)
+        await parts.ledger.pulls.keep(last)
+        async with client_of(parts) as client:
+            choice = (await (await client.get("/api/pulls/11")).json())["choice"]
+    assert (choice["chosen"], choice["because"]) == ("claude", "was named")
+    assert choice["pulls"][0]["parts"] == [{"why": "was named", "amount": 1.0}]
+
+
+async def test_the_season_gives_every_share_with_its_count_and_interval(tmp_path: Path) -> None:
+    file = tmp_path / "record.sqlite"
+    fill(file, 5)
+    with closing(sqlite3.connect(file)) as db, db:
+        for contest, kind in (("1", "arena"), ("2", "room")):
+            db.execute(
+                "INSERT INTO contests (id, kind, at, channel_id, question) VALUES (?, ?, 1, 11, '')", (contest, kind)
+            )
+            votes = [(contest, "ada", "x/one", 3), (contest, "claude", "x/two", 1)]
+            db.executemany("INSERT INTO contenders (contest_id, agent, model, votes) VALUES (?, ?, ?, ?)", votes)
+    store = RecordFile(file)
+    async with aclosing(store), page(store=store) as console:
+        first = (await console.get("/api/arena"))["items"][0]
+        assert (first["agent"], first["model"], first["contests"]) == ("ada", "x/one", 2)
+        assert (first["wins"]["count"], first["wins"]["of"]) == (2, 2)
+        assert 0 < first["wins"]["low"] < first["wins"]["high"] <= 1
+        assert first["fair_share"] == 0.5
+        (only, _) = (await console.get("/api/arena?kind=room"))["items"]
+        assert only["contests"] == 1
+        assert (await console.client.get("/api/arena?kind=war")).status == 400

@@ -1,0 +1,98 @@
+"""What the coordinator hears of people: each message once, and once more from the bot that it turns out to call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentic.chat.directory import Directory
+from agentic.inbox.person_notices import MOST_CHARACTERS, PersonNotices
+from agentic.wire import keys
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import PersonNotice
+from tests.support.doubles import ALICE
+from tests.support.redis_server import until
+from tests.support.said import said
+
+CHANNEL, GROK, POST = 100, 2, 900
+NAMES = {"claude": "Claude", "grok": "Grok", "historian": "Historian"}
+
+
+class Published:
+    """A bus that keeps what is published; while it is `away` nothing is."""
+
+    def __init__(self) -> None:
+        self.notices: list[PersonNotice] = []
+        self.away, self.asked = False, 0
+
+    async def publish(self, channel: str, message: Any) -> int:
+        assert channel == keys.COORDINATOR_ACTIVITY
+        self.asked += 1
+        if self.away:
+            raise RedisAway("gone")
+        self.notices.append(message)
+        return 1
+
+
+@pytest.fixture
+def bus() -> Published:
+    return Published()
+
+
+@pytest.fixture
+def notices(bus: Published) -> PersonNotices:
+    directory = Directory(NAMES)
+    directory.learn("grok", GROK)
+    directory.learn_post(POST, "historian")
+    return PersonNotices(bus, directory, NAMES)  # type: ignore[arg-type]
+
+
+async def test_a_message_that_all_bots_of_a_process_hear_is_noticed_once(
+    bus: Published, notices: PersonNotices
+) -> None:
+    for _ in NAMES:
+        notices.note(said(7, ALICE), CHANNEL, calls=False)
+    notices.note(said(8, ALICE), CHANNEL, calls=False)
+    await until(lambda: len(bus.notices) == 2)
+    assert [(each.channel_id, each.message_id) for each in bus.notices] == [(CHANNEL, 7), (CHANNEL, 8)]
+
+
+async def test_a_later_bot_that_is_the_one_called_says_so_once(bus: Published, notices: PersonNotices) -> None:
+    for calls in (False, True, True, False):
+        notices.note(said(7, ALICE), CHANNEL, calls=calls)
+    notices.note(said(8, ALICE), CHANNEL, calls=True)
+    await until(lambda: bus.asked == 3)
+    assert [(each.message_id, each.calls) for each in bus.notices] == [(7, False), (7, True), (8, True)]
+
+
+@pytest.mark.parametrize("more", [{"mentions": (GROK,)}, {"replied_to": GROK, "reply_to": 5}])
+async def test_a_mention_and_a_reply_call_their_agent(
+    bus: Published, notices: PersonNotices, more: dict[str, Any]
+) -> None:
+    notices.note(said(7, ALICE, "Why?", **more), CHANNEL, calls=False)
+    await until(lambda: bus.notices)
+    assert bus.notices[0].calls
+
+
+async def test_a_reply_to_a_persona_s_post_names_it_and_calls_nobody(bus: Published, notices: PersonNotices) -> None:
+    notices.note(said(7, ALICE, "Claude, why?", reply_to=POST, replied_to=4242), CHANNEL, calls=False)
+    await until(lambda: bus.notices)
+    heard = bus.notices[0]
+    assert (heard.replied_to, heard.names, heard.calls) == ("historian", ("claude",), False)
+
+
+async def test_of_a_long_message_the_beginning_is_enough(bus: Published, notices: PersonNotices) -> None:
+    notices.note(said(7, ALICE, "x" * 4_000), CHANNEL, calls=False)
+    await until(lambda: bus.notices)
+    assert len(bus.notices[0].text) == MOST_CHARACTERS
+
+
+async def test_while_redis_is_away_nothing_is_noticed_and_nothing_fails(bus: Published, notices: PersonNotices) -> None:
+    bus.away = True
+    notices.note(said(7, ALICE), CHANNEL, calls=False)
+    await until(lambda: bus.asked == 1)
+    bus.away = False
+    notices.note(said(8, ALICE), CHANNEL, calls=False)
+    await until(lambda: bus.notices)
+    assert [each.message_id for each in bus.notices] == [8]

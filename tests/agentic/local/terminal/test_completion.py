@@ -1,0 +1,59 @@
+"""Tab completion: what is offered for a line as far as it is typed."""
+
+from __future__ import annotations
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from agent_cogs.slash_definitions import command_list
+from agentic.local.terminal.completion import completions
+from agentic.local.terminal.reading import completer_of
+from agentic.local.terminal.typed_lines import EMOJI, Vocabulary
+
+COMMANDS = command_list({"claude": "Claude", "grok": "Grok"}, ("debate", "story"), ("soul.md",))
+KNOWN = Vocabulary(
+    {"casual": 10, "debate": 11}, {"Claude": 1, "claude": 1, "Sam": 9}, {"bots": 5}, ("debate", "story"), COMMANDS
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("/fo", ["/forget"]),
+        ("/Re", ["/reply", "/react", "/resume", "/reset"]),
+        ("/bots ", ["status", "start", "next", "end", "pause", "resume", "mute", "unmute", "ignore", "unignore"]),
+        ("/bots m", ["mute"]),
+        ("/bots mute ", ["claude", "grok"]),
+        ("/bots mute g", ["grok"]),
+        ("/bots mute grok ", []),
+        ("/bots start ", ["#casual", "#debate", "debate", "story", "claude", "grok"]),
+        ("/bots start casual s", ["story"]),
+        ("/bots ignore s", ["@sam"]),
+        ("/agent-file show claude ", ["soul.md"]),
+        ("/reset ", ["claude", "grok"]),
+        ("/ask cl", ["claude"]),
+        ("/ask claude what does @sa", ["@Sam"]),
+        ("/arena tea or coffee? m", ["minutes:"]),
+        ("/room create tea? turns: 4 p", ["personas:", "policy:"]),
+        ("/why-not ", ["claude", "grok"]),
+        ("/why ", []),
+        ("/fire ", ["#casual", "#debate", "debate", "story"]),
+        ("/fire casual d", ["debate"]),
+        ("/react 12 ", list(EMOJI)),
+        ("/react 12 st", ["stop"]),
+        ("#d", ["#debate"]),
+        ("@c", ["@Claude", "@claude"]),
+        ("what do @B", ["@bots"]),
+        ("what do ", []),
+        ("/nonsense ", []),
+    ],
+)
+def test_the_words_that_may_follow_are_offered(text: str, offered: list[str]) -> None:
+    assert completions(text, 10, KNOWN) == offered
+
+
+def test_a_completion_replaces_the_word_before_the_cursor() -> None:
+    completer = completer_of(lambda text: completions(text, 10, KNOWN))
+    found = completer.get_completions(Document("/bots mute gr"), CompleteEvent())
+    assert [(one.text, one.start_position) for one in found] == [("grok", -2)]

@@ -1,0 +1,117 @@
+"""Menus and forms in the terminal: what is asked, what may be typed, what is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentic.local.terminal.questions import Answer, Asking, Choice, Dialog, Field, Questions, Values
+
+WHO = Field(
+    "Who takes part?",
+    most=3,
+    fewest=2,
+    choices=(Choice("hist", "Historian", "reads the present"), Choice("eng", "Engineer"), Choice("sc", "The Sceptic")),
+)
+TOPIC = Field("Topic", most=20, fewest=1, hint="Is P equal to NP?")
+RULES = Field("Rules", most=100, text="Be brief.")
+NOTE = Field("Note", most=100)
+
+
+class Sender:
+    """Keeps what was sent."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer, self.sent = answer, list[Values]()
+
+    async def __call__(self, values: Values) -> Answer:
+        self.sent.append(values)
+        return self.answer
+
+
+def asking(*fields: Field) -> Asking:
+    return Asking(Questions("", fields, Sender(Answer())))
+
+
+def dialog(notes: list[str], sender: Sender, *fields: Field, text: str = "") -> Dialog:
+    opened = Dialog(notes.append, str.strip)
+    opened.show(Answer(text, Questions("A room", fields, sender)))
+    return opened
+
+
+def test_the_choices_of_a_menu_are_numbered() -> None:
+    assert asking(WHO).shown().splitlines() == [
+        "Who takes part?: type 2 to all of these numbers",
+        " 1 Historian    reads the present",
+        " 2 Engineer",
+        " 3 The Sceptic",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "chosen"),
+    [
+        ("1 3", ["hist", "sc"]),
+        ("3, 1", ["sc", "hist"]),
+        ("Historian, the sceptic", ["hist", "sc"]),
+        ("@eng, 1", ["eng", "hist"]),
+        ("all", ["hist", "eng", "sc"]),
+        ("1 1 2", ["hist", "eng"]),
+    ],
+)
+def test_a_choice_is_made_by_number_or_name(line: str, chosen: list[str]) -> None:
+    menu = asking(WHO)
+    assert menu.take(line) is None
+    assert menu.values == [chosen]
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [("1", "type 2 to all"), ("", "type 2 to all"), ("1 4", "4 is none of these"), ("1, poet", "poet is none")],
+)
+def test_a_choice_that_a_menu_does_not_take_is_asked_again(line: str, hint: str) -> None:
+    menu = asking(WHO)
+    assert hint in (menu.take(line) or "")
+    assert menu.field is WHO
+
+
+def test_a_form_is_asked_field_after_field_and_an_empty_line_keeps_or_skips() -> None:
+    form = asking(TOPIC, RULES, NOTE)
+    assert form.shown() == "Topic (required, such as Is P equal to NP?)"
+    assert "Topic is required" in (form.take("") or "")
+    assert "has at most 20" in (form.take("x" * 21) or "")
+    assert form.take("P and NP") is None
+    assert form.shown() == "Rules (an empty line keeps it):\nBe brief."
+    assert form.take("") is None
+    assert form.shown() == "Note (an empty line skips it)"
+    assert form.take("") is None
+    assert (form.field, form.values) == (None, ["P and NP", "Be brief.", ""])
+
+
+async def test_what_was_filled_in_is_sent_once_all_is_there_and_its_answer_shown() -> None:
+    notes: list[str] = []
+    sender = Sender(Answer("The room is open."))
+    opened = dialog(notes, sender, TOPIC, WHO, text="Fill this in.")
+    assert notes[:2] == ["Fill this in.", "A room; /cancel leaves it"]
+    assert opened.label == "Topic"
+    assert opened.take("//etc is a topic") is None
+    sending = opened.take("1 2")
+    assert sending is not None
+    assert (opened.label, opened.takes("more")) == ("", False)
+    opened.show(await sending)
+    assert sender.sent == [["/etc is a topic", ["hist", "eng"]]]
+    assert notes[-1] == "The room is open."
+
+
+def test_a_person_leaves_questions_and_may_use_commands_meanwhile() -> None:
+    notes: list[str] = []
+    sender = Sender(Answer())
+    opened = dialog(notes, sender, TOPIC)
+    assert [opened.takes(line) for line in ("/who", "/quit", "a topic", "//x", "/cancel")] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert opened.take("/cancel") is None
+    assert (opened.label, sender.sent, notes[-1]) == ("", [], "left, nothing was sent")

@@ -1,0 +1,36 @@
+"""Files that bots post, in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentic.local.terminal import saved_files
+from agentic.local.terminal.saved_files import SavedFiles
+
+
+def test_a_file_is_saved_once_and_another_of_its_name_beside_it(tmp_path: Path) -> None:
+    files = SavedFiles(tmp_path / "files", {1: b"one", 2: b"two"}.get)
+    first, again = ({"id": "1", "filename": "fox.png"} for _ in range(2))
+    assert files.save(first) == tmp_path / "files" / "fox.png"
+    assert files.save(again) is None
+    assert files.save({"id": "2", "filename": "fox.png"}) == tmp_path / "files" / "fox-2.png"
+    assert files.save({"id": "3", "filename": "gone.png"}) is None
+    assert (tmp_path / "files" / "fox-2.png").read_bytes() == b"two"
+
+
+@pytest.mark.parametrize("name", ["../../evil", "..", "/etc/passwd", "a\x1b[2J", ".bashrc", "x" * 300, ""])
+def test_a_name_leads_to_no_other_folder(tmp_path: Path, name: str) -> None:
+    path = SavedFiles(tmp_path, {1: b"x"}.get).save({"id": "1", "filename": name})
+    assert path is not None
+    assert path.parent == tmp_path
+    assert path.name.replace("_", "").replace(".", "").replace("-", "").isalnum()
+    assert not path.name.startswith(".")
+
+
+def test_only_the_newest_files_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_files, "MOST_FILES", 3)
+    files = SavedFiles(tmp_path, dict.fromkeys(range(5), b"x").get)
+    paths = [files.save({"id": str(number), "filename": f"{number}.txt"}) for number in range(5)]
+    assert sorted(tmp_path.iterdir()) == paths[2:]

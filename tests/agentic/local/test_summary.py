@@ -1,0 +1,72 @@
+"""The summary of a conversation, from numbers to what is printed."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import get_args
+
+from rich.console import Console
+
+from agent_coordinator.entries import Tally
+from agent_coordinator.events import ConversationReport
+from agentic.local.hints import ended_line
+from agentic.local.summary import summary
+from agentic.wire.endings import ENDINGS, EndReason
+
+REPORT = ConversationReport(
+    conversation_id="c",
+    channel_id=1,
+    theme="casual",
+    topic=None,
+    rounds=4,
+    messages=1234,
+    skips=2,
+    timeouts=0,
+    absences=0,
+    reactions=0,
+    pictures=0,
+    calls=0,
+    input_tokens=0,
+    output_tokens=0,
+    cost_usd=0.75,
+    ended_because="round_limit",
+    started_at=0.0,
+    ended_at=1.0,
+    per_agent={
+        "claude": Tally(messages=1200, calls=4, input_tokens=100, output_tokens=20, cost_usd=0.5),
+        "grok": Tally(messages=34, skips=2, cost_usd=0.25),
+    },
+)
+
+
+def printed(report: ConversationReport) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=100).print(summary(report, {"claude": "Claude"}))
+    return out.getvalue().splitlines()
+
+
+def test_the_table_has_a_row_for_each_agent_and_one_for_all() -> None:
+    lines = printed(REPORT)
+    assert lines[0].strip() == "4 rounds, ended: it had as many rounds as a conversation may have"
+    cells = {line.split()[0]: line.split()[1:] for line in lines[2:] if line.strip()}
+    assert cells["Claude"] == ["1,200", "0", "0", "0", "0", "4", "120", "$0.5000"]
+    assert cells["grok"][:2] == ["34", "2"]
+    assert cells["all"] == ["1,234", "2", "0", "0", "0", "4", "120", "$0.7500"]
+
+
+def test_every_ending_has_words() -> None:
+    assert set(ENDINGS) == set(get_args(EndReason))
+
+
+def test_a_single_round_is_counted_as_one() -> None:
+    assert printed(replace(REPORT, rounds=1))[0].startswith("1 round,")
+
+
+def test_the_line_after_a_conversation_names_what_works_next():
+    def line(because: EndReason) -> str | None:
+        return ended_line(replace(REPORT, ended_because=because), "memes")
+
+    assert str(line("agreed")).endswith("; /fire starts another")
+    assert str(line("stopped")).endswith("; /resume lets the bots speak again")
+    assert line("too_old") is None, "an earlier start's"

@@ -1,0 +1,60 @@
+"""A slow model shows who is thinking."""
+
+import asyncio
+
+from agent_config import load_settings
+from agentic.llm.types import Prompt, Reply
+from agentic.local.local_settings import SLOW_TURN, WATCHING, local_coordinator, local_settings, local_world
+from agentic.local.thinking import PAUSE, SLOW, Thinking, WatchedModel
+
+
+class SlowModel:
+    name, can_draw, free = "ollama/x", False, True
+
+    def __init__(self):
+        self.go_on = asyncio.Event()
+
+    async def complete(self, prompt, history=()):
+        await self.go_on.wait()
+        return Reply(text=prompt.text)
+
+
+async def test_a_call_under_way_is_shown_with_its_bot_channel_and_seconds_until_it_ends():
+    now = 100.0
+    thinking, slow = Thinking(lambda: now, {7: "debate"}.__getitem__), SlowModel()
+    claude = WatchedModel(slow, "Claude", thinking)
+    assert thinking.shown() == ""
+    prompts = (Prompt(text="a", conversation=7), Prompt(text="b"))
+    calls = [asyncio.create_task(claude.complete(prompt)) for prompt in prompts]
+    await asyncio.sleep(0)
+    now += 12
+    assert thinking.shown() == "Claude is thinking in #debate… 12 s, Claude is thinking… 12 s"
+    calls.pop().cancel()
+    slow.go_on.set()
+    assert (await calls[0]).text == "a"
+    assert thinking.shown() == "", "also after a cancelled call"
+
+
+def test_without_a_toolbar_there_is_a_line_after_ten_seconds_and_no_more_than_one_a_minute():
+    now = 0.0
+    thinking, lines = Thinking(lambda: now, str), []
+    with thinking.of("Grok", 1), thinking.of("Claude", 2):
+        while now < PAUSE + 2 * SLOW:
+            lines += [(now, line)] if (line := thinking.slow_line()) else []
+            now += 1
+    assert [at for at, _ in lines] == [SLOW, SLOW + PAUSE]
+    assert lines[0][1] == "Grok is thinking in #1… 10 s, Claude is thinking in #2… 10 s"
+
+
+def seconds(folder, **environment):
+    """The time for a scheduled turn, that for an answer, and how many a bot has at once."""
+    settings = load_settings({"DATA_DIR": str(folder), **environment}, env_file=None)
+    local = local_settings(settings, local_world(settings), WATCHING)
+    return local_coordinator(local).turn_seconds, local.turn_timeout_seconds, local.max_concurrent_turns
+
+
+def test_a_model_on_the_owners_machines_has_time_and_one_question_of_each_bot(tmp_path):
+    assert seconds(tmp_path, OPENAI_API_KEY="k") == (90, 120, 5)
+    assert seconds(tmp_path, GROK_MODEL="ollama/x") == (SLOW_TURN, SLOW_TURN, 1)
+    own = {"TURN_TIMEOUT_SECONDS": "30", "MAX_CONCURRENT_TURNS": "3"}
+    assert seconds(tmp_path, GROK_MODEL="ollama/x", **own) == (90, 30, 3)

@@ -1,0 +1,35 @@
+"""A start by a Python that cannot run the program."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from agentic.process.python_check import complaint
+from agentic.process.root import ROOT
+
+
+def test_an_old_python_is_told_by_its_number_and_what_to_do() -> None:
+    told = complaint((3, 10))
+    assert told is not None
+    assert told.startswith("Python 3.11 or newer is needed, this is 3.10")
+    assert "make local" in told
+    assert complaint(tuple(sys.version_info[:2])) is None
+
+
+@pytest.mark.parametrize("name", ["run_all.py", "run_bot.py", "agentic/process/python_check.py"])
+def test_what_says_so_can_be_read_by_old_pythons(name: str) -> None:
+    ast.parse((ROOT / name).read_text(encoding="utf-8"), feature_version=(3, 7))
+
+
+@pytest.mark.parametrize("name", ["run_all.py", "run_bot.py"])
+def test_a_python_without_the_packages_names_them_instead_of_a_traceback(name: str) -> None:
+    # -S: no site-packages, as in a machine's own Python
+    ended = subprocess.run([sys.executable, "-S", ROOT / name], capture_output=True, text=True, check=False)  # noqa: S603
+    assert ended.returncode == 2
+    assert "lacks packages: aiohttp, discord" in ended.stderr
+    assert "make run" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,91 @@
+"""Rooms of the record, by pages and one by one, and the season of their contests."""
+
+from contextlib import closing
+
+import pytest
+
+from agentic.record.database import connect_blocking
+from agentic.record.migrations import migrate
+from agentic.record.queries.rooms import messages_of_room, room_of, rooms_page
+from agentic.record.queries.season import season
+from agentic.record.room_rows import contest_statements, room_statements, room_words_statements
+from agentic.record.rows import turn_statements
+from agentic.wire.entries import Contender, ContestNote, RoomMessage, RoomNote, RoomWords
+from tests.support.recording import AT, turn
+
+
+def filled(path, *statements):
+    migrate(path)
+    with closing(connect_blocking(path, writable=True)) as connection:
+        for sql, values in statements:
+            connection.executemany(sql, values)
+    return path
+
+
+def room(number, status="active"):
+    return room_statements(
+        RoomNote(
+            thread_id=number,
+            channel_id=5,
+            conversation_id=f"c{number}",
+            topic=f"topic {number}",
+            policy="pull",
+            members=("claude",),
+            left=("grok",),
+            status=status,
+            opened_at=AT + number // 2,
+            changed_at=AT,
+        )
+    )
+
+
+def contest(number, kind, winner):
+    contenders = (Contender(agent=winner, model="m", votes=2), Contender(agent="loser", model="m", votes=1))
+    return contest_statements(
+        ContestNote(id=f"{number}", kind=kind, at=AT + number, channel_id=5, contenders=contenders)
+    )
+
+
+@pytest.fixture
+async def db(tmp_path, opened):
+    rooms = [each for number in range(1, 8) for each in room(number, "closed" if number == 3 else "active")]
+    turns = turn_statements(turn("m1", channel_id=4, cost_usd=0.25), str)
+    said = RoomMessage(message_id=9, author="person", author_id=77, name="Ann", text="hi", at=AT)
+    post = RoomMessage(message_id=8, author="agent", agent="claude", name="Claude", text="well", at=AT)
+    words = room_words_statements(RoomWords(agent="claude", thread_id=4, at=AT, messages=(said, post)))
+    contests = [*contest(1, "room", "claude"), *contest(2, "arena", "grok"), *contest(3, "arena", "grok")]
+    return await opened(filled(tmp_path / "record.db", *rooms, *turns, *words, *contests))
+
+
+async def test_pages_have_each_room_once_the_last_opened_first(db):
+    first = await rooms_page(db, count=4)
+    second = await rooms_page(db, count=4, after=first.next)
+    assert [room.thread_id for room in (*first.items, *second.items)] == [7, 6, 5, 4, 3, 2, 1]
+    assert second.next is None
+    assert [room.thread_id for room in (await rooms_page(db, status="closed")).items] == [3]
+
+
+async def test_a_room_has_its_members_and_what_its_turns_came_to(db):
+    found = await room_of(db, 4)
+    assert (found.members, found.left_members, found.posts, found.cost_usd) == (("claude",), ("grok",), 1, 0.25)
+    assert (await room_of(db, 5)).posts == 0
+    assert await room_of(db, 99) is None
+
+
+async def test_its_messages_come_in_their_order(db):
+    assert [(each.agent, each.author_id, each.text) for each in await messages_of_room(db, 4)] == [
+        ("claude", None, "well"),
+        (None, 77, "hi"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({}, {"grok": (2, 2), "claude": (1, 1), "loser": (0, 3)}),
+        ({"kind": "arena"}, {"grok": (2, 2), "loser": (0, 2)}),
+        ({"since": AT + 2, "until": AT + 3}, {"grok": (1, 1), "loser": (0, 1)}),
+    ],
+)
+async def test_the_season_has_the_contests_of_a_kind_and_time(db, wanted, expected):
+    assert {one.agent: (one.wins.count, one.contests) for one in await season(db, **wanted)} == expected

@@ -1,0 +1,226 @@
+"""A room is opened once, wherever its opening was interrupted: against a Discord and a coordinator of a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from fakeredis import FakeServer
+
+from agentic.chat.outlet import CannotPost
+from agentic.rooms.opening import AWAY, GIVE_UP_SECONDS, NOT_OPENED, OPENED, RoomOpener
+from agentic.state.openings import RoomOpenings
+from agentic.state.rooms import Room, RoomMember
+from agentic.wire.coordinator_commands import NOBODY
+from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.messages import Command
+from tests.support.redis_server import PATIENT
+
+LOUNGE, REQUEST = 10, 700
+TEXT = "Is P equal to NP?"
+ROOM = Room(
+    thread_id=0,
+    channel_id=LOUNGE,
+    conversation_id="c",
+    topic=TEXT,
+    members=(RoomMember(name="grok", shown="Grok"), RoomMember(name="ada", shown="Ada")),
+)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class World:
+    """Discord, the coordinator and the clock, which outlive the process. `kill_at`: the process ends when that step is
+    done, before it hears of it."""
+
+    redis: FakeServer
+
+    def __init__(self) -> None:
+        self.messages: dict[int, str] = {}
+        self.threads: dict[int, tuple[str, int]] = {}
+        self.rooms: dict[int, Room] = {}
+        self.outcome, self.fails, self.kill_at, self.now = OPENED, dict[str, Exception](), "", 1000.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def _step(self, name: str) -> None:
+        if self.kill_at == name:
+            self.kill_at = ""
+            raise Killed
+
+    def _check(self, name: str) -> None:
+        if name in self.fails:
+            raise self.fails[name]
+
+    async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
+        self._check("post")
+        if again and (there := [number for number, said in self.messages.items() if said == text]):
+            return there[0]
+        message_id = request + 1 + len(self.messages)
+        self.messages[message_id] = text
+        self._step("post")
+        return message_id
+
+    async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
+        self._check("start")
+        self.threads[message_id] = (name, minutes)
+        self._step("start")
+
+    async def revise(self, channel_id: int, message_id: int, text: str) -> None:
+        self.messages[message_id] = text
+
+    async def give(self, command: Command) -> str:
+        self._check("give")
+        assert command.command == "room-open"
+        assert command.room is not None
+        if self.outcome == OPENED:
+            room = Room.model_validate_json(command.room.room or "")
+            assert room.thread_id == command.channel_id
+            self.rooms.setdefault(room.thread_id, room)
+        self._step("give")
+        return self.outcome
+
+    def opener(self, openings: RoomOpenings, agent: str = "grok") -> RoomOpener:
+        return RoomOpener(agent, openings, self, self, clock=self.clock, may_act=lambda: True)
+
+
+class Openings(RoomOpenings):
+    """Kills the process after it has kept the wish, or the message's id."""
+
+    world: World
+
+    async def keep(self, opening) -> None:
+        await super().keep(opening)
+        self.world._step("keep message" if opening.room.thread_id else "keep")
+
+    async def drop(self, request: int) -> None:
+        await super().drop(request)
+        self.world._step("drop")
+
+
+@asynccontextmanager
+async def a_world() -> AsyncIterator[tuple[World, Openings]]:
+    world, server = World(), FakeServer()
+    async with RedisLink(server, command_timeout=PATIENT) as link:
+        openings, world.redis = Openings(link), server
+        openings.world = world
+        yield world, openings
+
+
+async def test_a_room_is_a_message_a_thread_from_it_and_an_order():
+    async with a_world() as (world, openings):
+        opening = await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
+        (thread_id,) = world.messages
+        assert (opening.opened, opening.thread_id) == (True, thread_id)
+        assert world.threads == {thread_id: ("P and NP", 1440)}
+        assert world.rooms[thread_id] == ROOM.model_copy(update={"thread_id": thread_id})
+        assert await openings.of("grok") == []
+
+
+@pytest.mark.promise(270)
+@pytest.mark.parametrize("step", ["keep", "post", "keep message", "start", "give", "drop"])
+async def test_killed_at_any_step_it_is_opened_once_by_the_process_that_comes_next(step: str):
+    async with a_world() as (world, openings):
+        world.kill_at = step
+        with pytest.raises(Killed):
+            await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
+        await world.opener(openings).continue_all()
+        assert list(world.messages.values()) == [TEXT]
+        assert list(world.threads) == list(world.rooms) == list(world.messages)
+        assert await openings.of("grok") == []
+
+
+async def test_another_bot_leaves_it_to_the_one_that_began():
+    async with a_world() as (world, openings):
+        world.kill_at = "post"
+        with pytest.raises(Killed):
+            await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
+        await world.opener(openings, "claude").continue_all()
+        assert world.threads == {}
+        assert len(await openings.of("grok")) == 1
+
+
+@pytest.mark.promise(270)
+@pytest.mark.parametrize(
+    ("step", "fault", "outcome"),
+    [
+        ("post", CannotPost("discord_failed"), "discord_failed"),
+        ("start", CannotPost("unknown_channel"), "unknown_channel"),
+        ("give", RedisAway("gone"), AWAY),
+    ],
+)
+async def test_what_passes_is_tried_again_until_the_room_is_open(step: str, fault: Exception, outcome: str):
+    async with a_world() as (world, openings):
+        world.fails = {step: fault}
+        opener = world.opener(openings)
+        opening = await opener.open(REQUEST, ROOM, "P and NP", TEXT)
+        assert (opening.outcome, opening.continues) == (outcome, True)
+        world.fails = {}
+        await opener.continue_all()
+        assert list(world.rooms) == list(world.messages)
+
+
+@pytest.mark.promise(270)
+async def test_a_coordinator_that_does_not_answer_is_asked_again():
+    async with a_world() as (world, openings):
+        world.outcome = NOBODY
+        opener = world.opener(openings)
+        opening = await opener.open(REQUEST, ROOM, "P and NP", TEXT)
+        assert (opening.outcome, opening.continues, opening.thread_id) == (NOBODY, True, REQUEST + 1)
+        world.outcome = OPENED
+        await opener.continue_all()
+        assert list(world.rooms) == [REQUEST + 1]
+
+
+@pytest.mark.parametrize(("step", "reason"), [("post", "not_permitted"), ("start", "gone")])
+async def test_what_does_not_pass_is_given_up_at_once(step: str, reason: str):
+    async with a_world() as (world, openings):
+        world.fails = {step: CannotPost(reason)}
+        opening = await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
+        assert (opening.outcome, opening.continues) == (reason, False)
+        assert await openings.of("grok") == []
+        assert all(NOT_OPENED in text for text in world.messages.values())
+
+
+async def test_where_the_coordinator_refuses_the_message_says_that_there_is_no_room():
+    async with a_world() as (world, openings):
+        world.outcome = "paused"
+        opening = await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
+        assert (opening.opened, opening.continues, opening.outcome) == (False, False, "paused")
+        assert list(world.messages.values()) == [f"{TEXT}\n{NOT_OPENED}"]
+        assert await openings.of("grok") == []
+
+
+@pytest.mark.promise(270)
+async def test_after_a_quarter_of_an_hour_it_is_given_up_with_a_line(caplog):
+    async with a_world() as (world, openings):
+        world.kill_at = "start"
+        with pytest.raises(Killed):
+            await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
+        world.now += GIVE_UP_SECONDS + 1
+        await world.opener(openings).continue_all()
+        assert f"a room in channel {LOUNGE} was not opened in time" in caplog.text
+        assert world.rooms == {}
+        assert list(world.messages.values()) == [f"{TEXT}\n{NOT_OPENED}"]
+        assert await openings.of("grok") == []
+
+
+@pytest.mark.promise(270)
+async def test_without_redis_nothing_is_made():
+    async with a_world() as (world, openings):
+        world.redis.connected = False
+        with pytest.raises(RedisAway):
+            await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
+        assert world.messages == {}
+
+
+async def test_a_draft_is_taken_once():
+    async with a_world() as (_, openings):
+        await openings.keep_draft(REQUEST, "{}")
+        assert await openings.draft(REQUEST) == "{}"
+        assert [await openings.take_draft(REQUEST) for _ in range(2)] == [True, False]
+        assert await openings.draft(REQUEST) is None

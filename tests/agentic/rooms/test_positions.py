@@ -1,0 +1,135 @@
+"""Positions on the closing card: one call, on the books; where it fails the first sentences stand for them."""
+
+import asyncio
+from datetime import UTC
+
+import pytest
+
+from agentic.agent.cheap_model import CheapModel
+from agentic.agent.cost_estimate import Tariff
+from agentic.agent.provider_backoff import ProviderBackoff
+from agentic.llm.errors import ServerFailed
+from agentic.llm.types import Reply, Usage
+from agentic.llm.usage_estimate import expected
+from agentic.rooms.closing import RoomCloser
+from agentic.rooms.positions import CheapPositions, positions_in, prompt_of
+from agentic.services.discord.room_upkeep import RoomPost
+from agentic.state.budget_rules import Caps
+from agentic.state.rooms import Room, RoomMember
+from tests.support.agent_scene import KeptNotes
+from tests.support.doubles import Clock, MemoryLedger
+
+ROOM = Room(
+    thread_id=50,
+    channel_id=5,
+    conversation_id="c",
+    topic="tomatoes",
+    members=(RoomMember(name="ada", shown="Ada"), RoomMember(name="grok", shown="Grok")),
+    status="closed",
+    why="agreed",
+    opened_by=71,
+)
+POSTS = (
+    RoomPost(1, "ada", "First."),
+    RoomPost(2, "grok", "No. Never."),
+    RoomPost(3, "ada", "Second. More."),
+    RoomPost(4, "ada", "Third. " + "x" * 2000),
+)
+COST = Usage(model="cheap/one", calls=1, input_tokens=100, output_tokens=20, text_cost_usd=0.001)
+
+
+class Model:
+    name, free = "cheap/one", False
+
+    def __init__(self, answer):
+        self.answer, self.asked = answer, []
+
+    async def complete(self, prompt, history=()):
+        self.asked.append(prompt)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return Reply(text=self.answer, usage=COST)
+
+
+def tariff():
+    return Tariff("openai", "gpt-6-luna", None)
+
+
+def cheap(answer, caps=None):
+    clock = Clock()
+    model = Model(answer)
+    backoff = ProviderBackoff("cheap", clock)
+    made = CheapModel(model=model, tariff=tariff(), redact=str, backoff=backoff)
+    ledger = MemoryLedger(clock, caps=caps)
+    return CheapPositions(made, ledger, clock, UTC), model, ledger
+
+
+async def test_one_call_gives_a_line_for_each_and_is_on_the_books():
+    positions, model, ledger = cheap('{"ada": "It is a fruit.", "grok": "It is not.", "bob": "I win."}')
+    assert await positions(ROOM, POSTS) == {"ada": "It is a fruit.", "grok": "It is not."}
+    assert len(model.asked) == 1
+    (record,) = ledger.recorded
+    assert (record.agent, record.kind, record.asked_by, record.channel_id) == ("ada", "card", 71, 50)
+    assert [(call.kind, call.model, call.cost_usd) for call in record.calls] == [("card", "cheap/one", 0.001)]
+
+
+async def test_the_same_end_is_paid_once():
+    positions, model, _ = cheap('{"ada": "It is a fruit."}')
+    await positions(ROOM, POSTS)
+    assert await positions(ROOM, POSTS) == {}
+    assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize("answer", [ServerFailed("down"), "no JSON", '{"ada": 3}', ""])
+async def test_without_a_usable_answer_first_sentences_are_shown(answer):
+    positions, _, ledger = cheap(answer)
+
+    async def model_of(agent, thread_id):
+        return ""
+
+    card = await RoomCloser(KeptNotes(), model_of, lambda: 0.0, positions)(ROOM, POSTS)
+    assert "**Ada**: Third.\n**Grok**: No." in card
+    assert len(ledger.recorded) == 1
+
+
+async def test_a_call_that_is_cut_off_is_charged_as_it_was_expected():
+    positions, model, ledger = cheap("{}")
+    under_way = asyncio.Event()
+
+    async def hang(prompt, history=()):
+        under_way.set()
+        await asyncio.Event().wait()
+
+    model.complete = hang
+    asking = asyncio.create_task(positions(ROOM, POSTS))
+    await under_way.wait()
+    asking.cancel()
+    await asyncio.wait((asking,))
+    (record,) = ledger.recorded
+    assert (record.reason, record.calls[0].error) == ("interrupted", "cancelled")
+    expectation = tariff().most(expected(prompt_of(ROOM, POSTS))).cost_usd
+    assert 0 < expectation == pytest.approx(record.cost_usd) == pytest.approx(record.calls[0].cost_usd)
+
+
+async def test_over_the_budget_no_model_is_asked():
+    positions, model, _ = cheap("{}", Caps(person=0.0))
+    assert await positions(ROOM, POSTS) == {}
+    assert model.asked == []
+
+
+async def test_where_nobody_posted_no_model_is_asked():
+    positions, model, ledger = cheap("{}")
+    assert await positions(ROOM, ()) == {}
+    assert (model.asked, ledger.recorded) == ([], [])
+
+
+def test_the_prompt_has_the_last_posts_of_each_and_only_so_much_of_them():
+    prompt = prompt_of(ROOM, POSTS)
+    assert "First." not in prompt.text
+    assert "## ada\nSecond. More.\n\nThird." in prompt.text
+    assert len(prompt.text) < 1000
+    assert prompt.schema["required"] == ["ada", "grok"]
+
+
+def test_only_members_have_positions():
+    assert positions_in('Sure: {"ada": "Yes.", "x": "No.", "grok": " "}', ROOM) == {"ada": "Yes."}

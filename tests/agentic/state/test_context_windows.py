@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+from fakeredis import FakeServer
+
+from agentic.state.context_windows import KEEP_SECONDS, ContextWindows
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
+
+STATE = {"first": 1_200_000_000_000_000_001, "cut_at": 1.5, "marker": None}
+
+
+async def test_a_window_is_kept_for_seven_days_by_agent_channel_and_kind(link: RedisLink) -> None:
+    windows = ContextWindows(link)
+    await windows.keep("claude", 7, "recent", STATE)
+    assert await windows.kept("claude", 7, "recent") == STATE
+    assert await windows.kept("claude", 7, "conversation") is None
+    assert await windows.kept("grok", 7, "recent") is None
+    left = await link.call(lambda redis: redis.ttl(keys.window("claude", 7, "recent")))
+    assert KEEP_SECONDS - 5 <= left <= KEEP_SECONDS
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[1]", ""])
+async def test_what_cannot_be_read_counts_as_none(link: RedisLink, text: str) -> None:
+    await link.call(lambda redis: redis.set(keys.window("claude", 7, "recent"), text))
+    assert await ContextWindows(link).kept("claude", 7, "recent") is None
+
+
+async def test_redis_away_is_no_error() -> None:
+    server = FakeServer()
+    async with RedisLink(server) as link:
+        server.connected = False
+        windows = ContextWindows(link)
+        await windows.keep("claude", 7, "recent", STATE)
+        assert await windows.kept("claude", 7, "recent") is None

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from agentic.state.idle_state import Asking, IdleState, IdleStates, TaskState
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import Result
+
+STATE = IdleState(
+    person_at=1234.5,
+    tasks={"follow_up:claude": TaskState(due=99.0, failures=2, seen=7, why="ünsaid"), "profile:grok": TaskState()},
+    asking=Asking(
+        instruction_id="i1", agent="claude", task="follow_up", deadline=5.0, channel_id=1, message_id=2, people=(3,)
+    ),
+)
+
+
+async def test_what_is_written_is_read_by_the_next_leader_and_ends(link: RedisLink) -> None:
+    states = IdleStates(link)
+    assert await states.read() is None
+    assert await states.write(STATE, 0)
+    assert await states.read() == STATE
+    assert 0 < await link.call(lambda redis: redis.ttl(keys.COORDINATOR_IDLE)) <= 30 * 86400
+    assert await states.write(IdleState(person_at=2.0), 0)
+    assert await states.read() == IdleState(person_at=2.0), "what is not there any more is gone"
+
+
+@pytest.mark.promise(442)
+async def test_a_leader_that_was_overtaken_writes_nothing(link: RedisLink) -> None:
+    states = IdleStates(link)
+    await link.call(lambda redis: redis.set(keys.epoch(keys.COORDINATOR_OWNER), 5))
+    assert not await states.write(STATE, 4)
+    assert await states.read() is None
+    assert await states.write(STATE, 5)
+
+
+@pytest.mark.parametrize("text", ["nonsense", '{"due": "soon"}', "[]"])
+async def test_a_part_that_cannot_be_read_is_ignored(link: RedisLink, text: str) -> None:
+    states = IdleStates(link)
+    await states.write(STATE, 0)
+    fields = {"profile:grok": text, "asking": text, "person": "nan" if text == "[]" else text, "other": "x"}
+    await link.call(lambda redis: redis.hset(keys.COORDINATOR_IDLE, mapping=fields))
+    assert await states.read() == IdleState(tasks={"follow_up:claude": STATE.tasks["follow_up:claude"]})
+
+
+async def test_the_result_of_a_turn_that_ended_is_found(link: RedisLink) -> None:
+    states, result = IdleStates(link), Result(instruction_id="i1", agent_name="claude", text="Hm.")
+    assert await states.result("claude", "i1") is None
+    await link.call(lambda redis: redis.hset(keys.turn("claude", "i1"), mapping={"state": "open"}))
+    assert await states.result("claude", "i1") is None
+    fields = {"state": "done", "result": result.to_wire()}
+    await link.call(lambda redis: redis.hset(keys.turn("claude", "i1"), mapping=fields))
+    assert await states.result("claude", "i1") == result

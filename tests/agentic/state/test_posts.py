@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from fakeredis import FakeServer
+
+from agentic.state.posts import INSTRUCTED_SECONDS, MOST_POSTS, InstructedPosts
+from agentic.state.records import TurnRecord
+from agentic.state.shared_state import Ledger
+from agentic.wire import keys
+from agentic.wire.link import RedisLink
+
+
+async def ended(
+    ledger: Ledger, channel_id: int, posted: Iterable[int], *, kind: str = "instruction", trigger: str = "round"
+) -> None:
+    posts = tuple(posted)
+    turn = f"{kind}-{channel_id}-{posts}"
+    record = TurnRecord(id=turn, agent="claude", kind=kind, trigger=trigger, channel_id=channel_id, posted=posts)
+    await ledger.settle("claude", turn, "{}", 1e10, record=record)
+
+
+async def test_every_process_knows_which_posts_came_by_instruction_and_which_joined_in(link: RedisLink) -> None:
+    await ended(Ledger(link), 7, (1_200_000_000_000_000_001, 5))
+    await ended(Ledger(link), 7, (6,), trigger="reactive")
+    await ended(Ledger(link), 7, (9,), kind="mention", trigger="mention")
+    assert await InstructedPosts(link).read(7) == {1_200_000_000_000_000_001: False, 5: False, 6: True}
+    assert await InstructedPosts(link).read(8) == {}
+    left = await link.call(lambda redis: redis.ttl(keys.instructed(7)))
+    assert INSTRUCTED_SECONDS - 5 <= left <= INSTRUCTED_SECONDS
+
+
+async def test_the_newest_of_a_channel_are_kept(link: RedisLink) -> None:
+    now = [0.0]
+    ledger = Ledger(link, lambda: now[0])
+    for number in range(MOST_POSTS // 100 + 1):
+        now[0] += 1
+        await ended(ledger, 7, range(number * 100, number * 100 + 100))
+    assert min(await InstructedPosts(link).read(7)) == 100
+
+
+@pytest.mark.parametrize(
+    "of_another_maker", [lambda redis, key: redis.set(key, "x"), lambda redis, key: redis.lpush(key, 1)]
+)
+async def test_a_foreign_value_under_the_name_stops_no_turn_from_ending(link: RedisLink, of_another_maker) -> None:
+    await link.call(lambda redis: of_another_maker(redis, keys.instructed(7)))
+    await ended(Ledger(link), 7, (5,))
+    assert await InstructedPosts(link).read(7) == {5: False}
+
+
+async def test_without_redis_a_process_knows_its_own() -> None:
+    server = FakeServer()
+    server.connected = False
+    async with RedisLink(server) as away:
+        ledger = Ledger(away)
+        await ended(ledger, 7, (5,))
+        assert await ledger.instructed_posts.read(7) == {5: False}

@@ -1,0 +1,61 @@
+"""What a turn asks the limits for in the step that claims it, and which turns ask nothing there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agentic.agent.calls import MentionEvent
+from agentic.context.entries import Entry, Speaker
+from agentic.llm.errors import BadKey
+from agentic.turn.admission import request_at_claim
+from tests.support.agent_scene import LOUNGE, Scene
+from tests.support.doubles import ALICE
+
+ASKED = Entry(5, Speaker(ALICE, "Alice", "person"), "what now?", 0.0)
+
+
+@pytest.fixture
+async def scene():
+    scene = await Scene().start()
+    yield scene
+    await scene.aclose()
+
+
+def mention(scene, seconds=60.0):
+    event = MentionEvent.of(ASKED, channel_id=LOUNGE, theme="casual", to_all=False, now=scene.clock())
+    return replace(event, deadline=scene.clock() + seconds)
+
+
+def asked(scene, event):
+    return request_at_claim(scene.cog.host.agent, scene.cog.channels.outlet_of(LOUNGE), event)
+
+
+async def test_a_turn_that_will_be_taken_asks_for_its_money_and_is_noted_before_its_call(scene):
+    ask = asked(scene, mention(scene))
+    assert (ask.channel_id, ask.budget.turn_id, ask.budget.person_id) == (LOUNGE, "m5", ALICE)
+    assert ask.budget.under_way
+
+
+@pytest.mark.parametrize(("seconds", "asks"), [(0.1, True), (0.0, False), (-1.0, False)])
+async def test_at_its_deadline_a_turn_asks_for_nothing_any_more(scene, seconds, asks):
+    assert (asked(scene, mention(scene, seconds)) is not None) == asks
+
+
+async def test_a_question_that_was_taken_back_asks_for_nothing(scene):
+    scene.services.transcripts.of(LOUNGE).add(ASKED)
+    scene.services.transcripts.of(LOUNGE).delete(5)
+    assert asked(scene, mention(scene)) is None
+
+
+async def test_an_agent_in_back_off_asks_for_nothing(scene):
+    for _ in range(3):
+        scene.cog.host.agent.model.backoff.failed(BadKey())
+    assert asked(scene, mention(scene)) is None
+
+
+async def test_a_bot_that_may_not_write_asks_for_nothing(scene, monkeypatch):
+    outlet = scene.cog.channels.outlet_of(LOUNGE)
+    monkeypatch.setattr(type(outlet.sink), "refusal", lambda _: "not_permitted")
+    assert asked(scene, mention(scene)) is None

@@ -1,0 +1,91 @@
+from types import SimpleNamespace
+
+from agentic.agent.calls import InstructionEvent
+from agentic.state.turns import Claim
+from agentic.turn.progress import Progress
+from agentic.turn.registry import REMEMBERED, TurnRegistry
+from agentic.turn.result import settle
+from agentic.wire.messages import Instruction, Result
+from tests.support.doubles import MemoryLedger
+
+EVENT = InstructionEvent.of(Instruction(instruction_id="i1", channel_id=1, deadline=100.0), 0.0)
+RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=9)
+
+
+async def ended(book, ledger):
+    book.keep("i1", RESULT)
+    progress = Progress(ledger.turns, None, "claude", "i1")
+    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), ledger, EVENT, RESULT, progress)
+
+
+def test_a_turn_is_new_once():
+    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
+    assert [book.begin("i1"), book.begin("i1"), book.begin("i2")] == ["new", "running", "new"]
+
+
+def test_a_turn_that_was_not_taken_is_new_again():
+    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
+    book.begin("i1")
+    book.forget("i1")
+    assert book.begin("i1") == "new"
+
+
+async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_process():
+    ledger = MemoryLedger(lambda: 0.0)
+    book = TurnRegistry("claude", ledger)
+    assert isinstance(await book.claim(EVENT), Progress)
+    await ended(book, ledger)
+    assert book.begin("i1") == RESULT
+    after_restart = TurnRegistry("claude", ledger)
+    assert (after_restart.begin("i1"), await after_restart.claim(EVENT)) == ("new", RESULT)
+    assert after_restart.begin("i1") == RESULT
+
+
+async def test_a_turn_is_claimed_once_while_its_process_lives_and_continued_after_that():
+    ledger = MemoryLedger(lambda: 0.0)
+    first = await TurnRegistry("claude", ledger).claim(EVENT)
+    assert (isinstance(first, Progress) and first.continued) is False
+    assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
+    ledger.turns.crash()
+    second = await TurnRegistry("claude", ledger).claim(EVENT)
+    assert isinstance(second, Progress)
+    assert second.continued
+
+
+async def test_a_turn_that_was_given_up_can_be_claimed_again():
+    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
+    book.begin("i1")
+    await book.claim(EVENT)
+    book.give_up("i1")
+    assert book.begin("i1") == "new"
+    assert isinstance(await book.claim(EVENT), Progress)
+
+
+async def test_the_same_id_is_another_turn_for_another_agent():
+    ledger = MemoryLedger(lambda: 0.0)
+    claims = [await TurnRegistry(agent, ledger).claim(EVENT) for agent in ("claude", "grok")]
+    assert [isinstance(claim, Progress) and claim.continued for claim in claims] == [False, False]
+
+
+async def test_a_kept_result_that_cannot_be_read_is_no_leave_to_post_again():
+    ledger = MemoryLedger(lambda: 0.0)
+    ledger.turns.kept["claude", "i1"] = Claim("done", "{broken")
+    assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
+
+
+async def test_while_redis_is_away_this_process_remembers(caplog):
+    ledger = MemoryLedger(lambda: 0.0)
+    ledger.away = ledger.turns.away = True
+    book = TurnRegistry("claude", ledger)
+    assert book.begin("i1") == "new"
+    assert isinstance(await book.claim(EVENT), Progress)
+    await ended(book, ledger)
+    assert book.begin("i1") == RESULT
+    assert "kept in memory only" in caplog.text
+
+
+def test_its_memory_has_a_bound_and_the_oldest_go_first():
+    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
+    for number in range(REMEMBERED + 1):
+        book.begin(str(number))
+    assert (book.begin(str(REMEMBERED)), book.begin("0")) == ("running", "new")

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+from redis.exceptions import ResponseError
+
+from agentic.wire.link import RedisAddressError, RedisAway, RedisLink
+from tests.support.redis_server import RedisServer, until
+
+
+async def test_nobody_there_is_redis_away(tmp_path):
+    async with RedisLink(f"unix://{tmp_path / 'none'}") as link:
+        with pytest.raises(RedisAway):
+            await link.call(lambda redis: redis.get("key"))
+
+
+@pytest.mark.parametrize("options", ["db=abc", "s3cret=s3cret", "protocol=9", "max_connections=x"])
+def test_an_address_with_unknown_options_is_refused_without_being_shown(options):
+    with pytest.raises(RedisAddressError) as caught:
+        RedisLink(f"redis://:s3cret@127.0.0.1:1?{options}")
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_after_a_failure_commands_fail_without_being_tried_until_a_probe_succeeds(server: RedisServer):
+    async with RedisLink(server.url) as link:
+        server.kill()
+        with pytest.raises(RedisAway):
+            await link.call(lambda redis: redis.get("key"))
+        tried: list[int] = []
+
+        async def command(redis):
+            tried.append(1)
+
+        with pytest.raises(RedisAway):
+            await link.call(command)
+        assert link.away
+        assert tried == []
+        server.start()
+        await asyncio.wait_for(link.present.wait(), 10)
+        await link.call(command)
+        assert tried == [1]
+
+
+async def test_a_restart_between_two_commands_goes_unnoticed(server: RedisServer):
+    async with RedisLink(server.url) as link:
+        await link.call(lambda redis: redis.set("key", "value"))
+        server.restart()
+        for _ in range(5):  # the loop has to see the end of the old connection
+            await asyncio.sleep(0)
+        assert await link.call(lambda redis: redis.get("key")) == "value"
+
+
+@pytest.mark.promise(91)
+async def test_a_server_that_hangs_costs_one_short_timeout_and_then_nothing(server: RedisServer):
+    async with RedisLink(server.url, command_timeout=0.1) as link:
+        await link.call(lambda redis: redis.get("key"))
+        server.pause()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with pytest.raises(RedisAway):
+            await link.call(lambda redis: redis.incr("count"))
+        assert loop.time() - began < 1
+        waiting = [link.call(lambda redis: redis.get("key")) for _ in range(200)]
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(outcome, RedisAway) for outcome in outcomes)
+        assert loop.time() - began < 1
+        server.resume()
+        await asyncio.wait_for(link.present.wait(), 10)
+
+
+@pytest.mark.promise(91)
+async def test_a_full_server_takes_no_writes_and_still_answers_reads(server: RedisServer, caplog):
+    async with RedisLink(server.url) as link:
+        await link.call(lambda redis: redis.set("key", "value"))
+        await link.call(lambda redis: redis.config_set("maxmemory", "1"))
+        for _ in range(2):
+            with pytest.raises(RedisAway):
+                await link.call(lambda redis: redis.set("key", "other"))
+            with pytest.raises(RedisAway):
+                await link.script("return redis.call('SET', KEYS[1], 'other')", ["key"])
+        assert not link.away
+        assert await link.call(lambda redis: redis.get("key")) == "value"
+        assert sum("takes no writes" in r.getMessage() and r.levelname == "ERROR" for r in caplog.records) == 1
+
+
+async def test_a_read_only_replica_is_redis_away_for_writes(server: RedisServer):
+    async with RedisLink(server.url) as link:
+        await link.call(lambda redis: redis.execute_command("REPLICAOF", "127.0.0.1", "1"))
+        with pytest.raises(RedisAway):
+            await link.call(lambda redis: redis.set("key", "value"))
+        with pytest.raises(RedisAway):
+            await link.script("return redis.call('SET', KEYS[1], 'other')", ["key"])
+
+
+async def test_a_mistake_of_ours_is_not_taken_for_redis_away(link: RedisLink):
+    await link.call(lambda redis: redis.set("key", "value"))
+    with pytest.raises(ResponseError):
+        await link.call(lambda redis: redis.lpop("key"))
+    assert not link.away
+
+
+async def test_a_script_gets_numbers_as_text_and_half_an_emoji_as_a_question_mark(link: RedisLink):
+    assert await link.script("return {KEYS[1], ARGV[1], ARGV[2]}", ["kéy"], [1.5, "so \ud83d"]) == [
+        "kéy",
+        "1.5",
+        "so ?",
+    ]
+
+
+async def test_a_thousand_commands_at_once_share_a_few_connections(server: RedisServer):
+    async with RedisLink(server.url) as link:
+        await asyncio.gather(*(link.call(lambda redis: redis.incr("count")) for _ in range(1000)))
+        assert await link.call(lambda redis: redis.get("count")) == "1000"
+        assert len(await link.call(lambda redis: redis.client_list())) <= 16
+
+
+async def test_closing_while_away_leaves_no_probe_behind():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        async with RedisLink(f"redis://127.0.0.1:{unused.getsockname()[1]}") as link:
+            with pytest.raises(RedisAway):
+                await link.call(lambda redis: redis.ping())
+    await until(lambda: all(task.get_name() != "redis-probe" for task in asyncio.all_tasks()))
+
+
+async def test_whoever_waits_for_redis_is_called_when_it_is_back_and_one_that_fails_keeps_nobody_from_it(
+    server: RedisServer, caplog
+):
+    called = []
+
+    async def broken():
+        raise ValueError("broken")
+
+    async def wait():
+        called.append(await link.call(lambda redis: redis.ping()))
+
+    async with RedisLink(server.url) as link:
+        link.when_back(broken)
+        link.when_back(wait)
+        for times in (1, 2):
+            server.kill()
+            with pytest.raises(RedisAway):
+                await link.call(lambda redis: redis.get("key"))
+            assert len(called) == times - 1
+            server.start()
+            await until(lambda times=times: len(called) == times)
+    assert "a callback failed" in caplog.text
+
+
+async def test_whoever_waits_is_called_when_a_full_server_has_room_again(server: RedisServer):
+    called = asyncio.Event()
+
+    async def wait():
+        called.set()
+
+    async with RedisLink(server.url) as link:
+        link.when_back(wait)
+        await link.script("return redis.call('SET', 'key', '1')", [])
+        await link.call(lambda redis: redis.config_set("maxmemory", 1))
+        with pytest.raises(RedisAway):
+            await link.script("return redis.call('SET', 'key', '1')", [])
+        await link.call(lambda redis: redis.config_set("maxmemory", 0))
+        assert not called.is_set()
+        await link.script("return redis.call('SET', 'key', '1')", [])
+        await asyncio.wait_for(called.wait(), 10)

@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agentic.process.root import ROOT
+from agentic.wire import locate as embedded
+from agentic.wire import private_server as private_redis
+from agentic.wire import server_binary as redis_binary
+from agentic.wire.link import RedisLink, RedisStartError
+from agentic.wire.locate import locate_redis, without_password
+from agentic.wire.private_server import PrivateRedis
+from tests.support.redis_server import PATIENT, until
+from tests.support.redis_server import redis_binary as needed_binary
+
+HOLD = """
+import asyncio, sys
+from pathlib import Path
+from agentic.wire.locate import locate_redis
+async def main():
+    async with locate_redis(None, Path(sys.argv[1]), runtime_dir=Path(sys.argv[2]), use_default_port=False) as place:
+        print(place.address, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="home-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def private(home: Path, **options):
+    needed_binary()
+    options = {"runtime_dir": home / "run", "use_default_port": False, **options}
+    return locate_redis(None, home / "data", **options)
+
+
+def server_pid(home: Path) -> int:
+    return int((home / "data" / "redis" / "redis.pid").read_text() or 0)  # it is made, then written to
+
+
+def runs(home: Path) -> bool:
+    """Whether the folder's server lives. By its lock: a pid is there until somebody reaps it."""
+    with (home / "data" / "redis" / "server.lock").open("r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def environment_of(pid: int) -> bytes:
+    path = Path(f"/proc/{pid}/environ")
+    return path.read_bytes() if path.exists() else b""
+
+
+def servers_of(home: Path) -> int:
+    """How many processes have the folder's server lock open, by the kernel's own account."""
+    lock = (home / "data" / "redis" / "server.lock").stat().st_ino
+    mine = os.getpid()
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if link.stat().st_ino == lock and int(link.parts[2]) != mine:
+                found.add(link.parts[2])
+        except OSError:
+            continue
+    return len(found)
+
+
+@asynccontextmanager
+async def other_process(home: Path):
+    """Another process that uses the same data folder; ends orderly when its stdin does."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        HOLD,
+        str(home / "data"),
+        str(home / "run"),
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(20):
+            address = (await process.stdout.readline()).decode().strip()
+        yield process, address
+    finally:
+        if process.returncode is None:
+            process.stdin.close()
+        await process.wait()
+
+
+async def write(link: RedisLink, key: str, value: str) -> None:
+    await asyncio.wait_for(link.present.wait(), 10)
+    await link.call(lambda redis: redis.set(key, value))
+
+
+async def read(link: RedisLink, key: str) -> str | None:
+    await asyncio.wait_for(link.present.wait(), 10)
+    return await link.call(lambda redis: redis.get(key))
+
+
+async def test_what_was_written_is_there_at_the_next_start_and_nothing_runs_in_between(home):
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "kept")
+    assert not runs(home)
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        assert await read(link, "key") == "kept"
+
+
+async def test_a_killed_server_is_started_again_on_the_same_socket_with_its_data(home, caplog):
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        await link.call(lambda redis: redis.config_set("appendfsync", "always"))
+        await write(link, "key", "kept")
+        first = server_pid(home)
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: "was restarted" in caplog.text)
+        await until(lambda: not link.away)
+        assert await read(link, "key") == "kept"
+        assert server_pid(home) != first
+    assert not runs(home)
+
+
+async def test_two_processes_share_one_server_and_the_last_one_stops_it(home):
+    async with other_process(home) as (process, address):
+        async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+            assert place.address == address
+            await write(link, "key", "kept")
+            process.stdin.close()
+            assert await process.wait() == 0
+            assert await read(link, "key") == "kept"
+            assert runs(home)
+        assert not runs(home)
+
+
+async def test_a_server_whose_starter_was_killed_serves_on_and_is_looked_after_by_the_next(home, caplog):
+    async with other_process(home) as (process, _):
+        async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+            await link.call(lambda redis: redis.config_set("appendfsync", "always"))
+            await write(link, "key", "kept")
+            process.kill()
+            await process.wait()
+            assert await read(link, "key") == "kept"
+            os.kill(server_pid(home), signal.SIGKILL)
+            await until(lambda: "was restarted" in caplog.text)
+            await until(lambda: not link.away)
+            assert await read(link, "key") == "kept"
+            assert runs(home)
+        assert not runs(home)
+
+
+async def test_a_server_left_behind_by_a_killed_process_is_joined_by_the_next_start(home):
+    async with other_process(home) as (process, _):
+        process.kill()
+        await process.wait()
+    left = server_pid(home)
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "value")
+        assert server_pid(home) == left
+    assert not runs(home)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+async def test_many_who_see_it_die_start_one_server(home):
+    binary = needed_binary()
+    async with asyncio.TaskGroup() as tasks:
+        users = [PrivateRedis(binary, home / "data", home / "run", check_every=0.001) for _ in range(4)]
+        for user in users:
+            await user.__aenter__()
+        watches = [tasks.create_task(user.supervise()) for user in users]
+        for _ in range(3):
+            pid = server_pid(home)
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda pid=pid: (home / "data/redis/redis.pid").exists() and server_pid(home) != pid)
+            assert servers_of(home) == 1
+        for watch in watches:
+            watch.cancel()
+    for user in users:
+        await user.leave()
+    assert servers_of(home) == 0
+
+
+async def test_a_server_that_hangs_is_not_joined_by_a_second_one_and_is_stopped_in_the_end(home, monkeypatch):
+    monkeypatch.setattr(private_redis, "STOP_SECONDS", 0.1)
+    async with private(home):
+        os.kill(server_pid(home), signal.SIGSTOP)
+        other = PrivateRedis(needed_binary(), home / "data", home / "run")
+        other.socket = home / "elsewhere"
+        assert not other._spawn_if_dead()
+    assert not runs(home)
+
+
+async def test_data_and_socket_are_for_us_alone_and_the_server_inherits_no_secret(home, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    async with private(home) as place:
+        socket = Path(place.address.removeprefix("unix://"))
+        for folder in (home / "data", home / "data" / "redis", socket.parent):
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert b"canary" not in environment_of(server_pid(home))
+
+
+async def test_a_socket_folder_that_was_planted_is_not_used(home):
+    (home / "run").mkdir()
+    (home / "trap").mkdir()
+    (home / "run" / f"agentic-{os.getuid()}").symlink_to(home / "trap")
+    async with private(home) as place:
+        assert str(home) not in place.address
+        assert list((home / "trap").iterdir()) == []
+
+
+async def test_a_runtime_folder_with_a_long_path_is_passed_over(home):
+    long, short = home / ("long" * 25), home / "short"
+    async with (
+        private(home, runtime_dir=long) as place,
+        RedisLink(place.address, command_timeout=PATIENT) as link,
+    ):
+        await write(link, "key", "value")
+        assert not place.address.startswith(f"unix://{home}")
+        assert not long.exists()
+    async with private(short, runtime_dir=short) as place:
+        assert place.address.startswith(f"unix://{short}/")
+
+
+async def test_a_folder_with_a_space_and_a_percent_sign_works(home):
+    async with (
+        private(home, runtime_dir=home / "a 100% b") as place,
+        RedisLink(place.address, command_timeout=PATIENT) as link,
+    ):
+        await write(link, "key", "value")
+
+
+async def test_a_folder_that_cannot_be_used_is_an_error_that_names_it(home, tmp_path):
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(RedisStartError, match=str(folder)):
+            await PrivateRedis(needed_binary(), folder).__aenter__()
+
+
+async def test_a_failure_before_the_socket_is_chosen_is_told_as_it_is(home, monkeypatch):
+    def full(self, *_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(RedisStartError, match="No space left on device"):
+        await PrivateRedis(needed_binary(), home / "data", home / "run").__aenter__()
+
+
+async def test_a_record_of_the_socket_that_a_full_disk_left_empty_counts_as_none(home, monkeypatch):
+    here = home / "here"
+    here.mkdir(mode=0o755)
+    monkeypatch.chdir(here)
+    (home / "data" / "redis").mkdir(parents=True)
+    (home / "data" / "redis" / "socket").write_text("")
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "value")
+    assert here.stat().st_mode & 0o777 == 0o755
+
+
+async def test_a_folder_shared_with_everybody_is_not_closed_to_them(home, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(RedisStartError, match="of this program's own"):
+        await PrivateRedis(needed_binary(), shared).__aenter__()
+    assert shared.stat().st_mode & 0o7777 == 0o1777
+
+
+async def test_a_server_that_ends_at_once_is_an_error_that_names_its_log(home):
+    server = PrivateRedis(Path("/bin/false"), home / "data", home / "run")
+    with pytest.raises(RedisStartError, match=r"redis\.log"):
+        await server.__aenter__()
+
+
+async def test_without_a_binary_it_runs_in_the_process_and_says_loudly_that_nothing_stays(home, monkeypatch, caplog):
+    monkeypatch.setattr(redis_binary, "candidates", lambda: iter(()))
+    async with (
+        locate_redis(None, home / "data", use_default_port=False) as place,
+        RedisLink(place.address, command_timeout=PATIENT) as one,
+        RedisLink(place.address, command_timeout=PATIENT) as two,
+    ):
+        await write(one, "key", "shared")
+        assert await read(two, "key") == "shared"
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert "NOTHING OUTLIVES IT" in warnings[0]
+
+
+@pytest.mark.parametrize("script", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\necho Redis server v=6.0.16\n", "no program"])
+async def test_a_binary_that_does_not_run_or_is_too_old_is_passed_over(tmp_path, monkeypatch, script):
+    binary = tmp_path / "redis-server"
+    binary.write_text(script)
+    binary.chmod(0o700)
+    good = tmp_path / "valkey-server"
+    good.write_text("#!/bin/sh\necho Valkey server v=8.1.0 sha=0\n")
+    good.chmod(0o700)
+    monkeypatch.setattr(redis_binary, "candidates", lambda: iter((binary, good)))
+    assert await redis_binary.find_redis_binary() == good
+
+
+async def test_a_given_address_is_taken_unseen_and_described_without_its_password(home):
+    url = "rediss://owner:hunter2@redis.example:6380/1"
+    async with locate_redis(url, home / "data") as place:
+        assert place.address == url
+        assert place.description == "Redis at rediss://redis.example:6380/1"
+    assert without_password("unix:///run/redis.sock?password=hunter2") == "unix:///run/redis.sock"
+    assert not (home / "data").exists()
+
+
+async def test_the_machines_own_redis_is_used_when_it_answers_and_only_then(home, caplog, monkeypatch):
+    caplog.set_level("INFO")
+
+    async def pong(reader, writer):
+        await reader.readline()
+        writer.write(b"+PONG\r\n" if answering else b"-NOAUTH Authentication required.\r\n")
+        writer.close()
+
+    monkeypatch.setattr(embedded, "_in_process", lambda: "none")
+    monkeypatch.setattr(redis_binary, "candidates", lambda: iter(()))
+    async with await asyncio.start_server(pong, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        answering = True
+        async with locate_redis(None, home, default_port=port) as place:
+            assert place.address == f"redis://127.0.0.1:{port}"
+        assert f"127.0.0.1:{port}" in caplog.text
+        async with locate_redis(None, home, default_port=port, use_default_port=False) as place:
+            assert place == "none"
+        answering = False
+        async with locate_redis(None, home, default_port=port) as place:
+            assert place == "none"
