@@ -19,8 +19,11 @@ async def test_an_agent_on_signal_is_there_and_its_chats_and_people_have_names(t
     async with signal_flow(tmp_path, CONSOLE="true", CONSOLE_PORT=port) as f, aiohttp.ClientSession() as http:
 
         async def read(path: str) -> Any:
-            async with http.get(f"http://127.0.0.1:{port}/api/{path}") as answer:
-                return (await answer.json())["items"]
+            while True:
+                async with http.get(f"http://127.0.0.1:{port}/api/{path}") as answer:
+                    if answer.status == 200:
+                        return (await answer.json())["items"]
+                await asyncio.sleep(0.02)  # the record gets its tables
 
         async def agent() -> Any:
             return next(card for card in await read("agents") if card["agent"] == "claude")
