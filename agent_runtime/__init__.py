@@ -1,1 +1,1 @@
-"""The old name of `python -m agentic.runtime.health`, for units of before; it goes with version 0.3."""
+"""Keep `python -m agent_runtime.health` working until version 0.3: it is now `python -m agentic.runtime.health`."""

@@ -1,1 +1,1 @@
-"""The old name of `python -m agentic.record`, for cron jobs and units of before; it goes with version 0.3."""
+"""Keep `python -m agent_store` working until version 0.3; the new name is `python -m agentic.record`."""

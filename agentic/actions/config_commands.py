@@ -175,7 +175,7 @@ def _where(command: CommandInvocation, reach: str) -> str:
 
 
 def _option_named(written: str) -> str:
-    """The option's name for what was typed, such as `Always-Search`; the same text if there is no such option."""
+    """The option's name for what was typed, such as `Always-Search`; the same text if no option has that name."""
     name = written.strip().strip("`").lower().replace("-", "_").replace(" ", "_")
     return name if name in Options.model_fields else written
 

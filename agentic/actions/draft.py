@@ -78,7 +78,7 @@ def topic_of(text: str) -> str:
 
 
 def too_long(text: str) -> str | None:
-    """Why a topic can't be used; None for one that can."""
+    """Return why a topic can't be used, or None if it can."""
     if (length := len(topic_of(text))) <= MOST_TOPIC:
         return None
     return (

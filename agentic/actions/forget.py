@@ -63,7 +63,7 @@ class CompletedRequests:
     def keep(self, last: int, *, before: int = 0) -> None:
         """Store the time, unless another process of the folder stored a later one. Raises OSError.
 
-        It may be earlier than `before`, the last one until then: the requests of a new Redis begin anew.
+        It may be earlier than `before`, the last one until then: a new Redis starts its requests again.
         """
         if last > self._read() or last < before:
             self._path.parent.mkdir(parents=True, exist_ok=True)
