@@ -11,6 +11,7 @@ import aiosqlite
 
 from agentic.console.errors import Refused
 from agentic.record.database import RecordError, connect, identity
+from agentic.record.migrations import read_migrations
 
 NOT_KEPT = "nothing is recorded, since RECORD_DAYS is 0: set it to a number of days in .env and start the program again"
 NOTHING_YET = "nothing is recorded yet: mention a bot in its channel, or start a conversation on the Live page"
@@ -44,7 +45,11 @@ class RecordFile:
 
     async def _connect(self, path: Path) -> aiosqlite.Connection:
         try:
-            return await connect(path)
+            connection = await connect(path)
+            if not await _has_all_tables(connection):
+                await connection.close()
+                raise Refused(404, NOTHING_YET)
+            return connection
         except RecordError:
             raise Refused(404, NOTHING_YET) from None
         except (sqlite3.Error, OSError) as error:
@@ -55,3 +60,12 @@ class RecordFile:
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
+
+
+async def _has_all_tables(connection: aiosqlite.Connection) -> bool:
+    """Return whether the recorder has applied all migrations: a new file gets its tables one after the other."""
+    query = "SELECT count(*) AS tables FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'"
+    if not [row for row in await connection.execute_fetchall(query) if row["tables"]]:
+        return False
+    (row,) = await connection.execute_fetchall("SELECT count(*) AS applied FROM migrations")
+    return bool(row["applied"] >= len(read_migrations()))
