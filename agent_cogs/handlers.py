@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from agent_cogs.cog import CommandInvocation, Handle
+from agent_cogs.slash import CommandInvocation, Handle
 from agent_cogs.slash_definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, OLD_NAMES, WHY
 from agentic.actions.config_commands import ConfigCommands
 from agentic.actions.conversations import ConversationCommands

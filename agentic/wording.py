@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agent_cogs.cog import CommandInvocation
+from agent_cogs.slash import CommandInvocation
 from agentic.agent.members import Called, nearest
 from agentic.chat.names import clean_name
 from agentic.coordination_names import named

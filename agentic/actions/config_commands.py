@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from agent_cogs.cog import CommandInvocation, Completion, Handle
+from agent_cogs.slash import CommandInvocation, Completion, Handle
 from agent_cogs.slash_definitions import LONGEST_VALUE
 from agentic.actions.lines import options_text, said
 from agentic.actions.responses import MOST_CHOICES, Choice, Response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agent_cogs.cog import CommandInvocation
+from agent_cogs.slash import CommandInvocation
 from agentic.agent.services import AgentServices
 from agentic.state.stop_store import EVERYWHERE
 from agentic.themes import THEMES

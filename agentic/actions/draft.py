@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pydantic
 
-from agent_cogs.cog import CommandInvocation
+from agent_cogs.slash import CommandInvocation
 from agent_cogs.slash_definitions import ARCHIVES, LONGEST_NAMES, LONGEST_SLOT, POLICIES
 from agentic.actions.responses import Field, Form
 from agentic.context.untrusted import one_line

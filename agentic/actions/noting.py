@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from agent_cogs.cog import CommandInvocation
+from agent_cogs.slash import CommandInvocation
 from agent_cogs.slash_definitions import FORM, MENU
 from agentic.actions.draft import ROOM
 from agentic.actions.persona_files import EDIT_FILE

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from agent_cogs.cog import CommandInvocation, Handle
+from agent_cogs.slash import CommandInvocation, Handle
 from agent_cogs.slash_definitions import FORM
 from agent_config import NoModel
 from agentic.actions.responses import FIELD_CHARACTERS, CommandReply, Field, Form, Response, given_back

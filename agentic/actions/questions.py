@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent_cogs.cog import CommandInvocation, Handle
+from agent_cogs.slash import CommandInvocation, Handle
 from agent_cogs.slash_definitions import LONGEST_ARENA
 from agentic.actions.conversations import PAUSED
 from agentic.actions.responses import CommandReply, Response

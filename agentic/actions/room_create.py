@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from agent_cogs.cog import CommandInvocation, Handle
+from agent_cogs.slash import CommandInvocation, Handle
 from agent_cogs.slash_definitions import ARCHIVES, FORM, MENU
 from agentic.actions.conversations import PAUSED, IsHere
 from agentic.actions.draft import MOST_TOPIC, ROOM, RoomDraft, draft_in, draft_of, form_of, too_long

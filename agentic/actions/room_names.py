@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from agent_cogs.cog import CommandInvocation, Completion
+from agent_cogs.slash import CommandInvocation, Completion
 from agentic.actions.config_commands import option_choices
 from agentic.actions.responses import CHOICE_CHARACTERS, MOST_CHOICES, Choice
 from agentic.agent.roster import Roster, RosterEntry

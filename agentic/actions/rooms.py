@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent_cogs.cog import CommandInvocation, Handle
+from agent_cogs.slash import CommandInvocation, Handle
 from agent_cogs.slash_definitions import POLICIES
 from agentic.actions.conversations import PAUSED
 from agentic.actions.outcomes import ROOM_DONE, ROOM_REFUSALS

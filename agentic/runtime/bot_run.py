@@ -15,11 +15,10 @@ from typing import Any
 import discord
 
 from agent_cogs.base import BaseAgentCog
-from agent_cogs.cog import Slash
 from agent_cogs.handlers import SlashHandlers
-from agent_cogs.ownership import CommandOwnership, priority_of
+from agent_cogs.slash import Slash
 from agent_cogs.slash_definitions import command_list
-from agent_cogs.sync import CommandSync
+from agent_cogs.slash_sync import CommandOwnership, CommandSync, priority_of
 from agent_cogs.thread_events import ThreadEvents
 from agent_config import AgentSettings
 from agentic.agent.file_rights import FileRights

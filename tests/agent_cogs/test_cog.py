@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_cogs import cog
-from agent_cogs.cog import NOT_EDITABLE, TOO_SLOW, CommandInvocation, Completion, Slash
+from agent_cogs import slash as cog
+from agent_cogs.slash import NOT_EDITABLE, TOO_SLOW, CommandInvocation, Completion, Slash
 from agentic.actions.responses import Choice, CommandReply, Field, Form, Menu, Response
 from agentic.local.discord import messages
 from agentic.local.discord.discord_interactions import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE

@@ -6,7 +6,7 @@ from typing import Any
 import discord
 import pytest
 
-from agent_cogs.gateway import TranscriptCog
+from agent_cogs.base import TranscriptCog
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry, Speaker

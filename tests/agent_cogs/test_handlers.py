@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent_cogs.cog import CommandInvocation
 from agent_cogs.handlers import NO_RIGHT_TO_RESET, NOT_ALL, NOT_HERE, REDIS_AWAY
+from agent_cogs.slash import CommandInvocation
 from agent_cogs.slash_definitions import FORM, MENU, SUB_COMMAND, WHY, command_list
 from agentic.actions.explain import NO_RECORD
 from agentic.actions.forget import ForgetOutcome

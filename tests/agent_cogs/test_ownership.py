@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cogs.ownership import ROUNDS_TO_WAIT, CommandOwnership, priority_of
+from agent_cogs.slash_sync import ROUNDS_TO_WAIT, CommandOwnership, priority_of
 from agent_config import load_settings
 
 TOKENS = {"BOT_TOKEN_CLAUDE": "c", "BOT_TOKEN_GROK": "g", "ANTHROPIC_API_KEY": "k", "XAI_API_KEY": "k"}

@@ -12,8 +12,8 @@ from typing import Any
 
 from fakeredis import FakeServer
 
-from agent_cogs.cog import CommandInvocation
 from agent_cogs.handlers import SlashHandlers
+from agent_cogs.slash import CommandInvocation
 from agent_config import load_settings
 from agentic.actions.forget import Forgetting
 from agentic.actions.own_memory import OwnMemory, RecordAccess

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cogs.cog import CommandInvocation, Completion
+from agent_cogs.slash import CommandInvocation, Completion
 from agentic.actions.config_commands import EVERYWHERE_IS_THE_OWNERS
 from agentic.actions.responses import CommandReply
 from agentic.agent.file_rights import MANAGERS_ONLY

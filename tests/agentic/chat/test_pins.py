@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import discord
 import pytest
 
-from agent_cogs.gateway import TranscriptCog
+from agent_cogs.base import TranscriptCog
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import MAX_DEPTH, Transcript, Transcripts
 from agentic.context.entries import Entry, Speaker

@@ -10,7 +10,7 @@ from typing import Any
 import discord
 import pytest
 
-from agent_cogs.gateway import TranscriptCog
+from agent_cogs.base import TranscriptCog
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost, Post, TurnCost

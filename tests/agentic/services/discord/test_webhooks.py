@@ -11,7 +11,7 @@ import discord
 import pytest
 from PIL import Image
 
-from agent_cogs.gateway import TranscriptCog
+from agent_cogs.base import TranscriptCog
 from agentic.chat.attachments import AttachmentLimits, AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import Outlet, Post

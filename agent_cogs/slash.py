@@ -1,4 +1,11 @@
-"""Receive slash commands as plain values and send back the handler's reply, visible to that person alone.
+"""Slash command cog: interactions to action requests, replies back.
+
+Forms, menus and files as py-cord's objects, and what came back of them as plain values.
+
+py-cord keeps none of them (`store=False`): what a person fills in or chooses reaches agent_cogs/slash.py as an
+interaction, in whichever process the bot runs by then.
+
+Receive slash commands as plain values and send back the handler's reply, visible to that person alone.
 
 Discord wants a first response within three seconds, so a slow reply is deferred ("thinking…"). An interaction's token
 lives for 15 minutes.
@@ -7,6 +14,7 @@ lives for 15 minutes.
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +24,93 @@ from typing import Any
 
 import discord
 
-from agent_cogs.components import filled_in, modal_of, option_choice, text_file, view_of
 from agent_cogs.slash_definitions import FORM, MENU, MESSAGE, SLASH, SUB_COMMAND
-from agentic.actions.responses import MOST_CHOICES, Choice, CommandReply, Form, Menu, Response
+from agentic.actions.responses import (
+    CHOICE_CHARACTERS,
+    HINT_CHARACTERS,
+    LABEL_CHARACTERS,
+    MOST_CHOICES,
+    TITLE_CHARACTERS,
+    Choice,
+    CommandReply,
+    Field,
+    Form,
+    Menu,
+    Response,
+)
 from agentic.chat.incoming import Person
 from agentic.chat.names import clean_name
 from agentic.services.discord.channels import parent_of
 from agentic.services.discord.errors import REQUEST_ERRORS
 from agentic.services.discord.gate import Gate
+
+log = logging.getLogger(__name__)
+
+
+Json = Mapping[str, object]
+
+
+def modal_of(form: Form) -> discord.ui.Modal:
+    modal = discord.ui.Modal(title=form.title[:TITLE_CHARACTERS], custom_id=form.id, store=False)
+    for each in form.fields:
+        modal.add_item(_input(each))
+    return modal
+
+
+def _input(field: Field) -> discord.ui.InputText:
+    return discord.ui.InputText(
+        style=discord.InputTextStyle.long if field.long else discord.InputTextStyle.short,
+        label=field.label[:LABEL_CHARACTERS],
+        placeholder=field.hint[:HINT_CHARACTERS] or None,
+        custom_id=field.id,
+        value=field.text[: field.most] or None,
+        required=field.required,
+        max_length=field.most,
+    )
+
+
+def view_of(menu: Menu) -> discord.ui.View:
+    choices = menu.choices[:MOST_CHOICES]
+    select: discord.ui.Select[Any, Any, Any] = discord.ui.Select(
+        custom_id=menu.id,
+        placeholder=menu.hint[:HINT_CHARACTERS] or None,
+        min_values=min(menu.fewest, len(choices)),
+        max_values=min(menu.most, len(choices)),
+        options=[_option(choice) for choice in choices],
+    )
+    return discord.ui.View(select, timeout=None, store=False)
+
+
+def _option(choice: Choice) -> discord.SelectOption:
+    return discord.SelectOption(
+        label=choice.label[:CHOICE_CHARACTERS],
+        value=choice.value,
+        description=choice.about[:CHOICE_CHARACTERS] or None,
+    )
+
+
+def option_choice(choice: Choice) -> discord.OptionChoice:
+    """A choice for an option that is being typed."""
+    return discord.OptionChoice(choice.label[:CHOICE_CHARACTERS], choice.value[:CHOICE_CHARACTERS])
+
+
+def filled_in(data: Json) -> dict[str, str]:
+    """The texts of a submitted form, by the fields' ids."""
+    rows = data.get("components")
+    fields = [field for row in rows if isinstance(row, dict) for field in _inner(row)] if isinstance(rows, list) else []
+    return {str(field.get("custom_id", "")): str(field.get("value") or "") for field in fields}
+
+
+def _inner(row: Json) -> list[Json]:
+    """The inputs of an action row, or of a label."""
+    inner = row.get("components") or row.get("component")
+    found = inner if isinstance(inner, list) else [inner]
+    return [one for one in found if isinstance(one, dict)]
+
+
+def text_file(name: str, text: str) -> discord.File:
+    return discord.File(io.BytesIO(text.encode("utf-8", "replace")), filename=name)
+
 
 DEFER_AFTER = 1.5  # seconds of Discord's three: the gateway took some, and the response has to travel
 LONGEST = 60.0
@@ -33,8 +120,6 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 NOT_EDITABLE = "This file contains a secret or a private path, so it cannot be edited here. Edit it on disk."
 FAILED = "Something went wrong. The owner finds the details in the log."
 TOO_SLOW = "That took too long and was cancelled. Please try again in a while."
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

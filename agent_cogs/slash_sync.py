@@ -1,0 +1,211 @@
+"""Registers commands; picks the bot that owns them.
+
+Choose the one bot that registers the slash commands, so that each appears once; the others clear theirs.
+
+agent_cogs/slash_definitions.py lists the commands, handlers.py says what each one does.
+
+Register a bot's commands in its guilds: one read, and a write only where something differs.
+
+Guild commands appear immediately but not in direct messages; those need global commands. Commands that the application
+has from another program are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain, repeat
+from typing import Any, Literal, Protocol
+
+import discord
+
+from agent_cogs.slash_definitions import DIRECT_COMMANDS, Json, is_ours, same
+from agent_config import Settings
+from agentic.services.discord.errors import REQUEST_ERRORS, in_full
+from agentic.services.discord.gate import Gate
+from agentic.services.discord.partial_payloads import answer_read
+from agentic.wire.link import RedisAway
+
+log = logging.getLogger(__name__)
+
+
+SOON = 5.0  # seconds: by then the gateway has brought all servers
+RENEW_EVERY = 60.0
+ROUNDS_TO_WAIT = 2  # for the first bot to claim the commands, before another one does
+TRY_AGAIN = 3600.0  # seconds until a server that refused is asked again: Discord counts refusals
+
+Priority = Literal["chosen", "first", "later", "never"]
+
+
+class CommandOwnerStore(Protocol):
+    """Implemented by agentic.state.command_owner."""
+
+    async def claim(self, agent: str, *, insist: bool = False) -> bool: ...
+
+    async def holder(self) -> str | None: ...
+
+
+class Sync(Protocol):
+    """Implemented by agent_cogs.slash_sync."""
+
+    async def register(self, guild_id: int) -> bool: ...
+
+    async def clear(self, guild_id: int) -> bool: ...
+
+
+def priority_of(agent: str, settings: Settings) -> Priority:
+    """ "chosen" by the owner; "first" with a token and a key; "later", if that one does not come; else "never"."""
+    if settings.commands_bot is not None:
+        return "chosen" if settings.commands_bot == agent else "never"
+    bots = [name for name, each in settings.agents.items() if each.token is not None]
+    able = [name for name in bots if settings.agents[name].usable] or bots
+    return "first" if able[:1] == [agent] else "later"
+
+
+class CommandOwnership:
+    """Register or clear one bot's commands. `guilds` returns the guilds in scope that the bot knows."""
+
+    def __init__(
+        self,
+        agent: str,
+        priority: Priority,
+        store: CommandOwnerStore,
+        sync: Sync,
+        guilds: Callable[[], Iterable[int]],
+        may_act: Callable[[], bool] = lambda: True,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._agent, self._priority, self._store, self._sync = agent, priority, store, sync
+        self._guilds, self._may_act, self._sleep = guilds, may_act, sleep
+        self._rounds = 0
+        self._owner: bool | None = None  # None: not known yet
+        self._rounds_left: dict[int, float] = {}  # guild → rounds until the next attempt; infinity: done
+
+    async def run(self) -> None:
+        """Run a round each minute until cancelled."""
+        pauses = chain((SOON,), repeat(RENEW_EVERY))
+        while True:
+            try:
+                if self._may_act():
+                    await self.update()
+            except RedisAway:
+                log.debug("%s: commands left as they are: Redis is unavailable", self._agent)
+            await self._sleep(next(pauses))
+
+    async def update(self) -> None:
+        """Claim the commands if it is this bot's part, and bring every guild up to date. Raises RedisAway."""
+        owner = await self._is_owner()
+        self._rounds += 1
+        if owner is None:
+            return
+        if owner is not self._owner:
+            self._owner = owner
+            self._rounds_left.clear()
+        for guild_id in self._guilds():
+            await self._update_guild(guild_id, owner)
+
+    async def _is_owner(self) -> bool | None:
+        """Whether this bot owns the commands; None while that is undecided."""
+        if self._priority == "never":
+            return False
+        waits = self._priority == "later" and self._rounds < ROUNDS_TO_WAIT
+        if waits and (holder := await self._store.holder()) != self._agent:
+            return None if holder is None else False
+        return await self._store.claim(self._agent, insist=self._priority == "chosen" and self._rounds == 0)
+
+    async def _update_guild(self, guild_id: int, owner: bool) -> None:
+        rounds = self._rounds_left.get(guild_id, 0.0)
+        if rounds > 0:
+            self._rounds_left[guild_id] = rounds - 1
+            return
+        done = await (self._sync.register(guild_id) if owner else self._sync.clear(guild_id))
+        self._rounds_left[guild_id] = float("inf") if done else TRY_AGAIN / RENEW_EVERY
+
+
+SCOPE = "applications.commands"
+
+
+class CommandSync:
+    """Register or remove `wanted`, the commands of the bot that owns them."""
+
+    def __init__(self, bot: discord.Bot, gate: Gate, wanted: Sequence[Json]) -> None:
+        self._bot, self._gate, self._wanted = bot, gate, list(wanted)
+
+    async def register(self, guild_id: int) -> bool:
+        """Register the commands in the guild; false where that failed, with a line in the log."""
+        return await self._update(guild_id, self._wanted)
+
+    async def clear(self, guild_id: int) -> bool:
+        """Remove this bot's commands from the guild; false where that failed."""
+        return await self._update(guild_id, [])
+
+    async def register_direct(self) -> bool:
+        """Register the commands for direct messages; false where that failed."""
+        app_id, http = self._bot.application_id, self._http
+        if app_id is None:
+            return False
+        try:
+            changed = await self._replace(
+                partial(http.get_global_commands, app_id),
+                partial(http.bulk_upsert_global_commands, app_id),
+                DIRECT_COMMANDS,
+                DIRECT_COMMANDS,
+            )
+        except REQUEST_ERRORS as error:
+            log.warning("commands for direct messages not registered: %s", in_full(error))
+            return False
+        if changed:
+            log.info("commands for direct messages registered")
+        return True
+
+    @property
+    def _http(self) -> Any:
+        return self._bot.http  # py-cord's types lack fields of a command
+
+    async def _update(self, guild_id: int, wanted: Sequence[Json]) -> bool:
+        app_id, http = self._bot.application_id, self._http
+        if app_id is None:
+            return False
+        try:
+            changed = await self._replace(
+                partial(http.get_guild_commands, app_id, guild_id),
+                partial(http.bulk_upsert_guild_commands, app_id, guild_id),
+                wanted,
+                self._wanted,
+            )
+            if not changed:
+                return True
+        except discord.Forbidden:
+            if wanted:
+                link = discord.utils.oauth_url(app_id, scopes=(SCOPE,), guild=discord.Object(guild_id))
+                text = "server %d: commands not registered: the bot lacks the scope %s. Open %s to grant it"
+                log.warning(text, guild_id, SCOPE, link)
+            return not wanted
+        except REQUEST_ERRORS as error:
+            log.warning("server %d: commands not updated: %s; will retry", guild_id, in_full(error))
+            return False
+        log.info("server %d: commands %s", guild_id, "registered" if wanted else "removed")
+        return True
+
+    async def _replace(
+        self,
+        read: Callable[[], Awaitable[list[Json]]],
+        write: Callable[[Sequence[Json]], Awaitable[object]],
+        wanted: Sequence[Json],
+        known: Sequence[Json],
+    ) -> bool:
+        """Replace the registered commands that are in `known` by `wanted`; whether anything changed."""
+        registered = await self._gate.request(read)
+        with answer_read():
+            ours = [command for command in registered if is_ours(command, known)]
+            if _up_to_date(ours, wanted):
+                return False
+        others = [command for command in registered if command not in ours]
+        await self._gate.request(lambda: write([*others, *wanted]))
+        return True
+
+
+def _up_to_date(registered: Sequence[Json], wanted: Sequence[Json]) -> bool:
+    return len(registered) == len(wanted) and all(any(same(have, want) for have in registered) for want in wanted)
