@@ -13,12 +13,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.engine import Engine
-from agent_coordinator.holds import ChannelBusy
-from agent_coordinator.keeping import RoomKeeper
 from agent_coordinator.ports import Bus, Presence, Start, Stops
-from agent_coordinator.rooms_commands import RoomCommands
+from agent_coordinator.rooms import RoomCommands, RoomKeeper
 from agent_coordinator.scheduler import Scheduler
 from agentic.wire import keys
 from agentic.wire.link import RedisAway

@@ -1,4 +1,11 @@
-"""Scheduling parameters and probabilities of the coordinator.
+"""Scheduling parameters and probabilities.
+
+The tasks that agents have while nobody writes, and the owner's settings for them.
+
+To add one: its name in `agentic.settings.idle.IDLE_TASKS` and in agentic.state.idle by priority, its
+material in candidates.py, its note in results.py, and what the agent does in agent_cogs/idle.
+
+Scheduling parameters and probabilities of the coordinator.
 
 Owners' settings come from `agent_config.Settings`; the constants are fixed. The themes are exported here too, where
 people look for them.
@@ -11,25 +18,43 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
-from agent_coordinator.tasks import IdleAgent, IdleConfig
 from agentic.ids import is_snowflake
-from agentic.themes import DEFAULT_THEME, THEMES, Theme, theme_named
+from agentic.state.idle import TASKS
+from agentic.themes import DEFAULT_THEME as DEFAULT_THEME
+from agentic.themes import THEMES as THEMES
+from agentic.themes import Theme as Theme
+from agentic.themes import theme_named as theme_named
 
 if TYPE_CHECKING:
     from agent_config import FrontMatter, Settings
 
-__all__ = [
-    "AGENT_RESPONSE_TIMEOUT",
-    "CONTINUATION_BASE_PROBABILITY",
-    "CONTINUATION_DECAY",
-    "DEFAULT_THEME",
-    "REACTIVE_COOLDOWN_SECONDS",
-    "THEMES",
-    "CoordinatorConfig",
-    "Theme",
-    "from_settings",
-    "theme_named",
-]
+
+@dataclass(frozen=True, slots=True)
+class IdleAgent:
+    """An agent's tasks, and whether it may write to `everyone` unasked, or only to those who agreed (`opt_in`)."""
+
+    tasks: tuple[str, ...]
+    unasked: str = "opt_in"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleConfig:
+    """`after`: seconds without a person's message. `delays`: task → shortest and longest further delay, in seconds;
+    tasks without one run at once. `again_hours` after a discovery another one may come although nobody wrote."""
+
+    agents: Mapping[str, IdleAgent] = field(default_factory=dict)
+    after: float = 300.0
+    delays: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: {"follow_up": (3600.0, 7200.0), "discover": (7200.0, 14_400.0)}
+    )
+    person_hours: float = 24.0
+    channel_hours: float = 6.0
+    again_hours: float = 0.0
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """All tasks with their agents, by priority."""
+        return [(task, agent) for task in TASKS for agent, its in self.agents.items() if task in its.tasks]
+
 
 AGENT_RESPONSE_TIMEOUT = 90.0  # seconds for the model call, the picture and the post together
 CONTINUATION_BASE_PROBABILITY = 0.85  # of a second round

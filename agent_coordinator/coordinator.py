@@ -1,4 +1,8 @@
-"""The coordinator: schedule, commands and mention notices in, conversations out.
+"""Coordinator: schedule, commands, notices in; conversations out; policies by name.
+
+Which policy a conversation has: that of its room, else the one that the settings give its channel or theme.
+
+The coordinator: schedule, commands and mention notices in, conversations out.
 
 With a lease only one coordinator per Redis acts; the others stand by, and one takes over when the holder is gone. A
 coordinator that loses the lease cancels its conversations immediately.
@@ -13,24 +17,24 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from agent_coordinator.choosing import Policies
+from agent_coordinator.channels import ChannelBusy, pick_channel
 from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
-from agent_coordinator.conversation_notes import ConversationNotes
-from agent_coordinator.days import plan_date
 from agent_coordinator.engine import Engine
-from agent_coordinator.entries import Heard
-from agent_coordinator.events import ConversationReport
-from agent_coordinator.holds import ChannelBusy
+from agent_coordinator.events import ConversationNotes, ConversationReport, PullNotes
 from agent_coordinator.idle.asking import IdleAsker
 from agent_coordinator.idle.scheduler import BackgroundScheduler
-from agent_coordinator.keeping import RoomKeeper
+from agent_coordinator.policies.moderated import Moderated
+from agent_coordinator.policies.policy import ConversationPolicy
+from agent_coordinator.policies.pull import PullPolicy
+from agent_coordinator.policies.round_robin import RoundRobin
+from agent_coordinator.policies.rounds import Rounds
+from agent_coordinator.policies.speakers import Speaker
 from agent_coordinator.ports import Bus, Clock, IdleStore, Lease, Ledger, Sleep, Stops, until_back
-from agent_coordinator.pull_notes import PullNotes
 from agent_coordinator.reactive import Reactive
-from agent_coordinator.rotation import pick_channel
-from agent_coordinator.scheduler import Scheduler
-from agent_coordinator.state import ConversationState
+from agent_coordinator.rooms import RoomKeeper
+from agent_coordinator.scheduler import Scheduler, plan_date
+from agent_coordinator.state import ConversationState, Heard
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.leadership import Leadership
 from agentic.state.leases import DEAD_HOLDER_SECONDS
@@ -41,6 +45,48 @@ from agentic.wire.messages import Command, MentionNotice, PersonNotice
 from agentic.wire.reading import read
 
 log = logging.getLogger(__name__)
+
+
+class Policies:
+    """The policies of an installation. A conversation keeps the policy with which it began, by name."""
+
+    def __init__(self, config: CoordinatorConfig) -> None:
+        self._config = config
+        self._speakers = tuple(
+            Speaker(name, config.shown.get(name, name), config.talkativeness.get(name), config.interests.get(name, ()))
+            for name in config.agents
+        )
+
+    def name_for(self, channel_id: int, theme: str) -> str:
+        chosen = self._config.policies
+        return chosen.get(str(channel_id)) or chosen.get(theme) or self._config.policy
+
+    def of(self, state: ConversationState) -> ConversationPolicy:
+        if state.room is None:
+            return self._named(state.policy, self._speakers)
+        members = (Speaker(each.name, each.shown, each.talkativeness, each.interests) for each in state.room.members)
+        return self._named(state.policy, tuple(members), state.room.moderator, is_room=True)
+
+    def _named(
+        self, name: str, speakers: tuple[Speaker, ...], moderator: str | None = None, *, is_room: bool = False
+    ) -> ConversationPolicy:
+        """A name that this version does not know is that of `rounds`."""
+        agents = tuple(speaker.name for speaker in speakers)
+        rules = (agents, self._config.max_rounds, self._config.turn_delay_min, self._config.turn_delay_max)
+        match name:
+            case "round-robin":
+                return RoundRobin(*rules)
+            case "moderated":
+                return Moderated(*rules, moderator)
+            case "pull":
+                return PullPolicy(*rules, speakers)
+            case _ if is_room:  # everybody speaks once a round
+                return Rounds(*rules)
+            case _:
+                return Rounds(
+                    *rules, {each.name: each.talkativeness for each in speakers if each.talkativeness is not None}
+                )
+
 
 ONLINE_POLL_SECONDS = 0.25
 

@@ -17,10 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent_coordinator import room_rules as rooms
-from agent_coordinator.asking import Asker
-from agent_coordinator.backoff import TimeoutWatch
+from agent_coordinator.channels import ChannelBusy, ChannelHolds, pick_starter
 from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, CoordinatorConfig
-from agent_coordinator.entries import Heard
+from agent_coordinator.conversation import Asker, Change, Runner, Running, TimeoutWatch, Unfinished, stopped
 from agent_coordinator.events import (
     ConversationEnded,
     ConversationReport,
@@ -30,13 +29,9 @@ from agent_coordinator.events import (
     Observer,
     report_of,
 )
-from agent_coordinator.holds import ChannelBusy, ChannelHolds
 from agent_coordinator.policies.policy import PolicyBook
 from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
-from agent_coordinator.rotation import pick_starter
-from agent_coordinator.running import Change, Runner, Running, stopped
-from agent_coordinator.state import ConversationState
-from agent_coordinator.unfinished import Unfinished
+from agent_coordinator.state import ConversationState, Heard
 from agentic.state.leadership import Leadership
 from agentic.state.stop_store import EVERYWHERE
 

@@ -11,9 +11,9 @@ import logging
 import random
 import uuid
 
+from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS, CoordinatorConfig
 from agent_coordinator.engine import Engine
-from agent_coordinator.holds import ChannelBusy
 from agent_coordinator.ports import Clock, ScheduleStore
 from agent_coordinator.state import ConversationState
 from agentic.ids import is_snowflake

@@ -13,8 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from agent_coordinator.entries import Heard, is_post, is_skip
-from agent_coordinator.state import ConversationState, Missed
+from agent_coordinator.state import ConversationState, Heard, Missed, is_post, is_skip
 from agentic.coordination_names import calls_in, names_in
 from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, MOST_MEMBERS, Room, RoomMember
 from agentic.wire.endings import ENDINGS, EndReason

@@ -1,4 +1,17 @@
-"""Starts conversations at the planned times.
+"""Today's plan and its start times.
+
+Plans a day: pure arithmetic on local time.
+
+A day's active window runs from one hour of its date to another, on the next date where that is not later. It is cut
+into equal parts, one a conversation, with a random instant in each, so that they neither clump nor leave the day empty.
+All is in unix seconds once the window's ends are known: an hour that daylight saving skips or repeats only changes the
+window's length.
+
+Changes of a day's plan by an owner: pure functions from its slots to new ones, None where nothing changes.
+
+A slot is named by its time and keeps its index, which the scheduler may be waiting for.
+
+Starts conversations at the planned times.
 
 Each local date has a plan, made once and stored in Redis, so that a restart neither repeats nor loses a slot. A slot
 belongs to the date on which its window began, so shortly after midnight yesterday's plan may still have some. The
@@ -14,19 +27,87 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
+import time as time_module
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta, tzinfo
 
 from agent_coordinator.config import MISSED_SLOT_SECONDS, CoordinatorConfig
-from agent_coordinator.days import active_window, local_date, plan_instants
 from agent_coordinator.ports import Clock, Ledger, Sleep, sleep_unless, until_back
-from agent_coordinator.slot_changes import added, is_taken, moved, skipped
 from agentic.state.leadership import Leadership
 from agentic.state.schedule import Slot
 
 log = logging.getLogger(__name__)
+
+
+def local_date(now: float, timezone: tzinfo) -> date:
+    return datetime.fromtimestamp(now, timezone).date()
+
+
+def active_window(day: date, start_hour: int, end_hour: int, timezone: tzinfo) -> tuple[float, float]:
+    """Start and end in unix seconds, end excluded. Equal hours mean round the clock."""
+    begin = _at_hour(day, start_hour, timezone)
+    end = _at_hour(day if end_hour > start_hour else day + timedelta(days=1), end_hour, timezone)
+    return begin, end
+
+
+def plan_date(now: float, start_hour: int, end_hour: int, timezone: tzinfo) -> date:
+    """The date whose plan this moment belongs to: yesterday's until its window, which may pass midnight, is over."""
+    today = local_date(now, timezone)
+    yesterday = today - timedelta(days=1)
+    return yesterday if now < active_window(yesterday, start_hour, end_hour, timezone)[1] else today
+
+
+def plan_instants(window: tuple[float, float], count: int, rng: random.Random) -> list[float]:
+    """One random instant in each of `count` equal parts of the window, ascending."""
+    begin, end = window
+    length = (end - begin) / count if count else 0.0
+    return [begin + (index + rng.random()) * length for index in range(count)]
+
+
+def _at_hour(day: date, hour: int, timezone: tzinfo) -> float:
+    """An hour that comes twice means the first; a skipped one means the hour that the clock jumps to."""
+    wall = datetime.combine(day, time()) + timedelta(hours=hour)
+    return wall.replace(tzinfo=timezone).timestamp()
+
+
+MOST_SLOTS = 1000  # a day, as COORDINATOR_SCHEDULE_MAX
+SAME_TIME = 0.5  # seconds: a time that went through a form is the same
+
+
+def moved(slots: list[Slot], at: float, to: float) -> list[Slot] | None:
+    """None where no open slot has the time `at`, or one has `to` already."""
+    return None if _open_at(slots, to) is not None else _replaced(slots, at, to)
+
+
+def skipped(slots: list[Slot], at: float) -> list[Slot] | None:
+    """None where no open slot has that time."""
+    return _replaced(slots, at, None)
+
+
+def added(slots: list[Slot], at: float) -> list[Slot] | None:
+    """None if an open slot has that time already, or the day is full."""
+    return None if is_taken(slots, at) or len(slots) >= MOST_SLOTS else [*slots, Slot(at, added=True)]
+
+
+def is_taken(slots: list[Slot], at: float) -> bool:
+    """Whether an open slot has that time."""
+    return _open_at(slots, at) is not None
+
+
+def _replaced(slots: list[Slot], at: float, to: float | None) -> list[Slot] | None:
+    """The slots with the open one of `at` at `to`; done, where that is None."""
+    index = _open_at(slots, at)
+    if index is None:
+        return None
+    slot = replace(slots[index], done=True) if to is None else replace(slots[index], at=to)
+    return [*slots[:index], slot, *slots[index + 1 :]]
+
+
+def _open_at(slots: list[Slot], at: float) -> int | None:
+    found = (index for index, slot in enumerate(slots) if not slot.done and abs(slot.at - at) <= SAME_TIME)
+    return next(found, None)
+
 
 LONGEST_SLEEP = 60.0
 
@@ -46,7 +127,7 @@ class Scheduler:
         config: CoordinatorConfig,
         ledger: Ledger,
         *,
-        clock: Clock = time.time,
+        clock: Clock = time_module.time,
         rng: random.Random | None = None,
         sleep: Sleep = asyncio.sleep,
         leadership: Leadership | None = None,

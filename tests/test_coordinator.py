@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.choosing import Policies
+from agent_coordinator.channels import ChannelBusy, pick_channel, pick_starter
 from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, CoordinatorConfig
-from agent_coordinator.coordinator import Coordinator
+from agent_coordinator.coordinator import Coordinator, Policies
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import (
     ConversationEnded,
@@ -24,9 +24,7 @@ from agent_coordinator.events import (
     TurnMissed,
     TurnTaken,
 )
-from agent_coordinator.holds import ChannelBusy
 from agent_coordinator.reactive import Reactive
-from agent_coordinator.rotation import pick_channel, pick_starter
 from agent_coordinator.scheduler import Scheduler
 from agentic.services.signal.ids import direct_chat_id
 from agentic.state.schedule import Slot
@@ -423,7 +421,7 @@ class TroubleTests(AsyncCase):
         for agent in AGENTS:
             bus.voices[agent] = lambda _: AgentTimedOut("late")
         stage = Stage(bus, timeout_threshold=3)
-        with self.assertLogs("agent_coordinator.backoff", logging.ERROR) as logs:
+        with self.assertLogs("agent_coordinator.conversation", logging.ERROR) as logs:
             await stage.converse()
             await stage.converse()
         self.assertEqual(len(logs.records), 6)

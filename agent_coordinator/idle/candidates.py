@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
+from agent_coordinator.config import IdleConfig
 from agent_coordinator.idle.gates import (
     HOUR,
     Closed,
@@ -25,7 +26,6 @@ from agent_coordinator.idle.gates import (
     person_rested,
 )
 from agent_coordinator.ports import IdleStore
-from agent_coordinator.tasks import IdleConfig
 from agentic.state.idle import UNASKED, Candidate, Sent
 from agentic.state.idle_state import Asking
 from agentic.wire.messages import Instruction, Reflection

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta, tzinfo
 
-from agent_coordinator.days import active_window, local_date
+from agent_coordinator.scheduler import active_window, local_date
 from agentic.similarity import says_again, tokens
 from agentic.state.idle import Sent
 

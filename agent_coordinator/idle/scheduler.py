@@ -15,7 +15,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.days import active_window, local_date
 from agent_coordinator.idle import gates
 from agent_coordinator.idle.asking import IdleAsker
 from agent_coordinator.idle.candidates import (
@@ -35,6 +34,7 @@ from agent_coordinator.idle.results import BUDGETS, failed, note_of, sent_of
 from agent_coordinator.idle.schedules import Schedule
 from agent_coordinator.idle.standing import Standing
 from agent_coordinator.ports import Clock, IdleStore, Ledger, Sleep, Stops, until_back
+from agent_coordinator.scheduler import active_window, local_date
 from agentic.ids import id_at
 from agentic.state.idle import UNASKED, Sent
 from agentic.state.idle_state import Asking

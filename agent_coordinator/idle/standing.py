@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
+from agent_coordinator.config import IdleConfig
 from agent_coordinator.idle.schedules import DelayedSchedule, ImmediateSchedule, Schedule
-from agent_coordinator.tasks import IdleConfig
 from agentic.state.idle import TASKS
 from agentic.state.idle_state import Asking, IdleState, TaskState, task_key
 

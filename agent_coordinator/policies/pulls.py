@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent_coordinator.policies.scene import Message, Scene
 from agent_coordinator.policies.speakers import Speaker
-from agent_coordinator.words import content_words, in_common
+from agent_coordinator.text_signals import content_words, in_common
 from agentic.state.pulls import Pull, PullPart
 
 NAMED = 1.0

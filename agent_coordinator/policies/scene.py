@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_coordinator.entries import Heard, Said
-from agent_coordinator.phrases import DISAGREEMENT, asks, questions, says
 from agent_coordinator.policies.speakers import Speaker
-from agent_coordinator.state import ConversationState
-from agent_coordinator.words import content_words
+from agent_coordinator.state import ConversationState, Heard, Said
+from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, questions, says
 from agentic.coordination_names import names_in
 
 MESSAGES_READ = 12

@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from agent_coordinator.entries import Tally
 from agent_coordinator.events import ConversationReport
+from agent_coordinator.state import Tally
 from agentic.wire.endings import ENDINGS
 
 HEADINGS = ("messages", "skips", "timeouts", "reactions", "pictures", "calls", "tokens", "cost")

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from agent_coordinator.choosing import Policies
+from agent_coordinator.coordinator import Policies
 from agent_coordinator.policies.moderated import Moderated
 from agent_coordinator.policies.pull import PullPolicy
 from agent_coordinator.policies.round_robin import RoundRobin

@@ -1,7 +1,6 @@
 """What the record hears of conversations."""
 
-from agent_coordinator.conversation_notes import ConversationNotes
-from agent_coordinator.events import ConversationStarted, TurnTaken
+from agent_coordinator.events import ConversationNotes, ConversationStarted, TurnTaken
 from agentic.wire.messages import Result
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from agent_config import FrontMatter, load_settings
 from agent_coordinator import config
-from agent_coordinator.config import CoordinatorConfig, from_settings
-from agent_coordinator.tasks import IdleAgent, IdleConfig
+from agent_coordinator.config import CoordinatorConfig, IdleAgent, IdleConfig, from_settings
 from agentic.personas.identity import IdleTask
 from agentic.settings import idle as idle_settings
 from agentic.state.idle import TASKS, UNASKED, WRITTEN

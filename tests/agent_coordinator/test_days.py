@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent_coordinator.days import active_window, plan_date, plan_instants
+from agent_coordinator.scheduler import active_window, plan_date, plan_instants
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SPRING = date(2026, 3, 29)  # 02:00 becomes 03:00

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent_coordinator.novelty import ANGLES, repetition_in
+from agent_coordinator.text_signals import ANGLES, repetition_in
 
 NEW = (
     "Lighthouses were run by families who kept a diary of every storm.",

@@ -268,7 +268,7 @@ async def test_times_of_today_are_changed_by_commands():
         assert await scene.give("add", at=NOON + 60) == "added"
         assert await scene.give("add", at=NOON + 60) == "known_time"
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("agent_coordinator.slot_changes.MOST_SLOTS", 1)
+            patched.setattr("agent_coordinator.scheduler.MOST_SLOTS", 1)
             assert await scene.give("add", at=NOON + 90) == "full_day"
             assert await scene.give("add", at=NOON + 60) == "known_time"
         assert await scene.give("move", at=NOON + 60, to=NOON - 60) == "out_of_day"

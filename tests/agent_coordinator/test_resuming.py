@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.choosing import Policies
 from agent_coordinator.config import RESUME_SECONDS
-from agent_coordinator.coordinator import Coordinator
+from agent_coordinator.coordinator import Coordinator, Policies
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationEnded, ConversationResumed
 from agent_coordinator.state import ConversationState

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.asking import instruction_for
+from agent_coordinator.conversation import Running, instruction_for
 from agent_coordinator.room_rules import (
     FAILURES,
     REMOVED,
@@ -29,7 +29,6 @@ from agent_coordinator.room_rules import (
     with_slot,
     without_member,
 )
-from agent_coordinator.running import Running
 from agent_coordinator.state import MAX_ROOM_HISTORY, ConversationState, Missed
 from agentic.state.rooms import MOST_FAILURES, MOST_MEMBERS, Room, RoomMember
 from agentic.wire.messages import Result, TurnUsage

@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from agent_coordinator.scheduler import Scheduler
-from agent_coordinator.slot_changes import MOST_SLOTS, added, moved, skipped
+from agent_coordinator.scheduler import MOST_SLOTS, Scheduler, added, moved, skipped
 from agentic.state.schedule import Slot
 from tests.support.coordinator_doubles import NOON, Luck, MemoryLedger, Time, config, until
 

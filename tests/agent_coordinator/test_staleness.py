@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.asking import instruction_for
-from agent_coordinator.novelty import ANGLES
-from agent_coordinator.staleness import judged
+from agent_coordinator.conversation import instruction_for, judged
 from agent_coordinator.state import ConversationState, Heard
+from agent_coordinator.text_signals import ANGLES
 from agentic.wire.messages import Result
 
 AGENTS = ("ada", "bob")

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.entries import MAX_ENTRY_CHARACTERS, Said, Tally
 from agent_coordinator.events import report_of
-from agent_coordinator.state import MAX_HISTORY_CHARACTERS, ConversationState
+from agent_coordinator.state import MAX_ENTRY_CHARACTERS, MAX_HISTORY_CHARACTERS, ConversationState, Said, Tally
 from agentic.wire.messages import MAX_WIRE_BYTES, Instruction, Result, TurnUsage
 
 

@@ -2,8 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from agent_coordinator.phrases import AGREEMENT, DISAGREEMENT, FAREWELL, THANKS, asks, says
-from agent_coordinator.words import alike, content_words, in_common
+from agent_coordinator.text_signals import (
+    AGREEMENT,
+    DISAGREEMENT,
+    FAREWELL,
+    THANKS,
+    alike,
+    asks,
+    content_words,
+    in_common,
+    says,
+)
 from agentic.similarity import tokens
 
 

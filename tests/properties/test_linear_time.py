@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.phrases import questions
+from agent_coordinator.text_signals import questions
 from agentic.chat.names import strip_mention
 from agentic.chat.splitting import split_text
 from agentic.context.commands import parse_command, parse_m

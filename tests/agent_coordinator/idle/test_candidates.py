@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from agent_coordinator.config import IdleConfig
 from agent_coordinator.idle.candidates import Circumstances, Plan, choose
-from agent_coordinator.tasks import IdleConfig
 from agentic.state.idle import Candidate, Sent
 from tests.support.coordinator_doubles import NOON
 

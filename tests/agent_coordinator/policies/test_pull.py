@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_coordinator.asking import instruction_for
+from agent_coordinator.conversation import instruction_for
 from agent_coordinator.policies.pull import LEAD, PullPolicy
 from agent_coordinator.policies.speakers import Speaker
 from agent_coordinator.state import ConversationState, Heard, Said, Tally

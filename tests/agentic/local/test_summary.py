@@ -8,8 +8,8 @@ from typing import get_args
 
 from rich.console import Console
 
-from agent_coordinator.entries import Tally
 from agent_coordinator.events import ConversationReport
+from agent_coordinator.state import Tally
 from agentic.local.hints import ended_line
 from agentic.local.summary import summary
 from agentic.wire.endings import ENDINGS, EndReason

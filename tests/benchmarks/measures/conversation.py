@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, replace
 
 from agent_config import AGENTS
-from agent_coordinator.asking import instruction_for
+from agent_coordinator.conversation import instruction_for
 from agent_coordinator.state import ConversationState
 from agentic.wire.bus import Bus
 from tests.benchmarks.processes import Broken, Child

@@ -1,11 +1,18 @@
-"""Allows one conversation at a time in a channel: by memory within the process, by Redis between processes."""
+"""Next channel and starter; one conversation per channel.
+
+Allows one conversation at a time in a channel: by memory within the process, by Redis between processes.
+
+Picks the next channel and its starter. The queues are in Redis, so that fairness outlives the process.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
+from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.ports import ScheduleStore, Sleep, until_back
 from agentic.state.leadership import Leadership
 from agentic.wire.link import RedisAway
@@ -64,3 +71,36 @@ class ChannelHolds:
             await self._schedule.release_channel(channel_id, holder, epoch)
         except RedisAway:
             log.info("channel %d is not released, Redis is away: its hold expires by itself", channel_id)
+
+
+def days_order(config: CoordinatorConfig, rng: random.Random) -> tuple[int, ...]:
+    """Each channel once: the priority channels in the owner's order, then the others shuffled."""
+    first = [channel for channel in dict.fromkeys(config.priority_channels) if channel in config.channels]
+    others = [channel for channel in config.channels if channel not in first]
+    return (*first, *rng.sample(others, len(others)))
+
+
+async def pick_channel(
+    config: CoordinatorConfig, schedule: ScheduleStore, date: str, busy: Collection[int], rng: random.Random
+) -> int | None:
+    """The day's next channel; a random one once the queue is used up; None if none is free.
+
+    A queued channel that is busy has its conversation right now and is dropped from the queue; so is one that is no
+    longer configured. Raises RedisAway.
+    """
+    fresh = days_order(config, rng)
+    free = [channel for channel in fresh if channel not in busy]
+    if not free:
+        return None
+    for _ in fresh:
+        channel = await schedule.next_channel(date, fresh)
+        if channel is None:
+            break
+        if channel in free:
+            return channel
+    return rng.choice(free)
+
+
+async def pick_starter(config: CoordinatorConfig, schedule: ScheduleStore, channel_id: int, rng: random.Random) -> str:
+    """The channel's next starter: each agent once, then shuffled again. Raises RedisAway."""
+    return await schedule.next_starter(channel_id, rng.sample(config.agents, len(config.agents)))

@@ -1,4 +1,17 @@
-"""Takes a conversation from step to step until it ends: choose, wait, ask, record, store.
+"""Runs one conversation step by step; stores it.
+
+Backs off after timeouts in a row. One is a slow model; many mean that the bots are down.
+
+A turn as the coordinator sees it: an instruction out, a result back or none.
+
+An absent agent and a timeout are outcomes, not errors. While Redis is away the same instruction, by its id, is sent
+again: an agent that has done it already answers with the kept result, so nothing is posted twice.
+
+Give a conversation that repeats itself a new angle for its next speakers, and then its end.
+
+Stores running conversations, so that the next leader can resume each at its turn.
+
+Takes a conversation from step to step until it ends: choose, wait, ask, record, store.
 
 All of a conversation is in its ConversationState, which each step replaces and which is stored before and after each
 turn, so that a next leader can continue it at its step. People may change it at any moment (an agent that is to speak
@@ -9,24 +22,197 @@ was under way.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agent_coordinator import room_rules as rooms
-from agent_coordinator.asking import Asker
-from agent_coordinator.config import WAIT_STEP_SECONDS
+from agent_coordinator.channels import ChannelBusy, ChannelHolds
+from agent_coordinator.config import BACKOFF_FIRST_SECONDS, BACKOFF_MAX_SECONDS, REDIS_RETRY_SECONDS, WAIT_STEP_SECONDS
 from agent_coordinator.events import Event, RoomChanged, SpeakerChosen, TurnMissed, TurnTaken
-from agent_coordinator.holds import ChannelBusy, ChannelHolds
 from agent_coordinator.policies.policy import Choice, PolicyBook, Wait
-from agent_coordinator.ports import BackoffStore, Clock, Sleep, Stops, sleep_unless, until_back
-from agent_coordinator.staleness import judged
+from agent_coordinator.ports import BackoffStore, Bus, Clock, ConversationStore, Sleep, Stops, sleep_unless, until_back
+from agent_coordinator.room_rules import ROOM_TURN_SECONDS, brief_for, may_end_early
 from agent_coordinator.state import ConversationState, Missed
-from agent_coordinator.unfinished import Unfinished
+from agent_coordinator.text_signals import ANGLES, repetition_in
 from agentic.state.leadership import Leadership
 from agentic.state.rooms import Room
-from agentic.wire.messages import Result
+from agentic.wire.link import RedisAway
+from agentic.wire.messages import Instruction, Result
+from agentic.wire.requests import AgentAbsent, AgentTimedOut
+
+log = logging.getLogger(__name__)
+
+
+MOST_DOUBLINGS = 32  # beyond BACKOFF_MAX_SECONDS, and far from overflowing a float
+
+
+class TimeoutWatch:
+    """From `threshold` timeouts in a row on, log each further one and ask for ever longer pauses."""
+
+    def __init__(self, threshold: int) -> None:
+        self._threshold = max(1, threshold)
+        self._in_a_row = 0
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before the next instruction."""
+        beyond = self._in_a_row - self._threshold
+        if beyond < 0:
+            return 0.0
+        return min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(beyond, MOST_DOUBLINGS))
+
+    def answered(self) -> None:
+        if self.pause:
+            log.warning("agents answer again, after %d timeouts in a row", self._in_a_row)
+        self._in_a_row = 0
+
+    def timed_out(self, agent: str) -> None:
+        self._in_a_row += 1
+        if self.pause:
+            log.error(
+                "%d INSTRUCTIONS IN A ROW TIMED OUT, the last one for %s: are the bots running? "
+                "The next one is sent in %.0f s",
+                self._in_a_row,
+                agent,
+                self.pause,
+            )
+
+
+class Asker:
+    """Asks agents to take turns, each with `turn_seconds` to answer, in a room with 60 s at most."""
+
+    def __init__(self, bus: Bus, watch: TimeoutWatch, *, turn_seconds: float, clock: Clock, sleep: Sleep) -> None:
+        self._bus = bus
+        self._watch = watch
+        self._turn_seconds = turn_seconds
+        self._clock = clock
+        self._sleep = sleep
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before the next turn, after too many timeouts in a row."""
+        return self._watch.pause
+
+    async def ask(self, state: ConversationState, agent: str, *, again: bool = False) -> Result | Missed:
+        """Send the instruction and wait for the outcome. `again`: an earlier leader has sent it. In a room its agent
+        may have posted, so it is no sooner absent than the time is up."""
+        instruction = instruction_for(state)
+        seconds = self._turn_seconds if state.room is None else min(self._turn_seconds, ROOM_TURN_SECONDS)
+        while True:
+            timed = instruction.model_copy(update={"deadline": self._clock() + seconds})
+            try:
+                result = await self._bus.ask(agent, timed, absent_grace=seconds if again and state.room else None)
+            except AgentAbsent:
+                log.debug("%s is absent, its turn is skipped", agent)
+                return "absent"
+            except (AgentTimedOut, RedisAway) as error:
+                if isinstance(error, AgentTimedOut) and self._bus.ready.is_set():
+                    return self._timed_out(agent, seconds)
+                await self._sleep(REDIS_RETRY_SECONDS)  # the agent may not have received it
+            else:
+                self._watch.answered()
+                return result
+
+    def _timed_out(self, agent: str, seconds: float) -> Missed:
+        log.warning("%s timed out: no result within %.0f s", agent, seconds)
+        self._watch.timed_out(agent)
+        return "timed_out"
+
+
+def instruction_for(state: ConversationState) -> Instruction:
+    """The turn's instruction, without its deadline. Raises ValueError where no turn was begun."""
+    if state.asking is None:
+        raise ValueError("no turn was begun")
+    return Instruction(
+        instruction_id=state.asking,
+        channel_id=state.channel_id,
+        channel_theme=state.theme,
+        round_number=state.round_number,
+        conversation_id=state.conversation_id,
+        conversation_history=state.wire_history(),
+        is_conversation_starter=not state.brief and not state.opened,
+        topic=state.topic,
+        trigger_message_id=state.joining,
+        requested=state.granted,
+        room=brief_for(state.room, state.pending[0]) if state.room is not None else None,
+        angle=state.angle or state.lead,
+        take_up=state.take_up,
+        chosen_because=state.chosen_because,
+    )
+
+
+MOST_ANGLES = 2  # turns; one more than that, and nothing new came
+
+
+def judged(before: ConversationState, state: ConversationState) -> ConversationState:
+    """The state after a turn, with an angle for the next one if the talk repeats itself, or ended. A turn that left no
+    message in spite of an angle brought nothing new either. A room goes on until all members had a fair chance."""
+    if state.brief:
+        return state
+    angles = before.angles + (before.angle is not None)
+    if state.messages == before.messages:
+        kept = replace(state, angles=angles)
+        is_over = before.angle is not None and angles >= MOST_ANGLES and may_end_early(state)
+        return kept.ended("repeating") if is_over else kept
+    repetition = repetition_in(_posts_since_a_person(state))
+    if repetition is None:
+        return replace(state, angle=None, angles=0)
+    if angles >= MOST_ANGLES and may_end_early(state):
+        return state.ended("repeating")
+    return replace(state, angle=ANGLES[repetition], angles=angles)
+
+
+def _posts_since_a_person(state: ConversationState) -> tuple[str, ...]:
+    posts = state.messages - state.heard[-1].after if state.heard else len(state.history)
+    return tuple(said.text for said in state.history[-posts:]) if posts else ()
+
+
+class Unfinished:
+    """Waits while Redis is away: a step that is not stored would be repeated after a restart."""
+
+    def __init__(self, conversations: ConversationStore, *, leadership: Leadership, clock: Clock, sleep: Sleep) -> None:
+        self._conversations = conversations
+        self._leadership = leadership
+        self._clock = clock
+        self._sleep = sleep
+
+    async def keep(self, state: ConversationState) -> bool:
+        """False, and not stored, where the channel is no longer held or another process leads. Of a room in which
+        nothing runs only the room is stored."""
+        over = state.room is not None and state.room.status != "active" and state.asking is None
+        text = None if over else state.touched(self._clock()).to_json()
+        record = (state.channel_id, state.conversation_id, text, self._leadership.epoch, state.room)
+        if await until_back(lambda: self._conversations.keep(*record), self._sleep):
+            return True
+        log.debug("channel %d is no longer held, its conversation is not stored", state.channel_id)
+        return False
+
+    async def drop(self, state: ConversationState) -> None:
+        """Delete the conversation, unless another process leads: that one continues it."""
+        place = (state.channel_id, state.conversation_id, self._leadership.epoch)
+        await until_back(lambda: self._conversations.drop(*place), self._sleep)
+
+    async def of(self, channel_id: int) -> ConversationState | None:
+        """The channel's conversation that did not end; None for none, or one that cannot be read."""
+        text = await until_back(lambda: self._conversations.read(channel_id), self._sleep)
+        return None if text is None else self._read(text)
+
+    async def all(self) -> list[ConversationState]:
+        """All that did not end. One that cannot be read is logged, and expires by itself."""
+        states = [self._read(text) for text in await until_back(self._conversations.kept, self._sleep)]
+        return [state for state in states if state is not None]
+
+    @staticmethod
+    def _read(text: str) -> ConversationState | None:
+        try:
+            return ConversationState.from_json(text)
+        except ValueError as error:
+            log.warning("a stored conversation cannot be resumed: %s", error)
+            return None
+
 
 ABSENT = frozenset({"benched", "muted", "unknown_channel"})
 """Reasons of results after which an agent counts as absent: its provider or a person silences it for a while, or it

@@ -1,0 +1,196 @@
+"""Words, phrases, repetition in messages (pure).
+
+Short phrases by which talk shows what it does, in some of the languages that servers speak, casefolded.
+
+A phrase is found as whole words, in scripts without spaces anywhere. Where a language is missing, the conversation only
+loses a hint. Add a line for yours.
+
+A judge of whether a conversation still brings anything new: pure, by code, for all policies.
+
+Looked for, in the newest messages of the agents since a person last wrote: one that says nearly what an earlier one
+said, the same first words again and again, mutual agreement, farewells, thanks. What repeats gets a new angle, which
+the next speaker is given in words of ours; nothing of the messages is in them.
+
+Words of a text, as they are compared: casefolded, without marks; in scripts without spaces pairs of characters.
+
+Words of any language are alike when they begin alike (ship, ships; Schiff, Schiffe; philosophy, philosophical), so no
+list of endings is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Literal
+
+from agentic.similarity import runs, says_again, tokens
+
+AGREEMENT = (
+    *(
+        "i agree",
+        "agreed",
+        "exactly",
+        "well said",
+        "good point",
+        "great point",
+        "you're right",
+        "so true",
+        "absolutely",
+    ),
+    *("ich stimme zu", "stimmt", "genau", "da hast du recht", "sehe ich auch so", "guter punkt"),
+    *("je suis d'accord", "d'accord", "exactement", "tout à fait", "bien dit"),
+    *("estoy de acuerdo", "de acuerdo", "exacto", "exactamente", "totalmente", "buen punto"),
+    *("concordo", "exatamente", "sono d'accordo", "esatto", "hai ragione"),
+    *("mee eens", "precies", "zgadzam się", "dokładnie", "согласен", "согласна", "именно", "точно"),
+    *("katılıyorum", "kesinlikle", "同意", "その通り", "完全正确", "说得对", "동의", "맞아요"),
+)
+DISAGREEMENT = (
+    *("i disagree", "disagree", "not convinced", "that's wrong", "you're wrong", "on the contrary", "nonsense"),
+    *("i doubt", "hardly", "counterexample"),
+    *("das stimmt nicht", "im gegenteil", "widerspreche", "da irrst du", "unsinn", "nicht überzeugt"),
+    *("pas d'accord", "au contraire", "c'est faux", "no estoy de acuerdo", "al contrario", "no es cierto"),
+    *("discordo", "pelo contrário", "non sono d'accordo", "al contrario", "mee oneens", "integendeel"),
+    *("nie zgadzam się", "wręcz przeciwnie", "не согласен", "не согласна", "наоборот", "katılmıyorum", "aksine"),
+    *("反対", "違う", "不同意", "不对", "동의하지 않"),
+)
+FAREWELL = (
+    *("goodbye", "bye", "farewell", "see you", "good night", "take care", "until next time", "signing off"),
+    *("tschüss", "auf wiedersehen", "bis bald", "gute nacht", "mach's gut"),
+    *("au revoir", "à bientôt", "bonne nuit", "adiós", "hasta luego", "buenas noches", "adeus", "até logo"),
+    *("arrivederci", "a presto", "buonanotte", "tot ziens", "do widzenia", "до свидания", "пока", "hoşça kal"),
+    *("さようなら", "またね", "おやすみ", "再见", "晚安", "안녕히"),
+)
+THANKS = (
+    *("thank you", "thanks", "danke", "vielen dank", "merci", "gracias", "obrigado", "obrigada", "grazie"),
+    *("bedankt", "dank je", "dziękuję", "спасибо", "teşekkürler", "ありがとう", "谢谢", "감사합니다"),
+)
+QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e")  # full-width, Arabic, Greek, Armenian
+_ENDS = rf".!\n{''.join(QUESTION_MARKS)}\u3002\uff01"
+_QUESTION = re.compile(rf"(?<![^{_ENDS}])[^{_ENDS}]++[{''.join(QUESTION_MARKS)}]")
+_ADDRESS = re.compile(r"https?://\S+")
+
+
+def says(text: str, phrases: tuple[str, ...]) -> bool:
+    """Whether one of the phrases is in the text."""
+    return _pattern(phrases).search(_spaced(text)) is not None
+
+
+def asks(text: str) -> bool:
+    """Whether there is a question in it; a mark within an address is none."""
+    return any(mark in _ADDRESS.sub(" ", text) for mark in QUESTION_MARKS)
+
+
+def questions(text: str) -> list[str]:
+    """The sentences that end in a question mark."""
+    return _QUESTION.findall(_ADDRESS.sub(" ", text))
+
+
+@lru_cache(maxsize=32)
+def _pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(_spaced(phrase)) for phrase in phrases)})(?!\w)")
+
+
+def _spaced(text: str) -> str:
+    return " ".join(tokens(text))
+
+
+Repetition = Literal["duplicate", "openings", "agreement", "farewells", "thanks"]
+
+COMPARED = 12  # earlier messages
+OPENING_WORDS = 3
+SAME_OPENINGS = 3  # of the last LOOKED_AT messages
+LOOKED_AT = 4
+AGREEMENTS = 3  # in a row
+FIRST_WORDS = 15  # where a message says that it agrees
+COURTESIES = 2  # farewells or thanks in a row
+SHORT = 30  # words; a longer message has more in it than a courtesy
+
+ANGLES: Mapping[Repetition, str] = {
+    "duplicate": "something that nobody has mentioned yet, since the talk repeats itself: a case, a number, a cost, or "
+    "somebody whom it concerns",
+    "openings": "another beginning than the last messages had, and an example, a doubt or a consequence that nobody "
+    "has drawn",
+    "agreement": "the other side, for all have agreed: a flaw, something missing, or a question that it leaves open",
+    "farewells": "something new that is worth staying for, instead of another goodbye",
+    "thanks": "something new, instead of more thanks",
+}
+
+
+def repetition_in(texts: Sequence[str]) -> Repetition | None:
+    """How the newest of these messages, oldest first, repeats the others; None where it is new."""
+    return next((kind for kind, repeats in _CHECKS.items() if repeats(texts)), None)
+
+
+def _is_duplicate(texts: Sequence[str]) -> bool:
+    return says_again(texts[-1], texts[-COMPARED - 1 : -1])
+
+
+def _begins_alike(texts: Sequence[str]) -> bool:
+    openings = [tuple(tokens(text)[:OPENING_WORDS]) for text in texts[-LOOKED_AT:]]
+    return len(openings[-1]) == OPENING_WORDS and Counter(openings)[openings[-1]] >= SAME_OPENINGS
+
+
+def _all_agree(texts: Sequence[str]) -> bool:
+    last = texts[-AGREEMENTS:]
+    return len(last) == AGREEMENTS and all(says(" ".join(text.split()[:FIRST_WORDS]), AGREEMENT) for text in last)
+
+
+def _all_are(phrases: tuple[str, ...]) -> Callable[[Sequence[str]], bool]:
+    def courtesies(texts: Sequence[str]) -> bool:
+        last = texts[-COURTESIES:]
+        return len(last) == COURTESIES and all(len(tokens(text)) <= SHORT and says(text, phrases) for text in last)
+
+    return courtesies
+
+
+_CHECKS: Mapping[Repetition, Callable[[Sequence[str]], bool]] = {
+    "duplicate": lambda texts: bool(texts) and _is_duplicate(texts),
+    "openings": lambda texts: bool(texts) and _begins_alike(texts),
+    "agreement": _all_agree,
+    "farewells": _all_are(FAREWELL),
+    "thanks": _all_are(THANKS),
+}
+
+
+SHORTEST_WORD = 4  # letters; shorter words are mostly articles and particles
+SHORTEST_BEGINNING = 4  # letters that two words share
+SHARED_PART = 0.6  # of the longer one of the two
+
+
+@lru_cache(maxsize=512)  # a conversation's last messages are read before each of its turns
+def content_words(text: str) -> frozenset[str]:
+    """The words that may carry a subject."""
+    return frozenset(_content(text))
+
+
+def _content(text: str) -> Iterator[str]:
+    for run, spaceless in runs(text):
+        if spaceless:
+            yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+        elif len(run) >= SHORTEST_WORD or run.isdigit():
+            yield run
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two words are the same, or forms of one."""
+    if one == other:
+        return True
+    shared = _shared_beginning(one, other)
+    return shared >= SHORTEST_BEGINNING and shared >= SHARED_PART * max(len(one), len(other))
+
+
+def in_common(words: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Those of `words` that are alike one of the others."""
+    known = defaultdict[str, list[str]](list)  # by the beginning that words which are alike share
+    for other in others:
+        known[other[:SHORTEST_BEGINNING]].append(other)
+    return [word for word in words if any(alike(word, other) for other in known.get(word[:SHORTEST_BEGINNING], ()))]
+
+
+def _shared_beginning(one: str, other: str) -> int:
+    for at, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return at
+    return min(len(one), len(other))
