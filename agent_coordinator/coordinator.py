@@ -22,8 +22,7 @@ from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationNotes, ConversationReport, PullNotes
-from agent_coordinator.idle.asking import IdleAsker
-from agent_coordinator.idle.scheduler import BackgroundScheduler
+from agent_coordinator.idle.background import BackgroundScheduler, IdleAsker
 from agent_coordinator.policies.moderated import Moderated
 from agent_coordinator.policies.policy import ConversationPolicy
 from agent_coordinator.policies.pull import PullPolicy

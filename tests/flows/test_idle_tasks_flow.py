@@ -68,7 +68,7 @@ class Companion:
 
 @asynccontextmanager
 async def companion(tmp_path, monkeypatch, model):
-    monkeypatch.setattr("agent_coordinator.idle.scheduler.TICK_SECONDS", 0.05)
+    monkeypatch.setattr("agent_coordinator.idle.background.TICK_SECONDS", 0.05)
     clock = MovedClock()
     setup = {"GEMINI_MODEL": "gemini-2.5-flash", "CHEAP_MODEL": "none", "TAVILY_API_KEY": "tavily-key-1"}
     async with (

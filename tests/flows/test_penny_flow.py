@@ -120,7 +120,7 @@ async def test_a_message_is_searched_for_and_answered_with_a_source_and_a_pictur
 
 
 async def test_while_nobody_writes_the_tasks_come_in_their_order_each_once(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("agent_coordinator.idle.scheduler.TICK_SECONDS", 0.05)
+    monkeypatch.setattr("agent_coordinator.idle.background.TICK_SECONDS", 0.05)
     model, clock, data = Model(), MovedClock(), tmp_path / "data"
     async with penny(tmp_path, model, clock, **IDLE) as (f, _, _, runtime):
         await f.say("which tree is the tallest of all?")

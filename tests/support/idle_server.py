@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_coordinator.config import CoordinatorConfig, IdleAgent, IdleConfig
-from agent_coordinator.idle.results import sent_of
+from agent_coordinator.idle.tasks import sent_of
 from agentic.ids import id_at
 from agentic.state.idle import TASKS, Candidate, Sent
 from agentic.wire.entries import Entry, ProfileNote, SummaryNote, UnaskedNote

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import IdleConfig
-from agent_coordinator.idle.candidates import Circumstances, Plan, choose
+from agent_coordinator.idle.tasks import Circumstances, Plan, choose
 from agentic.state.idle import Candidate, Sent
 from tests.support.coordinator_doubles import NOON
 

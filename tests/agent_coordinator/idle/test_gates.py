@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from agent_coordinator.idle import gates
+from agent_coordinator.idle import tasks as gates
 from agentic.state.idle import Sent
 from tests.support.coordinator_doubles import BERLIN, NOON
 

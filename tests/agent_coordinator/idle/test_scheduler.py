@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.idle.asking import IdleAsker
-from agent_coordinator.idle.scheduler import LEFT_SECONDS, TURN_SECONDS, BackgroundScheduler
+from agent_coordinator.idle.background import LEFT_SECONDS, TURN_SECONDS, BackgroundScheduler, IdleAsker
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.idle import Candidate
 from agentic.state.idle_state import TaskState

@@ -1,4 +1,10 @@
-"""The background scheduler: while nobody writes, one task a tick, by priority, and mostly none.
+"""BackgroundScheduler: one idle task at a time.
+
+Asks an agent for the turn of an idle task, and cancels it when a person writes.
+
+A turn that is cancelled may just have posted: its result is waited for a moment longer, so that the post is noted.
+
+The background scheduler: while nobody writes, one task a tick, by priority, and mostly none.
 
 A tick asks for nothing where nothing is due, so a quiet server costs nothing. What is due passes the gates, the
 cheapest first, and moves its schedule whatever comes of it, so nothing is looked at again and again. The state is
@@ -7,42 +13,94 @@ written before a turn is asked for: after a crash the next leader does not ask a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.idle import gates
-from agent_coordinator.idle.asking import IdleAsker
-from agent_coordinator.idle.candidates import (
+from agent_coordinator.idle import tasks as gates
+from agent_coordinator.idle.schedules import Schedule, Standing
+from agent_coordinator.idle.tasks import (
+    BUDGETS,
     DAY,
     NOTHING,
     SENT_DAYS,
     Circumstances,
+    Closed,
     Plan,
     about_of,
     asking_for,
     choose,
+    failed,
     instruction_for,
     look,
+    note_of,
+    sent_of,
 )
-from agent_coordinator.idle.gates import Closed
-from agent_coordinator.idle.results import BUDGETS, failed, note_of, sent_of
-from agent_coordinator.idle.schedules import Schedule
-from agent_coordinator.idle.standing import Standing
-from agent_coordinator.ports import Clock, IdleStore, Ledger, Sleep, Stops, until_back
+from agent_coordinator.ports import Bus, Clock, IdleStore, Ledger, Sleep, Stops, until_back
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.ids import id_at
 from agentic.state.idle import UNASKED, Sent
 from agentic.state.idle_state import Asking
 from agentic.state.leadership import Leadership
 from agentic.state.writer import Notes
+from agentic.wire import keys
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.link import RedisAway
-from agentic.wire.messages import Result
+from agentic.wire.messages import CancelNotice, Instruction, Result
+from agentic.wire.requests import NoAnswer
+
+log = logging.getLogger(__name__)
+
+
+CANCEL_SECONDS = 5.0  # for the result of a turn that was cancelled
+
+
+class IdleAsker:
+    """One turn at a time. `start` runs a task of a name."""
+
+    def __init__(self, bus: Bus, *, start: Callable[[Coroutine[Any, Any, None], str], object], sleep: Sleep) -> None:
+        self._bus, self._start, self._sleep = bus, start, sleep
+        self._cancelled = asyncio.Event()
+
+    async def ask(self, agent: str, instruction: Instruction) -> Result | None:
+        """The result of the turn; None without one: the agent is absent, its time was up, or a person wrote."""
+        self._cancelled.clear()
+        asking = asyncio.ensure_future(self._bus.ask(agent, instruction, absent_grace=None))
+        giving_up = asyncio.ensure_future(self._given_up())
+        try:
+            await asyncio.wait((asking, giving_up), return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else None
+        except (NoAnswer, RedisAway) as error:
+            log.info("no result of an idle task: %s", error)
+            return None
+        finally:
+            asking.cancel()
+            giving_up.cancel()
+            await asyncio.gather(asking, giving_up, return_exceptions=True)
+
+    def cancel(self, asking: Asking | None) -> None:
+        """Cancel the turn, in whichever process it runs, once; nothing without one."""
+        if asking is not None and not self._cancelled.is_set():
+            self._cancelled.set()
+            self._start(self._publish(asking), "the end of an idle task")
+
+    async def _given_up(self) -> None:
+        await self._cancelled.wait()
+        await self._sleep(CANCEL_SECONDS)
+
+    async def _publish(self, asking: Asking) -> None:
+        notice = CancelNotice(agent_name=asking.agent, instruction_id=asking.instruction_id)
+        try:
+            await self._bus.publish(keys.COORDINATOR_CANCELS, notice)
+        except RedisAway as away:
+            log.warning("%s: an idle task is not cancelled, Redis is away: %s", asking.agent, away)
+
 
 TICK_SECONDS = 10.0
 TURN_SECONDS = 180.0  # for a turn of a task: a follow-up searches first
@@ -51,8 +109,6 @@ DID_SECONDS = 3600.0  # for the record to show what a turn made; it may also hav
 MOST_FAILED = 50  # remembered of a task and agent: what it failed at comes last
 NO_CHANNEL = 0
 NO_RECORD = "nothing is recorded: RECORD_DAYS is 0, or this process has no record"
-
-log = logging.getLogger(__name__)
 
 
 class BackgroundScheduler:
