@@ -23,12 +23,9 @@ from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationNotes, ConversationReport, PullNotes
 from agent_coordinator.idle.background import BackgroundScheduler, IdleAsker
-from agent_coordinator.policies.moderated import Moderated
-from agent_coordinator.policies.policy import ConversationPolicy
+from agent_coordinator.policies.policy import ConversationPolicy, Speaker
 from agent_coordinator.policies.pull import PullPolicy
-from agent_coordinator.policies.round_robin import RoundRobin
-from agent_coordinator.policies.rounds import Rounds
-from agent_coordinator.policies.speakers import Speaker
+from agent_coordinator.policies.rounds import Moderated, RoundRobin, Rounds
 from agent_coordinator.ports import Bus, Clock, IdleStore, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.rooms import RoomKeeper

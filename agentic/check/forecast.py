@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from agent_config import AgentSettings, Settings
-from agent_coordinator.policies.round_rules import continuation_probability
+from agent_coordinator.policies.policy import continuation_probability
 from agentic.agent.cheap_model import cheapest, tariff_of, usual_call
 from agentic.agent.cost_estimate import Tariff
 from agentic.agent.model_access import is_free

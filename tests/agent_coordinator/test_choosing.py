@@ -5,11 +5,9 @@ import random
 import pytest
 
 from agent_coordinator.coordinator import Policies
-from agent_coordinator.policies.moderated import Moderated
+from agent_coordinator.policies.policy import Speaker
 from agent_coordinator.policies.pull import PullPolicy
-from agent_coordinator.policies.round_robin import RoundRobin
-from agent_coordinator.policies.rounds import Rounds
-from agent_coordinator.policies.speakers import Speaker
+from agent_coordinator.policies.rounds import Moderated, RoundRobin, Rounds
 from agent_coordinator.state import ConversationState
 from agentic.state.rooms import Room, RoomMember
 from tests.support.coordinator_doubles import AGENTS, CHANNEL, OTHER_CHANNEL, config

@@ -12,7 +12,7 @@ import pytest
 from agent_coordinator.config import WAIT_STEP_SECONDS
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, Event
-from agent_coordinator.policies.moderated import MODERATOR_WAIT_SECONDS
+from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS
 from agent_coordinator.state import ConversationState, Heard
 from agentic.wire import keys
 from agentic.wire.messages import Command, Instruction, PersonNotice, Result

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import RESUME_SECONDS
-from agent_coordinator.policies.moderated import MODERATOR_WAIT_SECONDS
+from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS
 from agent_coordinator.room_rules import RETRY_SECONDS
 from agent_coordinator.rooms import BUSY_THREAD_SECONDS, STALLED_SECONDS
 from agent_coordinator.state import ConversationState

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.policies.moderated import MODERATOR_WAIT_SECONDS, Moderated
 from agent_coordinator.policies.policy import Choice, Wait
+from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS, Moderated
 from agent_coordinator.state import ConversationState, Heard, Said
 from agentic.wire.endings import EndReason
 

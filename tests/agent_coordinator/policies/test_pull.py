@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_coordinator.conversation import instruction_for
+from agent_coordinator.policies.policy import Speaker
 from agent_coordinator.policies.pull import LEAD, PullPolicy
-from agent_coordinator.policies.speakers import Speaker
 from agent_coordinator.state import ConversationState, Heard, Said, Tally
 from agentic.wire.endings import EndReason
 from agentic.wire.messages import Result

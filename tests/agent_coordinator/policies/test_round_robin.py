@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.policies.round_robin import RoundRobin
+from agent_coordinator.policies.rounds import RoundRobin
 from agent_coordinator.state import ConversationState, Said
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
-from agent_coordinator.policies.round_rules import continuation_probability
+from agent_coordinator.policies.policy import continuation_probability
 from agent_coordinator.policies.rounds import Rounds
 from agent_coordinator.state import ConversationState, Said
 from agentic.wire.endings import EndReason

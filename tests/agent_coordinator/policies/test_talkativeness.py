@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_config import FrontMatter, load_settings
 from agent_coordinator.config import from_settings
-from agent_coordinator.policies.round_rules import SPEAKERS_NEEDED
+from agent_coordinator.policies.policy import SPEAKERS_NEEDED
 from agent_coordinator.policies.rounds import Rounds
 from agent_coordinator.state import ConversationState
 
