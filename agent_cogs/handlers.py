@@ -13,18 +13,15 @@ from dataclasses import replace
 
 from agent_cogs.slash import CommandInvocation, Handle
 from agent_cogs.slash_definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, OLD_NAMES, WHY
-from agentic.actions.config_commands import ConfigCommands
-from agentic.actions.conversations import ConversationCommands
+from agentic.actions.base import Response, text_in
+from agentic.actions.config import ConfigCommands
+from agentic.actions.conversations import ConversationCommands, QuestionCommands
 from agentic.actions.explain import NO_RECORD, turn_link, unasked_text, why, why_not
-from agentic.actions.memory_commands import MemoryCommands
-from agentic.actions.noting import note_of
-from agentic.actions.persona_files import EDIT_FILE, PersonaFileEditor, here_alone
-from agentic.actions.personas import PersonaCommands
-from agentic.actions.questions import QuestionCommands
-from agentic.actions.responses import Response, text_in
+from agentic.actions.personas import EDIT_FILE, PersonaCommands, PersonaFileEditor, here_alone
+from agentic.actions.privacy import MemoryCommands
+from agentic.actions.registry import note_of
 from agentic.actions.room_create import Problem, RoomCreation
-from agentic.actions.room_names import Completions
-from agentic.actions.rooms import RoomCommands
+from agentic.actions.rooms import Completions, RoomCommands
 from agentic.actions.status import read_status
 from agentic.agent.file_rights import MANAGERS_ONLY, FileRights
 from agentic.agent.services import AgentServices

@@ -25,7 +25,7 @@ from typing import Any
 import discord
 
 from agent_cogs.slash_definitions import FORM, MENU, MESSAGE, SLASH, SUB_COMMAND
-from agentic.actions.responses import (
+from agentic.actions.base import (
     CHOICE_CHARACTERS,
     HINT_CHARACTERS,
     LABEL_CHARACTERS,
@@ -33,10 +33,12 @@ from agentic.actions.responses import (
     TITLE_CHARACTERS,
     Choice,
     CommandReply,
-    Field,
     Form,
     Menu,
     Response,
+)
+from agentic.actions.base import (
+    ResponsesField as Field,
 )
 from agentic.chat.incoming import Person
 from agentic.chat.names import clean_name

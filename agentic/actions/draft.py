@@ -11,7 +11,8 @@ import pydantic
 
 from agent_cogs.slash import CommandInvocation
 from agent_cogs.slash_definitions import ARCHIVES, LONGEST_NAMES, LONGEST_SLOT, POLICIES
-from agentic.actions.responses import Field, Form
+from agentic.actions.base import Form
+from agentic.actions.base import ResponsesField as Field
 from agentic.context.untrusted import one_line
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,

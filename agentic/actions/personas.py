@@ -1,4 +1,12 @@
-"""`/agent`: create, edit, show and delete personas, agents without a bot of their own, and list all agents.
+"""Create, edit, show, delete personas and their files.
+
+Show and edit a bot's persona files from Discord, for people who may.
+
+An edit is parsed before it is saved: a text with problems is returned as a file, with a line for each. The version
+before stays in the persona's history. The form's id carries a digest of the text it was made from, so that an edit
+never overwrites one made in the meantime.
+
+`/agent`: create, edit, show and delete personas, agents without a bot of their own, and list all agents.
 
 A persona is a folder of files (docs/personas.md). The form has what a person decides about one: its name, who it is
 (soul.md), model, interests, and further lines of identity.md's front matter as they stand there. A form with a fault is
@@ -12,26 +20,149 @@ import hashlib
 import logging
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 from agent_cogs.slash import CommandInvocation, Handle
 from agent_cogs.slash_definitions import FORM
 from agent_config import NoModel
-from agentic.actions.responses import FIELD_CHARACTERS, CommandReply, Field, Form, Response, given_back
+from agentic.actions.base import FIELD_CHARACTERS, CommandReply, Form, Response, given_back, text_form
+from agentic.actions.base import ResponsesField as Field
 from agentic.agent.members import find, without_mentions
 from agentic.agent.persona import front_of
 from agentic.agent.roster import KEY, RosterEntry
 from agentic.agent.services import AgentServices
 from agentic.chat.splitting import length
 from agentic.context.untrusted import RESERVED, skeleton
+from agentic.personas.boot import parse_boot
+from agentic.personas.cron import parse_cron
 from agentic.personas.errors import Ambiguous, NotFound, PersonaError
-from agentic.personas.files import FileCache, read_file
+from agentic.personas.files import PERSONA_FILES, FileCache, read_file
+from agentic.personas.heartbeat import parse_heartbeat
+from agentic.personas.hooks import parse_hooks
 from agentic.personas.identity import FILE as IDENTITY
 from agentic.personas.identity import further_lines, parse_identity, with_front_matter
-from agentic.personas.store import DELETED, change, create_folder, delete_folder
+from agentic.personas.memory import FILE as MEMORY
+from agentic.personas.memory import MaySee, is_hidden_from, visible_memory
+from agentic.personas.store import DELETED, before, change, create_folder, delete_folder
 from agentic.services.discord.multipart import LIMIT
+
+log = logging.getLogger(__name__)
+
+
+MOST_PROBLEMS = 10
+EDIT_FILE = "agent-file"  # the form, as its id begins
+_CHECKS: Mapping[str, tuple[Callable[[str], tuple[object, tuple[str, ...]]], ...]] = {
+    "identity.md": (parse_identity,),
+    "heartbeat.md": (parse_heartbeat,),
+    "agents.md": (parse_cron, parse_hooks),
+    "boot.md": (parse_boot,),
+}
+ELSEWHERE = ", without notes from channels that not everyone here can read"
+UNKNOWN_FILE = "There is no such persona file."
+
+
+def problems_of(name: str, text: str) -> tuple[str, ...]:
+    """One line for each part of the file that would not be understood."""
+    return tuple(problem for parse in _CHECKS.get(name, ()) for problem in parse(text)[1])
+
+
+def here_alone(here: int) -> MaySee:
+    """Show notes only in the channel that they were made in."""
+    return lambda channel_id: channel_id == here
+
+
+class PersonaFileEditor:
+    """Persona files as replies. `folder_of` returns an agent's folder; `names` maps agents to shown names.
+
+    Managers of one server have no rights in another: of a memory only entries are shown that `may_see` allows in the
+    channel `here`, and a memory that holds others cannot be edited from there.
+    """
+
+    def __init__(
+        self,
+        folder_of: Callable[[str], Path],
+        names: Mapping[str, str],
+        may_see: Callable[[int], MaySee] = here_alone,
+    ) -> None:
+        self._folder_of, self._names, self._may_see = folder_of, names, may_see
+
+    async def show(self, agent: str, name: str, here: int, back: int = 0) -> Response:
+        """The file, or its version before the last `back` changes."""
+        try:
+            text, elsewhere = await self._shown(agent, name, here, back)
+        except PersonaError as error:
+            return f"{name} of {self._names.get(agent, agent)} cannot be shown: {error}."
+        was = f", before its last {f'{back} changes' if back > 1 else 'change'}" if back else ""
+        head = f"{name} of {self._names[agent]}{was}{ELSEWHERE if elsewhere else ''}:"
+        shown = f"{head}\n```md\n{text or ' '}\n```"
+        return CommandReply(head, file=(name, text)) if length(shown) > LIMIT or "```" in text else shown
+
+    async def form(self, agent: str, name: str, here: int) -> Response:
+        """A form with the file's text; a file to download where it is too long for a form."""
+        try:
+            text, elsewhere = await self._shown(agent, name, here)
+        except NotFound:
+            text, elsewhere = "", False
+        except PersonaError as error:
+            return f"{name} of {self._names.get(agent, agent)} cannot be edited here: {error}."
+        if elsewhere:
+            return f"{name} of {self._names[agent]} has notes that not everyone here may read. Edit it on disk."
+        form_id = f"{EDIT_FILE}:{agent}:{name}:{_digest(text)}"
+        try:
+            return text_form(form_id, f"{self._names[agent]}: {name}", text)
+        except ValueError as error:
+            return CommandReply(f"{name} is too long to edit here: {error}. Edit it on disk.", file=(name, text))
+
+    async def save(self, form_id: str, text: str) -> Response:
+        """Save a submitted form, unless it has problems or the file has changed since."""
+        prefix, _, rest = form_id.partition(":")
+        agent, _, rest = rest.partition(":")
+        name, _, digest = rest.partition(":")
+        if prefix != EDIT_FILE or agent not in self._names or name not in PERSONA_FILES:
+            return UNKNOWN_FILE
+        text = text.rstrip() + "\n" if text.strip() else ""
+        if problems := problems_of(name, text):
+            lines = [f"- {problem}" for problem in problems[:MOST_PROBLEMS]]
+            return CommandReply("\n".join(["Not saved. Please correct:", *lines]), file=(name, text))
+        try:
+            await asyncio.to_thread(_save, self._folder_of(agent), name, text, digest)
+        except PersonaError as error:
+            return CommandReply(f"Not saved: {error}.", file=(name, text))
+        log.info("%s: %s edited from Discord", agent, name)
+        return (
+            f"Saved {name} of {self._names[agent]}. It counts from the next event on; its history has the old version."
+        )
+
+    async def _shown(self, agent: str, name: str, here: int, back: int = 0) -> tuple[str, bool]:
+        """The part of a file that may be shown in a channel, and whether anything was left out."""
+        text = await self._read(agent, name, back)
+        if name != MEMORY:
+            return text, False
+        may_see = self._may_see(here)
+        return (visible_memory(text, may_see), True) if is_hidden_from(text, may_see) else (text, False)
+
+    async def _read(self, agent: str, name: str, back: int) -> str:
+        if agent not in self._names or name not in PERSONA_FILES:
+            raise NotFound("there is no such file")
+        if back:
+            return await asyncio.to_thread(before, self._folder_of(agent), name, back)
+        return await asyncio.to_thread(FileCache().read, self._folder_of(agent) / name)
+
+
+def _save(folder: Path, name: str, text: str, digest: str) -> None:
+    def edit(old: str | None) -> str:
+        if _digest(old or "") != digest:
+            raise Ambiguous("the file was changed in the meantime; open it again")
+        return text
+
+    change(folder, name, edit)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
 
 PERSONA = "agent"  # the form, as its id begins
 SOUL = "soul.md"
@@ -40,8 +171,6 @@ MOST_LISTED = 30
 IN_THE_FORM = ("display_name", "model", "interests", "provider")  # the form's model names the provider too
 FURTHER_HINT = "avatar: https://… · temperature: 0.8 · max_output_tokens: 800 · talkativeness: 0.6; a line each"
 NO_FILES = "This installation reads no persona files."
-
-log = logging.getLogger(__name__)
 
 
 class PersonaCommands:
@@ -96,7 +225,7 @@ class PersonaCommands:
             "interests": ", ".join(card.interests or ()),
             "further": further,
         }
-        return _form(f"{entry.key}:{_digest(soul, identity or '')}", values)
+        return _form(f"{entry.key}:{_personas_digest(soul, identity or '')}", values)
 
     async def save(self, command: CommandInvocation) -> Response:
         """The form was filled in."""
@@ -144,7 +273,7 @@ class PersonaCommands:
         name = " ".join(values.get("name", "").split())
         self._check_name(name, key, entry)
         soul_before, identity_before = await asyncio.to_thread(self._texts, key)
-        if _digest(soul_before, identity_before or "") != digest:
+        if _personas_digest(soul_before, identity_before or "") != digest:
             raise Ambiguous("the files were changed in the meantime; open the form again")
         soul, identity = self._files(key, name, values, identity_before or "")
         await asyncio.to_thread(_write, self._folder / key, {SOUL: soul, IDENTITY: identity})
@@ -279,5 +408,5 @@ def _facts(entry: RosterEntry) -> list[str]:
     return [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
 
 
-def _digest(*texts: str) -> str:
+def _personas_digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

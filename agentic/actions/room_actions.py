@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agentic.actions.asked import Act, Done, Request
+from agentic.actions.base import Act, Done, Request
 from agentic.actions.console_rooms import NO_BOT, NewRoom
 from agentic.actions.outcomes import ROOM_DONE, ROOM_REFUSALS
 from agentic.console.errors import Refused

@@ -10,8 +10,7 @@ from typing import Any
 
 from agent_config import FrontMatter, Settings
 from agentic.actions.forget import Forgetting
-from agentic.actions.own_memory import OwnMemory, RecordAccess
-from agentic.actions.privacy import Privacy
+from agentic.actions.privacy import OwnMemory, Privacy, RecordAccess
 from agentic.agent.calls import MentionEvent
 from agentic.agent.cheap_model import CheapModel
 from agentic.agent.options import OptionBook

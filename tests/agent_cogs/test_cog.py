@@ -10,7 +10,8 @@ import pytest
 
 from agent_cogs import slash as cog
 from agent_cogs.slash import NOT_EDITABLE, TOO_SLOW, CommandInvocation, Completion, Slash
-from agentic.actions.responses import Choice, CommandReply, Field, Form, Menu, Response
+from agentic.actions.base import Choice, CommandReply, Form, Menu, Response
+from agentic.actions.base import ResponsesField as Field
 from agentic.local.discord import messages
 from agentic.local.discord.discord_interactions import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
 from agentic.process.redaction import Redactor

@@ -14,9 +14,9 @@ import pytest
 from agent_cogs.handlers import NO_RIGHT_TO_RESET, NOT_ALL, NOT_HERE, REDIS_AWAY
 from agent_cogs.slash import CommandInvocation
 from agent_cogs.slash_definitions import FORM, MENU, SUB_COMMAND, WHY, command_list
+from agentic.actions.base import CommandReply, Form
 from agentic.actions.explain import NO_RECORD
 from agentic.actions.forget import ForgetOutcome
-from agentic.actions.responses import CommandReply, Form
 from agentic.agent.file_rights import MANAGERS_ONLY
 from agentic.chat.incoming import Person
 from agentic.ids import id_at

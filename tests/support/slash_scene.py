@@ -16,8 +16,7 @@ from agent_cogs.handlers import SlashHandlers
 from agent_cogs.slash import CommandInvocation
 from agent_config import load_settings
 from agentic.actions.forget import Forgetting
-from agentic.actions.own_memory import OwnMemory, RecordAccess
-from agentic.actions.privacy import Privacy
+from agentic.actions.privacy import OwnMemory, Privacy, RecordAccess
 from agentic.agent.file_rights import FileRights
 from agentic.agent.options import OptionBook, base_layer
 from agentic.agent.roster import Roster

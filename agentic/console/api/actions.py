@@ -17,8 +17,8 @@ from datetime import datetime, time, timedelta
 
 from aiohttp import web
 
-from agentic.actions.actions import Actions
-from agentic.actions.asked import Done, Request
+from agentic.actions.base import Done, Request
+from agentic.actions.conversations import Actions
 from agentic.console.errors import Refused
 from agentic.console.json_values import cursor_text, id_text, person_name, query_cursor
 from agentic.console.parts import ConsoleParts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent_cogs.slash import CommandInvocation, Completion
-from agentic.actions.config_commands import EVERYWHERE_IS_THE_OWNERS
-from agentic.actions.responses import CommandReply
+from agentic.actions.base import CommandReply
+from agentic.actions.config import EVERYWHERE_IS_THE_OWNERS
 from agentic.agent.file_rights import MANAGERS_ONLY
 from agentic.context.entries import Entry, Speaker
 from agentic.context.options import LIVE, OWNERS_LIVE, Options

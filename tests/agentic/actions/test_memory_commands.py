@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.actions.memory_commands import PROFILE, TOPICS
-from agentic.actions.own_memory import DELETED, ELSEWHERE, NO_PROFILE
-from agentic.actions.responses import CommandReply, Form
+from agentic.actions.base import CommandReply, Form
+from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, PROFILE, TOPICS
 from agentic.context.options import Options
 from agentic.record.hearers import Hearing
 from agentic.record.memory import Profile

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentic.actions.own_memory import DELETED, ELSEWHERE, NO_PROFILE, NO_RECORD, OwnMemory, RecordAccess
-from agentic.actions.responses import FIELD_CHARACTERS
+from agentic.actions.base import FIELD_CHARACTERS
+from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, NO_RECORD, OwnMemory, RecordAccess
 from agentic.record.consents import Consents
 from agentic.record.memory import Profile
 from agentic.wire.entries import ConsentNote, ProfileNote

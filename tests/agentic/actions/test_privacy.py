@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from agent_config import FrontMatter, load_settings
-from agentic.actions.own_memory import ELSEWHERE, NO_RECORD, OwnMemory, RecordAccess
-from agentic.actions.privacy import Privacy
+from agentic.actions.privacy import ELSEWHERE, NO_RECORD, OwnMemory, Privacy, RecordAccess
 from agentic.context.options import Options
 from agentic.record.hearers import Hearers, Hearing
 from agentic.record.memory import Kept

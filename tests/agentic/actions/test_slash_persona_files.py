@@ -3,8 +3,8 @@
 import pytest
 
 from agent_cogs.slash_definitions import MOST_BACK
-from agentic.actions.persona_files import UNKNOWN_FILE, PersonaFileEditor, problems_of
-from agentic.actions.responses import FIELD_CHARACTERS, MOST_FIELDS, CommandReply, Form, text_form, text_in
+from agentic.actions.base import FIELD_CHARACTERS, MOST_FIELDS, CommandReply, Form, text_form, text_in
+from agentic.actions.personas import UNKNOWN_FILE, PersonaFileEditor, problems_of
 from agentic.chat.splitting import length
 from agentic.personas.files import PERSONA_FILES
 from agentic.personas.memory import Origin, append

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from agentic.actions.base import FIELD_CHARACTERS, Form
 from agentic.actions.personas import key_of
-from agentic.actions.responses import FIELD_CHARACTERS, Form
 from agentic.chat.incoming import Person
 from agentic.personas.identity import parse_identity
 from agentic.personas.store import before

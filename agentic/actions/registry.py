@@ -1,4 +1,7 @@
-"""Notes for the record of what moderators and owners do by commands: who, what, where, and what came of it."""
+"""The table of actions; perform, word, record one.
+
+Notes for the record of what moderators and owners do by commands: who, what, where, and what came of it.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,9 @@ from collections.abc import Mapping
 
 from agent_cogs.slash import CommandInvocation
 from agent_cogs.slash_definitions import FORM, MENU
+from agentic.actions.base import CommandReply, Form, Menu, Response
 from agentic.actions.draft import ROOM
-from agentic.actions.persona_files import EDIT_FILE
-from agentic.actions.personas import PERSONA
-from agentic.actions.responses import CommandReply, Form, Menu, Response
+from agentic.actions.personas import EDIT_FILE, PERSONA
 from agentic.wire.entries import ActionNote
 
 ACTIONS: Mapping[str, str] = {

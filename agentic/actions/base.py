@@ -1,4 +1,8 @@
-"""Responses to a command as plain values: a private line, a public message, a file, a form, a menu.
+"""ActionRequest, Actor, Outcome, replies, rights.
+
+Values of an action: the request of the page, and the end of it.
+
+Responses to a command as plain values: a private line, a public message, a file, a form, a menu.
 
 A form or a menu has an id, which comes back with what the person filled in or chose, as a command of its own: the part
 of the id before the first colon names it, "form room" for the form "room:…" (components.py).
@@ -6,8 +10,47 @@ of the id before the first colon names it, "form room" for the form "room:…" (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Request(BaseModel):
+    """The body of an action. `id` is the click's: the same click twice is one action."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    id: str
+    channel: str | None = Field(default=None, max_length=20)
+    agent: str | None = Field(default=None, max_length=100)
+    theme: str | None = None
+    topic: str | None = None
+    minutes: int | None = None
+    at: float | None = None  # unix seconds: the scheduled time that is meant
+    time: str | None = None  # HH:MM, in the owner's time zone
+    scope: str | None = None  # all, agent:{name}, channel:{id}
+    dollars: float | None = None
+    personas: list[str] | None = Field(default=None, max_length=50)  # those who take part in a room, by key
+    policy: str | None = None
+    turns: int | None = None
+    archive: int | None = None  # minutes
+    audience: int | None = None  # seconds
+    goodbye_ends: bool | None = None
+    rules: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of an action. `outcome` is a word for the record, `text` a line for the owner."""
+
+    outcome: str
+    text: str
+    detail: str = ""
+
+
+Act = Callable[[Request], Awaitable[Done]]
+
 
 MOST_FIELDS = 5  # Discord's limits for a form, as are the next five
 FIELD_CHARACTERS = 4000
@@ -31,7 +74,7 @@ class CommandReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class ResponsesField:
     """A field of a form. `id` names its text in what comes back; it is never "id". `hint` is shown while it is
     empty."""
 
@@ -50,7 +93,7 @@ class Form:
 
     id: str
     title: str
-    fields: tuple[Field, ...]
+    fields: tuple[ResponsesField, ...]
 
     @property
     def text(self) -> str:
@@ -95,7 +138,7 @@ def text_form(form_id: str, title: str, text: str) -> Form:
         raise ValueError(f"a form holds {MOST_FIELDS} fields of {FIELD_CHARACTERS} characters")
     label = "Text" if len(parts) == 1 else f"Text, part {{}} of {len(parts)}"
     fields = (
-        Field(id=f"{_PART}{number}", label=label.format(number), text=part, long=True)
+        ResponsesField(id=f"{_PART}{number}", label=label.format(number), text=part, long=True)
         for number, part in enumerate(parts, 1)
     )
     return Form(id=form_id, title=title, fields=tuple(fields))
