@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Protocol
 import discord
 
 from agent_config import AgentSettings
-from agentic.agent.build_agent import build_agent, called_model
+from agentic.agent.agent import build_agent, called_model
 from agentic.agent.services import AgentServices
 from agentic.chat.names import NOBODY, clean_name
 from agentic.chat.transcript import Transcripts

@@ -23,7 +23,7 @@ from agentic.actions.registry import note_of
 from agentic.actions.room_create import Problem, RoomCreation
 from agentic.actions.rooms import Completions, RoomCommands
 from agentic.actions.status import read_status
-from agentic.agent.file_rights import MANAGERS_ONLY, FileRights
+from agentic.agent.persona import MANAGERS_ONLY, FileRights
 from agentic.agent.services import AgentServices
 from agentic.inbox.stop_orders import may_stop
 from agentic.personas.files import PERSONA_FILES

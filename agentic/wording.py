@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent_cogs.slash import CommandInvocation
-from agentic.agent.members import Called, nearest
+from agentic.agent.roster import Called, nearest
 from agentic.chat.names import clean_name
 from agentic.coordination_names import named
 

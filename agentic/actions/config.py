@@ -20,8 +20,8 @@ import yaml
 from agent_cogs.slash import CommandInvocation, Completion, Handle
 from agent_cogs.slash_definitions import LONGEST_VALUE
 from agentic.actions.base import MOST_CHOICES, Choice, CommandReply, Response
-from agentic.agent.file_rights import FileRights
 from agentic.agent.options import OptionSource, Pins
+from agentic.agent.persona import FileRights
 from agentic.agent.roster import RosterEntry
 from agentic.agent.services import AgentServices
 from agentic.context.options import LIVE, OWNERS_LIVE, Options, read_options, wanted

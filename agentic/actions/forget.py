@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from agentic.agent.event_codec import read_begun
+from agentic.agent.events import read_begun
 from agentic.personas.errors import PersonaError
 from agentic.personas.forget_person import Notes, forget_person
 from agentic.state.forget_requests import KEEP_DAYS, ForgetRequests, RemovedWords

@@ -29,9 +29,8 @@ from agent_cogs.slash_definitions import FORM
 from agent_config import NoModel
 from agentic.actions.base import FIELD_CHARACTERS, CommandReply, Form, Response, given_back, text_form
 from agentic.actions.base import ResponsesField as Field
-from agentic.agent.members import find, without_mentions
 from agentic.agent.persona import front_of
-from agentic.agent.roster import KEY, RosterEntry
+from agentic.agent.roster import KEY, RosterEntry, find, without_mentions
 from agentic.agent.services import AgentServices
 from agentic.chat.splitting import length
 from agentic.context.untrusted import RESERVED, skeleton

@@ -14,8 +14,7 @@ from agent_cogs.slash_definitions import ARCHIVES, FORM, MENU
 from agentic.actions.base import CHOICE_CHARACTERS, MOST_CHOICES, Choice, CommandReply, Menu, Response, given_back
 from agentic.actions.conversations import PAUSED, IsHere
 from agentic.actions.draft import MOST_TOPIC, ROOM, RoomDraft, draft_in, draft_of, form_of, too_long
-from agentic.agent.members import find, members_of, without_mentions
-from agentic.agent.roster import RosterEntry
+from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
 from agentic.agent.services import AgentServices
 from agentic.rooms.card import cut
 from agentic.rooms.new_room import opening_text, room_of, thread_name

@@ -20,8 +20,7 @@ from agentic.actions.base import CHOICE_CHARACTERS, MOST_CHOICES, Choice, Comman
 from agentic.actions.config import option_choices
 from agentic.actions.conversations import PAUSED
 from agentic.actions.outcomes import ROOM_DONE, ROOM_REFUSALS
-from agentic.agent.members import Called, Named, find, without_mentions
-from agentic.agent.roster import Roster, RosterEntry
+from agentic.agent.roster import Called, Named, Roster, RosterEntry, find, without_mentions
 from agentic.agent.services import AgentServices
 from agentic.personas.memory import MaySee
 from agentic.record.database import RecordError

@@ -1,24 +1,230 @@
-"""The options of each agent in each channel, from layers, the lowest first.
+"""Options per channel from all layers.
+
+Read the owner's option files: YAML, each a layer of options.
+
+    config/shared.yaml                  all bots
+    config/guilds/<guild id>.yaml       all bots in one server
+    config/bots/<bot>.yaml              one bot
+    config/bots/<bot>.<guild id>.yaml   one bot in one server
+
+They are checked every few seconds, outside of turns, and read again after a change. A wrong option is logged once, with
+its place, and skipped; a file that is not valid YAML (perhaps half written) keeps its previous layer.
+
+The options of each agent in each channel, from layers, the lowest first.
 
     built in < .env < front matter < files (option_files.py) < live (/config set) < pins, older first (of a thread's
     channel, then its own)
 
 Nothing is read here: option files and live options are read outside of turns, and pins are in the transcripts. A result
 is cached while its layers stay the same.
+
+Report problems in a pinned `.config` or a `.history` to its author: one reply, for all bots together.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
+import yaml
+
 from agent_config import Settings
-from agentic.agent.option_files import Layer, OptionFiles
+from agentic.chat.outlet import CommandReplies, Outlet
+from agentic.context.commands import CommandProblem
 from agentic.context.entries import Entry
 from agentic.context.options import LIVE, MAX_MESSAGES, Options, options_of, read_options
 from agentic.context.pins import Pin, read_pins
+from agentic.process.tasks import BackgroundTasks
+
+log = logging.getLogger(__name__)
+
+
+CHECK_EVERY = 3.0  # seconds
+MAX_BYTES = 200_000
+
+_GUILD = re.compile(r"guilds/(\d{1,20})\.yaml")
+_BOT = re.compile(r"bots/([^./]+)(?:\.(\d{1,20}))?\.yaml")
+
+Layer = Mapping[str, Any]
+Stamp = tuple[int, int]  # modification time in nanoseconds, size in bytes
+UNREAD: Stamp = (-1, -1)  # unlike any file's, so it is read again
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    stamp: Stamp
+    layer: Layer = field(default_factory=dict)
+
+
+class OptionFiles:
+    """The option files below `folder`, which need not exist; `bots` are the valid bot names.
+
+    `version` changes whenever a layer may have changed.
+    """
+
+    def __init__(self, folder: Path, bots: Collection[str]) -> None:
+        self._folder, self._bots = folder, frozenset(bots)
+        self._files: dict[str, _Read] = {}
+        self._reported: dict[str, tuple[str, ...]] = {}
+        self._checked = False
+        self.version = 0
+
+    def layers(self, bot: str, guild_id: int | None) -> list[Layer]:
+        """A bot's layers in a server, lowest first."""
+        return [layer for _, layer in self.named(bot, guild_id)]
+
+    def named(self, bot: str, guild_id: int | None) -> list[tuple[str, Layer]]:
+        """The same layers with the names of their files, below the folder."""
+        names = ("shared.yaml", f"guilds/{guild_id}.yaml", f"bots/{bot}.yaml", f"bots/{bot}.{guild_id}.yaml")
+        return [(name, self._files[name].layer) for name in names if name in self._files]
+
+    def problems(self) -> list[str]:
+        """One line for each problem, as logged, with its file."""
+        return [
+            f"{self._folder / name}: {problem}" for name, found in sorted(self._reported.items()) for problem in found
+        ]
+
+    async def run(self) -> None:
+        """Read changes until cancelled."""
+        while True:
+            await asyncio.sleep(CHECK_EVERY)
+            await asyncio.to_thread(self.refresh)
+
+    def refresh(self) -> None:
+        """Read the files that have changed since the last call. Blocks while reading from disk.
+
+        What cannot be listed or read keeps its previous options, and is tried again.
+        """
+        try:
+            found = self._found()
+        except OSError as error:
+            self._report(".", [f"{_reason(error)}; the options stay as they are"])
+            return
+        self._report(".", [])
+        first, self._checked = not self._checked, True
+        changed = {name: stamp for name, stamp in found.items() if self._stamp_of(name) != stamp}
+        gone = self._files.keys() - found.keys()
+        if not changed and not gone:
+            return
+        files = {name: read for name, read in self._files.items() if name in found}
+        files |= {name: self._read(name, stamp) for name, stamp in changed.items()}
+        self._reported = {name: problems for name, problems in self._reported.items() if name in found}
+        before, self._files = self._files, files  # in one assignment: turns read concurrently
+        self.version += 1
+        if not first:
+            self._warn_of_models(before)
+
+    def _warn_of_models(self, before: Mapping[str, _Read]) -> None:
+        """Warn that the option `model` is read at the start only (agentic/settings/models.py)."""
+        for name in sorted(before.keys() | self._files.keys()):
+            was, now = (files[name].layer.get("model") if name in files else None for files in (before, self._files))
+            if was != now and not self._name_problem(name):
+                log.warning("%s: model: changed; restart the bots to use it", self._folder / name)
+
+    def _stamp_of(self, name: str) -> Stamp | None:
+        read = self._files.get(name)
+        return None if read is None else read.stamp
+
+    def _found(self) -> dict[str, Stamp]:
+        """The option files that exist. Raises OSError."""
+        found: dict[str, Stamp] = {}
+        for folder in ("", "guilds/", "bots/"):
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder / folder) as entries:
+                for entry in entries:
+                    name = folder + entry.name
+                    if name.endswith(".yaml") and (folder or name == "shared.yaml"):
+                        with suppress(FileNotFoundError):  # removed just now, or a link to nothing
+                            stat = entry.stat()
+                            found[name] = (stat.st_mtime_ns, stat.st_size)
+        return found
+
+    def _read(self, name: str, stamp: Stamp) -> _Read:
+        before = self._files.get(name, _Read(stamp)).layer
+        still = "the options that it had before stay in effect" if before else "none of its options is in effect"
+        problems: list[str] = []
+        is_unread = False
+        if (problem := self._name_problem(name)) is not None:
+            layer: Layer | None = {}
+            problems.append(problem)
+        elif stamp[1] > MAX_BYTES:
+            layer = None
+            problems.append(f"more than {MAX_BYTES} bytes; {still}")
+        else:
+            try:
+                layer = self._layer(name, problems, still)
+            except OSError as error:
+                layer, is_unread = None, True
+                problems.append(f"{_reason(error)}; {still}")
+        self._report(name, problems)
+        return _Read(UNREAD if is_unread else stamp, before if layer is None else layer)
+
+    def _name_problem(self, name: str) -> str | None:
+        if name == "shared.yaml" or _GUILD.fullmatch(name):
+            return None
+        bot = _BOT.fullmatch(name)
+        if bot is None:
+            return "is not used: name it guilds/<guild id>.yaml, bots/<bot>.yaml or bots/<bot>.<guild id>.yaml"
+        return None if bot[1] in self._bots else "is not used: there is no such bot"
+
+    def _layer(self, name: str, problems: list[str], still: str) -> Layer | None:
+        """The usable options of the file; None if it is no such text. `still`: what is in effect then. Raises OSError
+        if it cannot be read now."""
+        try:
+            text = (self._folder / name).read_text(encoding="utf-8-sig")
+            layer, wrong = read_layer(text)
+        except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
+            problems.append(f"{_reason(error)}; {still}")
+            return None
+        problems += wrong
+        return layer
+
+    def _report(self, name: str, problems: list[str]) -> None:
+        if self._reported.get(name, ()) == tuple(problems):
+            return
+        self._reported[name] = tuple(problems)
+        for problem in problems:
+            log.warning("%s: %s", self._folder / name, problem)
+
+
+def read_layer(text: str) -> tuple[dict[str, Any], list[str]]:
+    """The usable options of a file, and one line with its place for each other one.
+
+    Raises yaml.YAMLError for invalid YAML, ValueError for YAML that is not a map of options.
+    """
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    loaded = yaml.safe_load(text)
+    if node is None or loaded is None:
+        return {}, []
+    if not isinstance(loaded, dict) or not isinstance(node, yaml.MappingNode):
+        raise ValueError("expected lines like `option: value`")
+    lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
+    layer: dict[str, Any] = {}
+    problems: list[str] = []
+    for key, value in loaded.items():
+        usable, wrong = read_options({key: value})
+        layer |= usable
+        problems += [f"line {lines.get(str(key), 1)}: {problem}" for problem in wrong]
+    return layer, problems
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML ({error.problem})"
+    if isinstance(error, OSError):
+        return f"cannot be read ({error.strerror or error})"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    return str(error) if isinstance(error, ValueError) else "not valid YAML"
+
 
 REMEMBERED = 2000  # results: agents times channels
 MARGIN = 200  # messages besides a window's: hidden ones, and parts of others
@@ -209,3 +415,72 @@ def reach_of(options: Options) -> int:
 def base_layer(settings: Settings) -> dict[str, Any]:
     """The layer of .env."""
     return {"max_messages": min(settings.context_window_size, MAX_MESSAGES)}
+
+
+MAX_LINE = 300  # characters of one problem
+MAX_TEXT = 1_900  # characters of a reply; Discord takes 2,000
+MAX_NAMES = 500  # characters of the names of options whose problems have no room
+
+
+class ReportedOnce(Protocol):
+    """Implemented by agentic.state.once."""
+
+    async def first(self, message_id: int, what: str) -> bool: ...
+
+
+class PinProblemReporter:
+    """Send the replies in the background; nothing waits for them or depends on them."""
+
+    def __init__(self, reported: ReportedOnce) -> None:
+        self._reported = reported
+        self._background = BackgroundTasks()
+        self._seen: set[CommandProblem] = set()
+
+    def report(self, faults: Iterable[CommandProblem], outlet: Outlet) -> None:
+        """`faults` as they are found in a channel; in a thread, its channel may hold some of the pins."""
+        for fault in faults:
+            if fault in self._seen:
+                continue
+            self._seen.add(fault)
+            here = fault.command == "history" or any(entry.id == fault.message_id for entry in outlet.view.pins[-1])
+            log.info(".%s of message %d not used: %s", fault.command, fault.message_id, "; ".join(fault.lines))
+            if (replies := outlet.sink.command_replies) is not None:
+                telling = self._send(fault, replies, in_parent=not here)
+                self._background.start(telling, f"{fault.command} {fault.message_id}")
+
+    async def _send(self, fault: CommandProblem, replies: CommandReplies, *, in_parent: bool) -> None:
+        if await self._reported.first(fault.message_id, "\n".join(fault.lines)):
+            occasion = f"pin:{fault.message_id}:{len(fault.lines)}"
+            await replies.reply(fault.message_id, problem_text(fault), occasion, in_parent=in_parent)
+
+
+def problem_text(fault: CommandProblem) -> str:
+    """Say what of a command can't be used and what can, in one message. Problems that have no room are counted."""
+    if fault.command == "history":
+        return f"I can't use this `.history`, so it is ignored:\n{fault.lines[0][:MAX_LINE]}"
+    if fault.used:
+        head = "I can't use these lines of this `.config`:"
+        last = f"I do use these, unless a newer pin sets them: {', '.join(sorted(fault.used))}."
+    else:
+        head, last = "I can't use this `.config`:", "So none of its options is in effect."
+    lines = [line[:MAX_LINE] for line in fault.lines]
+    left = MAX_TEXT - len(head) - len(last) - MAX_NAMES
+    shown: list[str] = []
+    for line in lines:
+        if (left := left - len(line) - 1) < 0:
+            break
+        shown.append(line)
+    return "\n".join((head, *shown, *_not_shown(lines[len(shown) :]), last))
+
+
+def _not_shown(lines: Sequence[str]) -> Iterator[str]:
+    """Yield one line with the names of the options whose problems have no room, and the number of the other ones."""
+    names, left = list[str](), MAX_NAMES - 80
+    for line in lines:
+        name = line.partition(": ")[0]
+        if (left := left - len(name) - 2) < 0:
+            break
+        names.append(name)
+    if lines:
+        more = f", and {len(lines) - len(names)} more" if len(lines) > len(names) else ""
+        yield f"These can't be used either: {', '.join(names)}{more}"

@@ -1,4 +1,11 @@
-"""An agent's persona: a folder of markdown files, read for each event.
+"""Persona files in prompts; who may change them.
+
+Rights to change what all guilds share: an agent's files and its workspace, mutes, ignored people, the pause.
+
+Managers of a guild may change them if the installation has that guild alone. Otherwise their text would speak, and
+spend, in other guilds, so only the owner may.
+
+An agent's persona: a folder of markdown files, read for each event.
 
     personas/<name>/*.md ─┬─ card, layer, front  its names and settings                (identity.md's front matter)
                           ├─ system              who it is, as a part of the prompt    (agentic.personas.prompt)
@@ -6,6 +13,11 @@
 
 A parsed file is cached while its text is the same object, so an event costs a stat of eight files. Without a folder the
 agent is what the table of agents says.
+
+An agent's own files in its turns: persona and memory in the prompt, and the tools that change them.
+
+Persona ─ files ─┬─ prompt  the persona, and the memory entries that may be shown in the channel
+audience ────────┴─ tools   memory, and the files of its workspace
 """
 
 from __future__ import annotations
@@ -13,14 +25,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 
 from cachetools import LRUCache
 
 from agent_config import AgentSpec, FrontMatter, Settings
+from agentic.chat.incoming import Person
 from agentic.personas.boot import BootReport, bootstrap, hide_notes
 from agentic.personas.cron import Job, parse_cron
 from agentic.personas.errors import PersonaError
@@ -31,13 +45,70 @@ from agentic.personas.identity import IdentityCard, parse_identity
 from agentic.personas.leftovers import remove_leftovers
 from agentic.personas.memory import MaySee, ensure_memory, everywhere, origins, people_in, visible_memory
 from agentic.personas.prompt import PersonaPrompt, laid_out, unclosed_comments
+from agentic.personas.workspace import Workspace
 from agentic.settings.models import default_of
+from agentic.tools.builtin_files import WRITING, file_tools
+from agentic.tools.memory import NAME as MEMORY
+from agentic.tools.memory import MayWrite, MemoryAudience, MemoryTool
+from agentic.tools.protocol import RunnableTool
+
+log = logging.getLogger(__name__)
+
+
+SHARED_FILES = "These files are shared by all servers of the bots, so only the bots' owner may change them."
+MANAGERS_ONLY = "You need the Manage Server permission for that."
+
+GuildOf = Callable[[int], int | None]  # channel id → guild id; None: not known
+
+
+def only_guild(settings: Settings, guild_of: GuildOf) -> int | None:
+    """The only guild of the bots; None if there are several, or an unknown channel may be in another one."""
+    one = len(settings.guild_ids) == 1
+    channels = set() if one else set(settings.channels)
+    if settings.output_channel_id is not None:
+        channels.add(settings.output_channel_id)
+    guilds = {*(settings.guild_ids if one else ()), *map(guild_of, channels)}
+    return guilds.pop() if len(guilds) == 1 else None
+
+
+async def no_owners() -> Collection[int]:
+    return ()
+
+
+class FileRights:
+    """Decide about changes to shared files. `owners` returns the user ids of the application's owners."""
+
+    def __init__(
+        self, settings: Settings, guild_of: GuildOf, owners: Callable[[], Awaitable[Collection[int]]] = no_owners
+    ) -> None:
+        self._settings, self.guild_of, self._owners = settings, guild_of, owners
+
+    async def is_owner(self, who: Person) -> bool:
+        """Whether a person is named in OWNER_USER_IDS, or owns the application."""
+        return who.user_id in self._settings.owner_user_ids or who.user_id in await self._owners()
+
+    async def refusal(self, who: Person, guild_id: int | None, why: str = SHARED_FILES) -> str | None:
+        """The reason why a person of this guild may not do what acts in all guilds; None if they may."""
+        if who.user_id in self._settings.owner_user_ids:
+            return None
+        if who.manages_guild and guild_id is not None and guild_id == only_guild(self._settings, self.guild_of):
+            return None
+        if who.user_id in await self._owners():
+            return None
+        return _owners_only(why, who.user_id, guild_id) if who.manages_guild else MANAGERS_ONLY
+
+
+def _owners_only(why: str, user_id: int, guild_id: int | None) -> str:
+    return (
+        f"{why} If that is you,"
+        f" set OWNER_USER_IDS={user_id} in .env and restart the bots; if they are in this server only,"
+        f" GUILD_IDS={guild_id} works too."
+    )
+
 
 LAYER_SECONDS = 0.1  # how long a layer is reused: a turn reads options many times
 NOTHING: Mapping[str, object] = {}
 KEPT_PROMPTS = 32  # of an agent: channels see different parts of its memory
-
-log = logging.getLogger(__name__)
 
 
 class Persona:
@@ -268,3 +339,42 @@ def _layer_of(card: IdentityCard) -> dict[str, object]:
         "recall": card.recall,
     }
     return {name: value for name, value in options.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class PersonaMemory:
+    """An agent's persona prompt and file tools. `places` knows the readers of channels, `may_write` counts memory
+    changes, `may_share` says whether a channel's content may be shown in all others."""
+
+    persona: Persona
+    places: MemoryAudience
+    may_write: MayWrite
+    may_share: Callable[[int], bool]
+
+    async def prompt(self, channel_id: int, *, writes: bool) -> PersonaPrompt:
+        """The prompt by the files as they are now. `writes`: the agent has the memory tool in the channel."""
+        await self.persona.restore_memory()
+        return self.persona.system(self.places.may_see(channel_id), MEMORY if writes else None)
+
+    def tools(self) -> Sequence[RunnableTool]:
+        """The tools that work on its folder as it is now; the owner's settings choose among them."""
+        if os.path.isdir(self._workspace):  # called several times a turn; pathlib takes three times as long
+            return self._tools
+        return self._without_files if self.persona.exists else ()
+
+    @cached_property
+    def _workspace(self) -> str:
+        return str(self.persona.folder / "workspace")
+
+    @cached_property
+    def _tools(self) -> tuple[RunnableTool, ...]:
+        folder = self.persona.folder
+        return (
+            MemoryTool(folder, self.places, self.may_write),
+            *file_tools(Workspace(Path(self._workspace)), self.may_share),
+        )
+
+    @cached_property
+    def _without_files(self) -> tuple[RunnableTool, ...]:
+        """Without the reading tools: there is no file yet."""
+        return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))

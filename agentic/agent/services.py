@@ -11,11 +11,11 @@ from typing import Any
 from agent_config import FrontMatter, Settings
 from agentic.actions.forget import Forgetting
 from agentic.actions.privacy import OwnMemory, Privacy, RecordAccess
-from agentic.agent.calls import MentionEvent
-from agentic.agent.cheap_model import CheapModel
+from agentic.agent.events import MentionEvent
 from agentic.agent.options import OptionBook
 from agentic.agent.persona import Personas
 from agentic.agent.roster import Roster
+from agentic.agent.side_calls import CheapModel
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts

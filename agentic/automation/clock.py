@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Protocol
 
-from agentic.agent.automation import CronEvent, HeartbeatEvent
-from agentic.agent.event import TurnEvent
-from agentic.agent.event_codec import save_event
+from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, save_event
 from agentic.automation.target_channel import Target, TargetResolver
 from agentic.personas.cron import PUNCTUAL_SECONDS, Job, due, next_time
 from agentic.personas.heartbeat import Check, beats, next_beat

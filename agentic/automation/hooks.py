@@ -16,8 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from agentic.agent.automation import HookEvent
-from agentic.agent.event import TurnEvent
+from agentic.agent.events import HookEvent, TurnEvent
 from agentic.automation.target_channel import Target, TargetResolver
 from agentic.personas.hooks import Hook, HookName, Hooks
 from agentic.turn.cancellation import Cancellation

@@ -12,8 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from agentic.agent.agent import Channels
-from agentic.agent.automation import HookEvent, WebhookEvent
-from agentic.agent.event_codec import save_event
+from agentic.agent.events import HookEvent, WebhookEvent, save_event
 from agentic.agent.persona import Persona
 from agentic.agent.services import AgentServices
 from agentic.automation.clock import AutomationClock

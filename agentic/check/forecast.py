@@ -12,10 +12,9 @@ from types import MappingProxyType
 
 from agent_config import AgentSettings, Settings
 from agent_coordinator.policies.policy import continuation_probability
-from agentic.agent.cheap_model import cheapest, tariff_of, usual_call
-from agentic.agent.cost_estimate import Tariff
-from agentic.agent.model_access import is_free
+from agentic.agent.limits import Tariff, is_free
 from agentic.agent.roster import answering
+from agentic.agent.side_calls import cheapest, tariff_of, usual_call
 from agentic.check.automation import automation_turns_a_day, hooks_of_a_mention
 from agentic.check.findings import Findings
 from agentic.check.tools import searches_always

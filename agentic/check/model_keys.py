@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from agent_config import AgentSettings, ModelSettings
-from agentic.agent.model_access import access, endpoint_of
+from agentic.agent.limits import access, endpoint_of
 from agentic.check.findings import Findings
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
 from agentic.llm.registry import build_model

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from agent_config import ModelSettings, Settings
-from agentic.agent.cheap_model import cheapest
-from agentic.agent.model_access import access, endpoint_of
+from agentic.agent.limits import access, endpoint_of
 from agentic.agent.roster import RosterEntry
+from agentic.agent.side_calls import cheapest
 from agentic.check.findings import Findings
 from agentic.llm.errors import ModelError
 from agentic.llm.providers.ollama import OllamaModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent_config import AgentSettings, Settings
-from agentic.agent.option_files import OptionFiles
+from agentic.agent.options import OptionFiles
 from agentic.agent.roster import answering
 from agentic.check.bots import options_in
 from agentic.check.findings import Findings

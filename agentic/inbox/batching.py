@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentic.agent.calls import MentionEvent, mention_id
-from agentic.agent.event import TurnEvent
+from agentic.agent.events import MentionEvent, TurnEvent, mention_id
 from agentic.chat.directory import Directory
 from agentic.context.entries import Entry
 from agentic.inbox.lanes import Inbox

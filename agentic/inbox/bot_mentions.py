@@ -15,8 +15,7 @@ from typing import Literal
 from cachetools import LRUCache
 
 from agentic.agent.agent import Agent, Channels
-from agentic.agent.calls import InstructionEvent
-from agentic.agent.event_codec import read_begun
+from agentic.agent.events import InstructionEvent, read_begun
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import Outlet, unfinished
 from agentic.context.entries import Entry

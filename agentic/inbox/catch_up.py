@@ -13,9 +13,7 @@ from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 
 from agentic.agent.agent import ChannelInfo, Channels
-from agentic.agent.calls import mention_id
-from agentic.agent.event import TurnEvent
-from agentic.agent.event_codec import read_begun
+from agentic.agent.events import TurnEvent, mention_id, read_begun
 from agentic.agent.services import AgentServices
 from agentic.chat.incoming import IncomingMessage
 from agentic.context.entries import Entry

@@ -16,10 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from agent_config import AgentSettings
-from agentic.agent.agent import Agent, Channels
-from agentic.agent.build_agent import build_agent
-from agentic.agent.limits import AgentLimits
-from agentic.agent.provider_backoff import share_backoff
+from agentic.agent.agent import Agent, Channels, build_agent
+from agentic.agent.limits import AgentLimits, share_backoff
 from agentic.agent.roster import RosterEntry
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import ChannelView

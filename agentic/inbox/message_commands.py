@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from agentic.agent.agent import Agent, Channels, Turn
-from agentic.agent.calls import MentionEvent
+from agentic.agent.events import MentionEvent
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CommandReplies, Outlet
 from agentic.context.commands import parse_m

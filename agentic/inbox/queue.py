@@ -14,10 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from agentic.agent.calls import InstructionEvent, MentionEvent
-from agentic.agent.event import TurnEvent
-from agentic.agent.event_codec import save_event
-from agentic.agent.reflection import ReflectionEvent
+from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, save_event
 from agentic.agent.services import AgentServices
 from agentic.context.entries import Entry
 from agentic.inbox.batching import gather, pause

@@ -12,10 +12,8 @@ import secrets
 from collections.abc import Callable, Collection, Iterable
 
 from agentic.agent.agent import Channels
-from agentic.agent.calls import InstructionEvent, MentionEvent
-from agentic.agent.event import TurnEvent
-from agentic.agent.kinds import asked_id, is_unasked
-from agentic.agent.reply_throttle import ReplyThrottle
+from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_unasked
+from agentic.agent.limits import ReplyThrottle
 from agentic.agent.services import AgentServices
 from agentic.chat.incoming import IncomingMessage, Person, PersonReaction
 from agentic.chat.transcript import Transcripts

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from agent_config import AgentSettings, Settings
 from agent_coordinator.config import CoordinatorConfig
-from agentic.agent.model_access import is_free
+from agentic.agent.limits import is_free
 from agentic.agent.roster import PersonaFolders
 from agentic.local.discord.world import World
 from agentic.local.discord.worlds import small_world

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent_config import AgentSettings, Settings
-from agentic.agent.cost_estimate import Tariff
+from agentic.agent.limits import Tariff
 from agentic.llm.types import Model
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.replay.prompts import NotReplayable

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from agentic.agent.agent import Agent
 from agentic.agent.options import Pins
-from agentic.agent.single_call import CallRefused, SingleCall, made
+from agentic.agent.side_calls import CallRefused, SingleCall, made
 from agentic.llm.errors import ModelError
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.types import Prompt, Reply

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from agentic.agent.cheap_model import CheapModel
 from agentic.agent.limits import AgentLimits
-from agentic.agent.single_call import CallRefused, SingleCall, made
+from agentic.agent.side_calls import CallRefused, CheapModel, SingleCall, made
 from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
 from agentic.llm.usage_estimate import expected

@@ -21,8 +21,8 @@ from agent_cogs.slash_definitions import command_list
 from agent_cogs.slash_sync import CommandOwnership, CommandSync, priority_of
 from agent_cogs.thread_events import ThreadEvents
 from agent_config import AgentSettings
-from agentic.agent.file_rights import FileRights
-from agentic.agent.provider_backoff import share_backoff
+from agentic.agent.limits import share_backoff
+from agentic.agent.persona import FileRights
 from agentic.agent.services import AgentServices
 from agentic.llm.types import Model
 from agentic.personas.files import PERSONA_FILES

@@ -16,7 +16,7 @@ from typing import Any
 
 from agent_config import Settings
 from agent_coordinator.coordinator import Coordinator
-from agentic.agent.meaning import meaning_of
+from agentic.agent.side_calls import meaning_of
 from agentic.process.redaction import Redactor
 from agentic.process.tasks import restart_on_failure
 from agentic.record.recording import ReadState, recording

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_config import AgentSettings, ModelSettings
-from agentic.agent.model_access import is_free, rates
+from agentic.agent.limits import is_free, rates
 from agentic.console.parts import ModelPrice
 from agentic.llm.pricing import list_price, picture_price
 

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from agent_config import AgentSettings, CodingSettings, ModelSettings, Settings
-from agentic.agent.cheap_model import cheapest
-from agentic.agent.model_access import access, is_free
+from agentic.agent.limits import access, is_free
+from agentic.agent.side_calls import cheapest
 from agentic.llm.embeddings import Embedder
 from agentic.llm.lazy import LazyEmbedder, LazyModel
 from agentic.llm.providers.agent_sdk import AgentSdkModel

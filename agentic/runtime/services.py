@@ -14,13 +14,12 @@ import aiohttp
 from agent_config import AgentSettings, Settings, process_environment
 from agent_coordinator.config import CoordinatorConfig
 from agentic.actions.forget import CompletedRequests, Forgetting
-from agentic.agent.cheap_model import CheapModel, cheapest, tariff_of
-from agentic.agent.meaning import meaning_of
+from agentic.agent.limits import ProviderBackoff
 from agentic.agent.options import load_options, no_layer
 from agentic.agent.persona import Personas
-from agentic.agent.provider_backoff import ProviderBackoff
 from agentic.agent.roster import Lacks, Roster, lacking_key
 from agentic.agent.services import AgentServices, Scope
+from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, tariff_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import MAX_ENTRIES, Transcripts

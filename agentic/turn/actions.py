@@ -7,10 +7,8 @@ import logging
 from dataclasses import replace
 
 from agentic.agent.agent import Turn
-from agentic.agent.calls import MentionEvent
-from agentic.agent.event import POST_SECONDS
-from agentic.agent.kinds import asked_id
-from agentic.agent.usage import day_total
+from agentic.agent.events import POST_SECONDS, MentionEvent, asked_id
+from agentic.agent.limits import day_total
 from agentic.chat.outlet import ChannelSink, Post, Posted, TurnCost
 from agentic.context.entries import Entry
 from agentic.llm.errors import ModelError

@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.calls import InstructionEvent, MentionEvent
-from agentic.agent.cost_estimate import budget_request
-from agentic.agent.event import TurnEvent
-from agentic.agent.kinds import asked_id, trigger_of
-from agentic.agent.reflection import ReflectionEvent
+from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, asked_id, trigger_of
+from agentic.agent.limits import budget_request
 from agentic.chat.outlet import Outlet
 from agentic.chat.transcript import Transcript
 from agentic.context.depth import Depth

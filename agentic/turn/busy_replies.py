@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from agentic.agent.calls import MentionEvent
-from agentic.agent.reply_throttle import ReplyThrottle
+from agentic.agent.events import MentionEvent
+from agentic.agent.limits import ReplyThrottle
 from agentic.chat.outlet import ChannelSink
 from agentic.process.tasks import BackgroundTasks
 from agentic.turn.failure_replies import HOURGLASS, post_failure_reply

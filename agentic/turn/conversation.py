@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agentic.agent.calls import InstructionEvent, MentionEvent
-from agentic.agent.event import TurnEvent
+from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent
 from agentic.agent.services import AgentServices
 from agentic.context.entries import Entry
 from agentic.llm.providers.agent_sdk_query import AgentSession

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 
 from agentic.agent.agent import Agent
-from agentic.agent.calls import MentionEvent
-from agentic.agent.reply_throttle import EVERYBODY
+from agentic.agent.events import MentionEvent
+from agentic.agent.limits import EVERYBODY
 from agentic.chat.outlet import CannotPost, ChannelSink, Post, Posted
 from agentic.llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from agentic.agent.agent import Turn
-from agentic.agent.calls import InstructionEvent
-from agentic.agent.cheap_model import CheapModel
+from agentic.agent.events import InstructionEvent
+from agentic.agent.side_calls import CheapModel
 from agentic.context.build import TurnContext, persona_part
 from agentic.context.entries import Entry
 from agentic.context.render import render_entry

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.calls import InstructionEvent
+from agentic.agent.events import InstructionEvent
 from agentic.chat.names import clean_name
 from agentic.chat.outlet import ChannelView
 from agentic.context.attachment_choice import Chosen

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Literal
 
 from agentic.agent.agent import Turn
-from agentic.agent.cheap_model import CheapModel
-from agentic.agent.event import POST_SECONDS
+from agentic.agent.events import POST_SECONDS
+from agentic.agent.side_calls import CheapModel
 from agentic.llm.errors import BadAnswer, ModelError
 from agentic.llm.types import Message, Prompt, Reply, Usage
 from agentic.llm.usage_estimate import expected, input_tokens

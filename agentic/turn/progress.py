@@ -15,9 +15,8 @@ from typing import Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from agentic.agent.cost_estimate import read_under_way
-from agentic.agent.event_codec import read_begun
-from agentic.agent.usage import TurnSpending
+from agentic.agent.events import read_begun
+from agentic.agent.limits import TurnSpending, read_under_way
 from agentic.chat.outlet import CannotPost
 from agentic.llm.types import Picture, Source, Usage
 from agentic.state.limits import TurnRequest, Verdict

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from agentic.agent.calls import MentionEvent
-from agentic.agent.event import TurnEvent
-from agentic.agent.kinds import is_unasked
+from agentic.agent.events import MentionEvent, TurnEvent, is_unasked
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry
 from agentic.context.visibility import is_visible

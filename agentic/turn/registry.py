@@ -11,9 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Literal
 
-from agentic.agent.calls import MentionEvent
-from agentic.agent.event import TurnEvent
-from agentic.agent.event_codec import save_event
+from agentic.agent.events import MentionEvent, TurnEvent, save_event
 from agentic.state.limits import TurnRequest
 from agentic.state.shared_state import Ledger
 from agentic.turn.progress import Progress

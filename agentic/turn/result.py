@@ -6,11 +6,8 @@ import logging
 from collections.abc import Mapping
 
 from agentic.agent.agent import Agent
-from agentic.agent.calls import InstructionEvent, MentionEvent
-from agentic.agent.event import TurnEvent
-from agentic.agent.kinds import asked_id, trigger_of
-from agentic.agent.reflection import ReflectionEvent
-from agentic.agent.usage import cost_fields, on_the_wire
+from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, asked_id, trigger_of
+from agentic.agent.limits import cost_fields, on_the_wire
 from agentic.llm.types import Usage
 from agentic.state.records import MAX_ID_CHARACTERS, Reacted, TurnRecord
 from agentic.state.shared_state import Ledger

@@ -13,8 +13,7 @@ import logging
 from collections.abc import Mapping
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.calls import InstructionEvent
-from agentic.agent.event import TurnEvent
+from agentic.agent.events import InstructionEvent, TurnEvent
 from agentic.chat.outlet import Outlet
 from agentic.coordination_names import calls_in, named
 from agentic.state.rooms import Room

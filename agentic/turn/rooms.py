@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from agentic.agent.agent import Turn
-from agentic.agent.calls import InstructionEvent
-from agentic.agent.event import TurnEvent
+from agentic.agent.events import InstructionEvent, TurnEvent
 from agentic.chat.transcript import Transcript
 from agentic.context.build import Identity
 from agentic.context.entries import Entry

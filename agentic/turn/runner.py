@@ -17,10 +17,7 @@ from functools import partial
 from typing import Protocol
 
 from agentic.agent.agent import Agent, Channels
-from agentic.agent.automation import AutomationEvent, HookEvent
-from agentic.agent.event import TurnEvent
-from agentic.agent.kinds import is_unasked
-from agentic.agent.reflection import ReflectionEvent
+from agentic.agent.events import AutomationEvent, HookEvent, ReflectionEvent, TurnEvent, is_unasked
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import NO_CHANNEL, CannotPost, Outlet, Post
 from agentic.chat.service import DISCORD, SIGNAL

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
 from agentic.agent.agent import Turn
-from agentic.agent.calls import MentionEvent
+from agentic.agent.events import MentionEvent
 from agentic.context.options import Options
 from agentic.llm.markup import strip_markup
 from agentic.turn.cleaning import clean_text

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agentic.agent.agent import Turn
-from agentic.agent.calls import InstructionEvent
-from agentic.agent.cheap_model import CheapModel
+from agentic.agent.events import InstructionEvent
+from agentic.agent.side_calls import CheapModel
 from agentic.context.build import shown
 from agentic.context.depth import Depth
 from agentic.context.entries import Entry

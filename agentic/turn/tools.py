@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.event import POST_SECONDS
+from agentic.agent.events import POST_SECONDS
 from agentic.context.build import TurnContext
 from agentic.llm.profiles import PROVIDERS, Profile, profile_of
 from agentic.llm.types import Picture, Prompt, Reply, ToolCall, ToolResult

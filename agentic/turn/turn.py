@@ -15,10 +15,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.calls import MentionEvent
-from agentic.agent.event import LONGEST_TURN, TurnEvent
-from agentic.agent.kinds import is_unasked
-from agentic.agent.reflection import ReflectionEvent
+from agentic.agent.events import LONGEST_TURN, MentionEvent, ReflectionEvent, TurnEvent, is_unasked
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.llm.errors import ModelError, Refused, SessionLost
 from agentic.turn.actions import act

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.reflection import ReflectionEvent
+from agentic.agent.events import ReflectionEvent
 from agentic.similarity import says_again
 from agentic.turn.decision import Decision
 from agentic.wire.link import RedisAway

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.automation import AutomationEvent
-from agentic.agent.calls import InstructionEvent, MentionEvent
-from agentic.agent.kinds import asked_id, looks_things_up, trigger_of
+from agentic.agent.events import AutomationEvent, InstructionEvent, MentionEvent, asked_id, looks_things_up, trigger_of
 from agentic.agent.options import reach_of
 from agentic.chat.attachments import NOTHING_ATTACHED, AttachmentLimits, TextFile
 from agentic.chat.names import clean_name, strip_mention

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.cost_estimate import AFTER_DEADLINE, Frame, under_way
-from agentic.agent.limits import AgentLimits
-from agentic.agent.reflection import ReflectionEvent
+from agentic.agent.events import ReflectionEvent
+from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, Frame, under_way
 from agentic.llm.usage_estimate import expected
 from agentic.state.budget_rules import BudgetRequest
 from agentic.state.limits import TurnRequest

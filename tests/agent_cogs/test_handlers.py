@@ -17,7 +17,7 @@ from agent_cogs.slash_definitions import FORM, MENU, SUB_COMMAND, WHY, command_l
 from agentic.actions.base import CommandReply, Form
 from agentic.actions.explain import NO_RECORD
 from agentic.actions.forget import ForgetOutcome
-from agentic.agent.file_rights import MANAGERS_ONLY
+from agentic.agent.persona import MANAGERS_ONLY
 from agentic.chat.incoming import Person
 from agentic.ids import id_at
 from agentic.personas.forget_person import Notes

@@ -127,7 +127,7 @@ def _scene_of(bad: Bad, *, patient: bool = False) -> Callable[[Inside], object]:
         agent = scene.rng.choice(tuple(AGENTS))
         shortened = patient and (scene.quick or scene.seed)  # once as long as it really is
         # The agent ends its turn by itself and says so; the coordinator's own limit is for one that says nothing.
-        with patch("agentic.agent.event.LONGEST_TURN", SHORT) if shortened else nullcontext():
+        with patch("agentic.agent.events.LONGEST_TURN", SHORT) if shortened else nullcontext():
             await bad_day(scene, bad, agent, times=scene.rng.choice((1, None)))
 
     return play

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from agent_cogs.handlers import NO_RIGHT_TO_RESET
-from agentic.agent.file_rights import MANAGERS_ONLY
+from agentic.agent.persona import MANAGERS_ONLY
 from agentic.local.discord.discord_interactions import EPHEMERAL
 from tests.flows.test_commands_flow import ready, told
 from tests.support.asking import link

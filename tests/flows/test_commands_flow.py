@@ -9,7 +9,7 @@ import pytest
 from agent_cogs.handlers import NOT_HERE, REDIS_AWAY
 from agent_cogs.slash import FAILED
 from agent_cogs.slash_definitions import WHY
-from agentic.agent.file_rights import MANAGERS_ONLY
+from agentic.agent.persona import MANAGERS_ONLY
 from agentic.local.discord.discord_interactions import ANSWER_SECONDS, EPHEMERAL
 from agentic.services.discord.outbound import MAX_TEXT
 from agentic.wire import keys

@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from agentic.agent import option_files
-from agentic.agent.option_files import OptionFiles
+from agentic.agent import options as option_files
+from agentic.agent.options import OptionFiles
 from tests.support.flow import QUICK, flow
 from tests.support.half_sent import PORTS, free_ports, half_sent, honest_answer, settings_of
 from tests.support.program import Program, at, environment

@@ -9,9 +9,15 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.agent.automation import CronEvent, HeartbeatEvent, HookEvent, WebhookEvent
-from agentic.agent.calls import InstructionEvent, MentionEvent
-from agentic.agent.event import TurnEvent
+from agentic.agent.events import (
+    CronEvent,
+    HeartbeatEvent,
+    HookEvent,
+    InstructionEvent,
+    MentionEvent,
+    TurnEvent,
+    WebhookEvent,
+)
 from agentic.context.entries import Entry, Speaker
 from agentic.inbox.lanes import Inbox
 from agentic.wire.messages import Instruction

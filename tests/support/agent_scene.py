@@ -12,7 +12,7 @@ import discord
 
 from agent_cogs.base import BaseAgentCog
 from agent_config import AGENTS, AgentSpec, load_settings
-from agentic.agent.model_access import is_free
+from agentic.agent.limits import is_free
 from agentic.agent.options import NothingLive, load_options
 from agentic.agent.roster import Roster
 from agentic.agent.services import AgentServices, Scope

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agentic.agent.cheap_model import CheapModel
-from agentic.agent.cost_estimate import Tariff
-from agentic.agent.provider_backoff import ProviderBackoff
+from agentic.agent.limits import ProviderBackoff, Tariff
+from agentic.agent.side_calls import CheapModel
 from agentic.llm.types import Message, Prompt, Reply, Usage
 from tests.support.agent_scene import Scene
 

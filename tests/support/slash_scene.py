@@ -17,8 +17,8 @@ from agent_cogs.slash import CommandInvocation
 from agent_config import load_settings
 from agentic.actions.forget import Forgetting
 from agentic.actions.privacy import OwnMemory, Privacy, RecordAccess
-from agentic.agent.file_rights import FileRights
 from agentic.agent.options import OptionBook, base_layer
+from agentic.agent.persona import FileRights
 from agentic.agent.roster import Roster
 from agentic.agent.services import Scope
 from agentic.chat.directory import Directory

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agentic.agent.option_files import Layer
+from agentic.agent.options import Layer
 from agentic.agent.services import AgentServices
 from agentic.context.options import Options
 from agentic.llm.types import Message, Prompt, Reply, ToolCall

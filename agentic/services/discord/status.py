@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Backoff(Protocol):
-    """The time for which a bot's provider is not asked (agentic.agent.provider_backoff)."""
+    """The time for which a bot's provider is not asked (agentic.agent.limits)."""
 
     taken: asyncio.Event
 

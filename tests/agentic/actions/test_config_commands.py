@@ -7,7 +7,7 @@ import pytest
 from agent_cogs.slash import CommandInvocation, Completion
 from agentic.actions.base import CommandReply
 from agentic.actions.config import EVERYWHERE_IS_THE_OWNERS
-from agentic.agent.file_rights import MANAGERS_ONLY
+from agentic.agent.persona import MANAGERS_ONLY
 from agentic.context.entries import Entry, Speaker
 from agentic.context.options import LIVE, OWNERS_LIVE, Options
 from agentic.state import live_options

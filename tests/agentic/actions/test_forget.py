@@ -14,8 +14,7 @@ from fakeredis import FakeServer
 
 from agentic.actions import forget
 from agentic.actions.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
-from agentic.agent.calls import MentionEvent
-from agentic.agent.event_codec import save_event
+from agentic.agent.events import MentionEvent, save_event
 from agentic.context.entries import Entry, Speaker
 from agentic.personas.forget_person import Notes
 from agentic.personas.memory import Origin, append

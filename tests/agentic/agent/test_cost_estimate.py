@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.agent.calls import InstructionEvent, MentionEvent
-from agentic.agent.cost_estimate import (
+from agentic.agent.events import InstructionEvent, MentionEvent
+from agentic.agent.limits import (
     AFTER_DEADLINE,
     FRAME_TOKENS,
     Frame,

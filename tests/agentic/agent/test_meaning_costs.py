@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_config import load_settings
-from agentic.agent.meaning import meaning_of
+from agentic.agent.side_calls import meaning_of
 from agentic.llm.embeddings import Embedded, vector_of
 from agentic.llm.errors import ServerFailed
 from agentic.llm.types import Usage

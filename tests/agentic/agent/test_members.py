@@ -1,6 +1,6 @@
 import pytest
 
-from agentic.agent.members import Called, members_of
+from agentic.agent.roster import Called, members_of
 
 SHOWN = {"ann": "Ann", "fox": "🦊", "mary": "Mary", "mary-ann": "Mary-Ann", "ada": "Ada", "countess": "Ada, Countess"}
 ENTRIES = [Called(key, shown) for key, shown in SHOWN.items()]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic.agent.option_files import OptionFiles, read_layer
+from agentic.agent.options import OptionFiles, read_layer
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 
 from agent_config import AGENTS, load_settings
 from agentic.actions.status import ServerStatus
-from agentic.agent.memory import PersonaMemory
-from agentic.agent.persona import Persona, Personas, front_of, read_fronts
+from agentic.agent.persona import Persona, PersonaMemory, Personas, front_of, read_fronts
 from agentic.personas.identity import IdentityCard
 from agentic.personas.memory import everywhere
 

@@ -3,7 +3,7 @@ import asyncio
 import discord
 import pytest
 
-from agentic.agent.provider_backoff import BACKOFF_SECONDS, SHARE_EVERY, ProviderBackoff, share_backoff
+from agentic.agent.limits import BACKOFF_SECONDS, SHARE_EVERY, ProviderBackoff, share_backoff
 from agentic.llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
 from agentic.services.discord.status import TEXT, show_backoff
 from agentic.wire.link import RedisAway

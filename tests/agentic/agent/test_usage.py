@@ -1,6 +1,6 @@
 import pytest
 
-from agentic.agent.usage import cost_fields, day_total
+from agentic.agent.limits import cost_fields, day_total
 from agentic.llm.types import Usage
 from agentic.wire.messages import Result, TurnUsage
 from tests.support.doubles import MemoryCosts

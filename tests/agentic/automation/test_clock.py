@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agentic.agent.event import LONGEST_TURN
+from agentic.agent.events import LONGEST_TURN
 from agentic.turn.failure_replies import LINES
 from tests.support.agent_scene import MEMES, Scene
 from tests.support.doubles import LoopTime, settle

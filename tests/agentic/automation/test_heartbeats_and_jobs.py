@@ -11,9 +11,7 @@ import pytest
 from fakeredis import FakeServer
 
 from agentic.agent.agent import ChannelInfo
-from agentic.agent.automation import CronEvent, HeartbeatEvent
-from agentic.agent.event import TurnEvent
-from agentic.agent.event_codec import read_begun
+from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, read_begun
 from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, Tick
 from agentic.automation.target_channel import TargetResolver
 from agentic.chat.outlet import NO_CHANNEL

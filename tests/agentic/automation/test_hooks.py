@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic.agent.automation import HeartbeatEvent, HookEvent
-from agentic.agent.event import TurnEvent
-from agentic.agent.event_codec import read_begun, save_event
+from agentic.agent.events import HeartbeatEvent, HookEvent, TurnEvent, read_begun, save_event
 from agentic.automation.hooks import LifecycleHooks
 from agentic.automation.runner import STARTUP_AGAIN
 from agentic.automation.target_channel import TargetResolver

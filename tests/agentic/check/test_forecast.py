@@ -3,7 +3,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agent_config import load_settings
-from agentic.agent.cost_estimate import Tariff
+from agentic.agent.limits import Tariff
 from agentic.check.automation import automation_turns_a_day
 from agentic.check.findings import Findings, Level
 from agentic.check.forecast import check_costs, expected_rounds, forecast, mention_cost, turn_cost

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic.agent.automation import CronEvent, HookEvent
+from agentic.agent.events import CronEvent, HookEvent
 from agentic.automation.webhook_server import WebhookPayload
 from agentic.chat.outlet import NO_CHANNEL
 from tests.support.agent_scene import LOUNGE, MEMES, Scene

@@ -10,7 +10,7 @@ from typing import Any
 import discord
 import pytest
 
-from agentic.agent.calls import InstructionEvent
+from agentic.agent.events import InstructionEvent
 from agentic.chat.incoming import Person
 from agentic.chat.outlet import CannotPost, Post
 from agentic.context.stop_words import Order, order_in

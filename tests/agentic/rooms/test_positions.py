@@ -5,9 +5,8 @@ from datetime import UTC
 
 import pytest
 
-from agentic.agent.cheap_model import CheapModel
-from agentic.agent.cost_estimate import Tariff
-from agentic.agent.provider_backoff import ProviderBackoff
+from agentic.agent.limits import ProviderBackoff, Tariff
+from agentic.agent.side_calls import CheapModel
 from agentic.llm.errors import ServerFailed
 from agentic.llm.types import Reply, Usage
 from agentic.llm.usage_estimate import expected

@@ -8,8 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent_config import AGENTS, BASE_URL_SETTINGS, Settings, SettingsError, load_settings, missing_key_message
-from agentic.agent.cost_estimate import Tariff
-from agentic.agent.model_access import access, is_free
+from agentic.agent.limits import Tariff, access, is_free
 from agentic.llm import endpoints, registry
 from agentic.llm.endpoints import Aws
 from agentic.llm.fallback import Fallbacks

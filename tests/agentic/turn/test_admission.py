@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.agent.calls import MentionEvent
+from agentic.agent.events import MentionEvent
 from agentic.context.entries import Entry, Speaker
 from agentic.llm.errors import BadKey
 from agentic.turn.admission import request_at_claim

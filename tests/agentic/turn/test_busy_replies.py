@@ -1,7 +1,7 @@
 import asyncio
 
-from agentic.agent.calls import MentionEvent
-from agentic.agent.reply_throttle import REPLY_SECONDS, ReplyThrottle
+from agentic.agent.events import MentionEvent
+from agentic.agent.limits import REPLY_SECONDS, ReplyThrottle
 from agentic.context.entries import Entry, Speaker
 from agentic.turn.busy_replies import MAX_LINES, MAX_WAITING, BusyReplies
 from agentic.turn.failure_replies import HOURGLASS, LINES

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_config import load_settings
-from agentic.agent.cheap_model import USUAL_INPUT, cheapest, tariff_of
+from agentic.agent.side_calls import USUAL_INPUT, cheapest, tariff_of
 from agentic.check.forecast import break_even, tariff_in
 from agentic.llm.errors import TimedOut
 from agentic.llm.usage_estimate import input_tokens

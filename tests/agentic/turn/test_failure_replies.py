@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from agentic.agent.calls import MentionEvent
+from agentic.agent.events import MentionEvent
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import Entry, Speaker
 from agentic.turn.failure_replies import LINES, MEANINGS, REPLY_SECONDS, SIGNS, post_failure_reply

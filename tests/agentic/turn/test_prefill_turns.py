@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.agent.automation import HeartbeatEvent, WebhookEvent
+from agentic.agent.events import HeartbeatEvent, WebhookEvent
 from agentic.context.options import Options
 from agentic.context.room import RoomTurn
 from agentic.llm.errors import PrefillRefused

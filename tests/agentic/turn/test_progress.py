@@ -4,10 +4,8 @@ import asyncio
 
 import pytest
 
-from agentic.agent.calls import InstructionEvent, MentionEvent
-from agentic.agent.cost_estimate import read_under_way
-from agentic.agent.event import TurnEvent
-from agentic.agent.event_codec import read_begun, save_event
+from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, read_begun, save_event
+from agentic.agent.limits import read_under_way
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.state.budget_rules import Caps
 from agentic.turn.registry import TurnRegistry

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.agent.calls import MentionEvent
-from agentic.agent.event import MENTION_SECONDS
+from agentic.agent.events import MENTION_SECONDS, MentionEvent
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.inbox.batching import pause

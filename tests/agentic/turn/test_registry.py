@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from agentic.agent.calls import InstructionEvent
+from agentic.agent.events import InstructionEvent
 from agentic.state.turns import Claim
 from agentic.turn.progress import Progress
 from agentic.turn.registry import REMEMBERED, TurnRegistry

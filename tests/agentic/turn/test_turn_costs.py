@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.agent.provider_backoff import BACKOFF_SECONDS
-from agentic.agent.reply_throttle import REPLY_SECONDS
+from agentic.agent.limits import BACKOFF_SECONDS, REPLY_SECONDS
 from agentic.llm.errors import BadKey, ConnectionFailed
 from agentic.state.budget_rules import Caps
 from agentic.turn.failure_replies import FAILED, FAILED_AGAIN, LINES, MEANINGS, error_line

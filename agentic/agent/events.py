@@ -1,0 +1,532 @@
+"""What turns begin with; saved and read back.
+
+The common part of all events, and how long a turn may take.
+
+The tasks that nobody in a channel asked for: of the persona's files, and of requests from outside.
+
+The events in which somebody calls the agent: the coordinator, a person, another agent.
+
+The idle tasks that the coordinator gives.
+
+The rules that follow from the type of an event.
+
+An event as JSON and back, so that another process can continue a turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeGuard
+
+from pydantic import TypeAdapter, ValidationError
+
+from agentic.chat.outlet import NO_CHANNEL
+from agentic.context.automation_task import AutomationTask
+from agentic.context.build import Trigger
+from agentic.context.entries import Entry
+from agentic.context.options import Options
+from agentic.context.unasked_task import unasked_task
+from agentic.state.idle import UNASKED, WRITTEN
+from agentic.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction, Reflection
+
+log = logging.getLogger(__name__)
+
+
+MENTION_SECONDS = 120.0  # for a mention's turn, where TURN_TIMEOUT_SECONDS is not set
+LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
+POST_SECONDS = 10.0  # of the deadline, kept for posting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEvent:
+    """An event in a lane. Nothing is posted after `deadline`, in unix seconds; with `seconds` the deadline is that long
+    after the turn begins.
+
+    The inbox sets `seq`, a number that only grows, and `at`, the time of its arrival in unix seconds.
+    """
+
+    kind: ClassVar[str] = ""  # one of the types above
+
+    id: str
+    channel_id: int
+    theme: str
+    deadline: float
+    seconds: float = 0.0
+    seq: int = 0
+    at: float = 0.0
+
+    @property
+    def lane(self) -> int | str:
+        """Its lane in the inbox: its channel, or one of its own where it has none."""
+        return self.id if self.channel_id == NO_CHANNEL else self.channel_id
+
+    def begun(self, now: float) -> Self:
+        """The event as its turn begins."""
+        return replace(self, deadline=now + self.seconds, seconds=0.0) if self.seconds else self
+
+    @property
+    def source(self) -> str:
+        """Its origin, for people to read."""
+        return self.kind
+
+    def stamped(self, seq: int, at: float) -> Self:
+        """The event with its place in the inbox."""
+        return replace(self, seq=seq, at=at)
+
+    @property
+    def person_id(self) -> int | None:
+        """The person who brought it about, where that is known before the turn has read the channel."""
+        return None
+
+    @property
+    def for_people(self) -> bool:
+        """Whether a person brought it about: it may use the daily turns that are reserved for people."""
+        return self.person_id is not None
+
+    @property
+    def forced(self) -> bool:
+        """Whether somebody waits, so that silence is no answer."""
+        return False
+
+    @property
+    def cools_down(self) -> bool:
+        """Whether the channel's cooldown holds for it."""
+        return False
+
+    @property
+    def answers_person(self) -> bool:
+        """Whether it is the answer to a person who called the agent: with the option always_search it searches."""
+        return False
+
+    @property
+    def reports(self) -> bool:
+        """Whether the coordinator waits for its result, and asks for it again until there is one."""
+        return False
+
+    @property
+    def reply_to(self) -> int | None:
+        """The message that its post is a reply to, as Discord shows one."""
+        return None
+
+
+def deadline_in(seconds: float, now: float) -> float:
+    """The end of a turn that may take so long."""
+    return now + min(seconds, LONGEST_TURN)
+
+
+def deadline_of(instruction: Instruction, now: float) -> float:
+    return min(instruction.deadline or now + DEFAULT_DEADLINE_SECONDS, now + LONGEST_TURN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutomationEvent(TurnEvent):
+    """A task that nobody in a channel asked for: not forced, no cooldown, and its time begins with its turn, since
+    nobody waits for it. Where `channel_id` is NO_CHANNEL, nobody reads what it says."""
+
+    @property
+    def task(self) -> AutomationTask:
+        """The task, as the prompt gives it."""
+        raise TypeError(f"{type(self).__name__} has no task")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatEvent(AutomationEvent):
+    """A check of heartbeat.md is due."""
+
+    kind: ClassVar[str] = "heartbeat"
+
+    check: str
+    instruction: str
+
+    @property
+    def source(self) -> str:
+        return f"heartbeat.md: {self.check}"
+
+    @property
+    def task(self) -> AutomationTask:
+        return AutomationTask(occasion=f"your regular check “{self.check}”", text=self.instruction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronEvent(AutomationEvent):
+    """A job of agents.md is due."""
+
+    kind: ClassVar[str] = "cron"
+
+    job: str
+    instruction: str
+
+    @property
+    def source(self) -> str:
+        return f"agents.md: {self.job}"
+
+    @property
+    def task(self) -> AutomationTask:
+        return AutomationTask(occasion=f"your scheduled job “{self.job}”", text=self.instruction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookEvent(AutomationEvent):
+    """A hook of agents.md. `around` is the kind of the event before or after which it runs, "" for none; `on_behalf` is
+    the person who brought that event about. `aside`: it reads the event's channel and says nothing there."""
+
+    kind: ClassVar[str] = "hook"
+
+    hook: str
+    instruction: str
+    around: str = ""
+    aside: bool = False
+    on_behalf: int | None = None
+
+    @property
+    def person_id(self) -> int | None:
+        return self.on_behalf
+
+    @property
+    def source(self) -> str:
+        return f"agents.md: {self.hook}"
+
+    @property
+    def task(self) -> AutomationTask:
+        when = _MOMENTS.get(self.hook, self.hook).format(kind=self.around)
+        return AutomationTask(occasion=when, text=self.instruction, unheard=self.aside)
+
+
+_MOMENTS = {
+    "startup": "you have just started",
+    "shutdown": "you are about to stop",
+    "agent_begin": "right before you turn to an event ({kind})",
+    "agent_stop": "right after you have turned to an event ({kind})",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookEvent(AutomationEvent):
+    """A signed request from outside. Its signature lets it begin a turn; what it says is data, not an order."""
+
+    kind: ClassVar[str] = "webhook"
+
+    name: str
+    payload_text: str
+
+    @property
+    def source(self) -> str:
+        return f"webhook: {self.name}"
+
+    @property
+    def task(self) -> AutomationTask:
+        return AutomationTask(occasion=f"news from outside, “{self.name}”", text=self.payload_text, data=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionEvent(TurnEvent):
+    """The coordinator gives a turn: in a conversation or room, with a trigger message in reaction to a person, or
+    because an owner asked for it. `on_behalf` is the person on whose account it is, where that is known."""
+
+    kind: ClassVar[str] = "instruction"
+
+    instruction: Instruction
+    on_behalf: int | None = None
+
+    @property
+    def person_id(self) -> int | None:
+        return self.on_behalf
+
+    @property
+    def source(self) -> str:
+        return "coordinator"
+
+    @property
+    def forced(self) -> bool:
+        return self.instruction.requested or self.instruction.take_up is not None
+
+    @property
+    def cools_down(self) -> bool:
+        return self.instruction.trigger_message_id is not None
+
+    @property
+    def for_people(self) -> bool:
+        """Whether the turn is one of those that a day keeps for people: an answer to one, or a person's wish. A room's
+        turns are none by themselves, though they are on its opener's account."""
+        given = self.instruction
+        return given.requested or given.trigger_message_id is not None or given.take_up is not None
+
+    @property
+    def reports(self) -> bool:
+        return True
+
+    @property
+    def room_number(self) -> int | None:
+        """The number of the turn in its room; None outside of one."""
+        return None if self.instruction.room is None else self.instruction.room.turn_number
+
+    @classmethod
+    def of(cls, instruction: Instruction, now: float) -> InstructionEvent:
+        """Without a deadline an instruction has the 90 seconds of the protocol; it has ten minutes at most."""
+        return cls(
+            id=instruction.instruction_id,
+            channel_id=instruction.channel_id,
+            theme=instruction.channel_theme,
+            deadline=deadline_of(instruction, now),
+            instruction=instruction,
+        )
+
+
+def mention_id(message_id: int) -> str:
+    """Return the id of the turn that answers a message."""
+    return f"m{message_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MentionEvent(TurnEvent):
+    """A person calls the agent, or another agent does (inbox/bot_mentions.py). `to_all`: by the bots' role, so that
+    every bot answers.
+
+    `late`: the agent was away when it was asked. `pieces` are the person's other messages that belong to the question;
+    the newest of all came at `heard_at`, in unix seconds. `unaddressed`: the message names nobody, but the
+    agent answers everything there. `continues`: the person wants no answer, only that the agent
+    continues the conversation. `on_behalf` is the person who set off the chain in which another agent asks. `signs_at`
+    is the message for signs where the asked one is a command that is being deleted.
+    """
+
+    kind: ClassVar[str] = "message"
+
+    asked: Entry
+    to_all: bool = False
+    late: bool = False
+    unaddressed: bool = False
+    pieces: tuple[Entry, ...] = ()
+    heard_at: float = 0.0
+    continues: bool = False
+    on_behalf: int | None = None
+    signs_at: int | None = None
+
+    @property
+    def by_person(self) -> bool:
+        """Another agent is neither pinged nor given a reason for silence."""
+        return self.asked.speaker.kind == "person"
+
+    @property
+    def person_id(self) -> int | None:
+        return self.asked.speaker.id if self.by_person else self.on_behalf
+
+    @property
+    def ping(self) -> int | None:
+        """The user id that the answer pings."""
+        return self.asked.speaker.id if self.by_person and not (self.continues or self.unaddressed) else None
+
+    @property
+    def joined_ids(self) -> tuple[str, ...]:
+        """The turns that the pieces would have had, had they been answered alone."""
+        return tuple(mention_id(piece.id) for piece in self.pieces)
+
+    @property
+    def sign_id(self) -> int:
+        """The message at which signs are put, such as the reason for silence."""
+        return self.asked.id if self.signs_at is None else self.signs_at
+
+    @property
+    def source(self) -> str:
+        return "discord"
+
+    @property
+    def forced(self) -> bool:
+        return self.by_person
+
+    @property
+    def answers_person(self) -> bool:
+        return self.by_person and not self.continues
+
+    @property
+    def cools_down(self) -> bool:
+        """A cooldown would break a chain of agents at its first link, and a person asks an agent to continue right
+        after it has spoken. Where an agent answers everything, people write as they do to each other."""
+        return self.by_person and not (self.late or self.continues or self.unaddressed)
+
+    @classmethod
+    def of(
+        cls,
+        asked: Entry,
+        *,
+        channel_id: int,
+        theme: str,
+        to_all: bool,
+        now: float,
+        seconds: float = MENTION_SECONDS,
+        **more: Any,
+    ) -> MentionEvent:
+        """`seconds` is how long the turn may take; `more` are further fields. See AgentServices.mention."""
+        return cls(
+            id=mention_id(asked.id),
+            channel_id=channel_id,
+            theme=theme,
+            deadline=deadline_in(seconds, now),
+            asked=asked,
+            to_all=to_all,
+            heard_at=now,
+            **more,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectionEvent(AutomationEvent):
+    """The coordinator gives a task for while nobody writes. Either it writes a text for the coordinator (WRITTEN) by
+    one call of a model, or it may post what nobody asked for (UNASKED).
+
+    A post is on the account of the person that it is for, but no turn for people: these do not wait for it. What is
+    written is on nobody's account.
+    """
+
+    kind: ClassVar[str] = "reflection"
+
+    reflection: Reflection
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes a text for the coordinator, and posts nothing."""
+        return self.reflection.task in WRITTEN
+
+    @property
+    def lane(self) -> int | str:
+        """A lane of its own for what is written: it waits for no turn in its channel, and none waits for it."""
+        return self.id if self.writes else self.channel_id
+
+    @property
+    def source(self) -> str:
+        return f"coordinator: {self.reflection.task}"
+
+    @property
+    def person_id(self) -> int | None:
+        return None if self.writes else self.reflection.person_id
+
+    @property
+    def for_people(self) -> bool:
+        return False
+
+    @property
+    def reports(self) -> bool:
+        return True
+
+    @property
+    def about(self) -> frozenset[int]:
+        """The people whose words or topics are in its prompt."""
+        person = self.reflection.person_id
+        return frozenset(self.reflection.people) | (frozenset() if person is None else {person})
+
+    @property
+    def reply_to(self) -> int | None:
+        return self.reflection.message_id if self.reflection.task == "follow_up" else None
+
+    @property
+    def task(self) -> AutomationTask:
+        given = self.reflection
+        return unasked_task(
+            given.task, given.person_name, material=given.material, topics=given.topics, avoid=given.avoid
+        )
+
+    @classmethod
+    def of(cls, instruction: Instruction, now: float) -> ReflectionEvent | None:
+        """None for a task that is not known, and for a post that would be for nobody."""
+        given = instruction.reflection
+        if given is None or given.task not in WRITTEN | UNASKED:
+            return None
+        if given.task in UNASKED and given.person_id is None:
+            return None
+        return cls(
+            id=instruction.instruction_id,
+            channel_id=instruction.channel_id,
+            theme=instruction.channel_theme,
+            deadline=deadline_of(instruction, now),
+            reflection=given,
+        )
+
+
+def looks_things_up(event: TurnEvent) -> bool:
+    """Whether the turn may search the web in any theme: scheduled tasks are often about news."""
+    return isinstance(event, HeartbeatEvent | CronEvent) or is_unasked(event)
+
+
+def is_unasked(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
+    """Whether it may post what nobody asked for."""
+    return isinstance(event, ReflectionEvent) and not event.writes
+
+
+def searches_first(event: TurnEvent, options: Options) -> bool:
+    """Whether the turn searches the web before it answers, once. Without a search nobody knows whether there is
+    something new to write unasked."""
+    return is_unasked(event) or (options.always_search and event.answers_person)
+
+
+def asked_id(event: TurnEvent) -> int | None:
+    """The message of a person that the turn answers."""
+    if isinstance(event, MentionEvent):
+        return event.asked.id
+    if not isinstance(event, InstructionEvent):
+        return None
+    given = event.instruction
+    return given.take_up if given.trigger_message_id is None else given.trigger_message_id
+
+
+def trigger_of(event: TurnEvent) -> Trigger:
+    if isinstance(event, MentionEvent):
+        return "continue" if event.continues else "mention" if event.by_person else "call"
+    if isinstance(event, AutomationEvent):
+        return "errand"
+    if not isinstance(event, InstructionEvent):
+        raise TypeError(f"no trigger is known for {type(event).__name__}")
+    given = event.instruction
+    if given.is_conversation_starter:
+        return "starter"
+    if given.requested:
+        return "continue"
+    return "round" if given.trigger_message_id is None else "reactive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """The event that a turn began with. `after` is the channel's newest message then, 0 for none."""
+
+    after: int = 0
+    mention: MentionEvent | None = None
+    instruction: InstructionEvent | None = None
+    heartbeat: HeartbeatEvent | None = None
+    cron: CronEvent | None = None
+    webhook: WebhookEvent | None = None
+    reflection: ReflectionEvent | None = None
+
+    @property
+    def event(self) -> TurnEvent | None:
+        called = self.mention or self.instruction or self.reflection
+        return called or self.heartbeat or self.cron or self.webhook
+
+
+_BEGUN: TypeAdapter[Begun] = TypeAdapter(Begun)
+# Not hooks: they run again around an event that is continued, and those of a process end with it.
+_FIELDS: Mapping[type[TurnEvent], str] = {
+    MentionEvent: "mention",
+    InstructionEvent: "instruction",
+    HeartbeatEvent: "heartbeat",
+    CronEvent: "cron",
+    WebhookEvent: "webhook",
+    ReflectionEvent: "reflection",
+}
+
+
+def save_event(event: TurnEvent, after: int) -> str:
+    """Returns JSON; "" for a kind of event that is not continued."""
+    field = _FIELDS.get(type(event))
+    if field is None or (isinstance(event, ReflectionEvent) and event.writes):
+        return ""  # what is written is for the coordinator, which asks again while it waits for it
+    begun: dict[str, Any] = {"after": after, field: event}
+    return _BEGUN.dump_json(Begun(**begun), exclude_defaults=True).decode()
+
+
+def read_begun(text: str | None) -> Begun:
+    """Read what `save_event` wrote; without an event where it cannot be read."""
+    try:
+        return _BEGUN.validate_json(text or "{}")
+    except ValidationError as error:
+        log.warning("a turn's event cannot be read, so the turn is not continued: %d errors", error.error_count())
+        return Begun()
