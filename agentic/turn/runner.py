@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class TurnHooks(Protocol):
-    """Run hooks before and after each event's turn; agentic.automation.hooks."""
+    """Run hooks before and after each event's turn; agentic.automation.automation."""
 
     async def before(self, event: TurnEvent) -> None: ...
     async def after(self, event: TurnEvent) -> None: ...

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentic.agent.persona import Personas
 from agentic.agent.services import AgentServices
-from agentic.automation.runner import STARTUP
+from agentic.automation.automation import STARTUP
 from agentic.automation.webhook_server import WebhookPayload
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Message, Prompt, Reply

@@ -12,8 +12,7 @@ from fakeredis import FakeServer
 
 from agentic.agent.agent import ChannelInfo
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, read_begun
-from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, Tick
-from agentic.automation.target_channel import TargetResolver
+from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, TargetResolver, Tick
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.personas.cron import Job
 from agentic.personas.fields import ActiveHours

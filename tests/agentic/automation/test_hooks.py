@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from agentic.agent.events import HeartbeatEvent, HookEvent, TurnEvent, read_begun, save_event
-from agentic.automation.hooks import LifecycleHooks
-from agentic.automation.runner import STARTUP_AGAIN
-from agentic.automation.target_channel import TargetResolver
+from agentic.automation.automation import STARTUP_AGAIN, LifecycleHooks
+from agentic.automation.clock import TargetResolver
 from agentic.automation.webhook_server import WebhookPayload
 from agentic.personas.hooks import Hook, Hooks
 from agentic.turn.cancellation import Cancellation
