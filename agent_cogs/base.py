@@ -26,7 +26,7 @@ import discord
 from agent_config import AgentSettings
 from agentic.agent.agent import build_agent, called_model
 from agentic.agent.services import AgentServices
-from agentic.chat.names import NOBODY, clean_name
+from agentic.chat.directory import NOBODY, clean_name
 from agentic.chat.transcript import Transcripts
 from agentic.context.stop_words import order_in
 from agentic.inbox.host import AgentHost

@@ -40,8 +40,8 @@ from agentic.actions.base import (
 from agentic.actions.base import (
     ResponsesField as Field,
 )
-from agentic.chat.incoming import Person
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
+from agentic.chat.service import Person
 from agentic.services.discord.channels import parent_of
 from agentic.services.discord.errors import REQUEST_ERRORS
 from agentic.services.discord.gate import Gate

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from agent_cogs.slash import CommandInvocation
 from agentic.agent.roster import Called, nearest
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.coordination_names import named
 
 MOST_NAMED = 25  # values that are listed

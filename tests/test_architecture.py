@@ -236,7 +236,7 @@ def literals(source: str) -> Iterator[str]:
 
 
 def test_a_turn_names_no_service_to_models_and_people() -> None:
-    """What differs between services is in agentic.chat.service."""
+    """What differs between services is in agentic.chat.outlet."""
     found = [
         f"{module}: {text}"
         for module, path in modules().items()

@@ -22,7 +22,7 @@ from agent_cogs.slash_definitions import LONGEST_ARENA
 from agentic.actions.base import Act, CommandReply, Done, Request, Response
 from agentic.actions.room_actions import NOBODY_ANSWERS, RoomActions
 from agentic.agent.services import AgentServices
-from agentic.chat.incoming import IncomingMessage
+from agentic.chat.service import IncomingMessage
 from agentic.console.errors import Refused
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import snowflake

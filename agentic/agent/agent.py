@@ -35,8 +35,8 @@ from agentic.agent.options import OptionBook, PinProblemReporter
 from agentic.agent.persona import PersonaMemory, only_guild
 from agentic.agent.services import AgentServices
 from agentic.agent.side_calls import CheapModel
-from agentic.chat.incoming import Person
 from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
+from agentic.chat.service import Person
 from agentic.context.build import Identity
 from agentic.context.options import Options
 from agentic.ids import LARGEST_ID

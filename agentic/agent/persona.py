@@ -34,7 +34,7 @@ from time import monotonic
 from cachetools import LRUCache
 
 from agent_config import AgentSpec, FrontMatter, Settings
-from agentic.chat.incoming import Person
+from agentic.chat.service import Person
 from agentic.personas.boot import BootReport, bootstrap, hide_notes
 from agentic.personas.cron import Job, parse_cron
 from agentic.personas.errors import PersonaError

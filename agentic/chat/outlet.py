@@ -1,22 +1,71 @@
-"""The outlet that a turn speaks through: a channel of any service, as a view to read it by and a sink to write into.
+"""View and sink of a channel; silent outlet; ServiceInfo.
+
+The chat services, as prompts, the record and people name them.
+
+The outlet that a turn speaks through: a channel of any service, as a view to read it by and a sink to write into.
 
 Plain values go in and out. What each member promises is written at its implementation:
 agentic.services.discord.channel_view and agentic.services.discord.channel_sink.
+
+Outlets of automation tasks that say nothing in a channel. The log has the length of what they said, and no words.
+
+The web pages below an answer: which of them a service shows, and by what title. Pure; a sink writes them its way.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-from agentic.chat.attachments import Attached, AttachmentLimits
-from agentic.chat.service import Service
+from agentic.chat.attachments import DEFAULT_LIMITS, NOTHING_ATTACHED, Attached, AttachmentLimits
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry
 from agentic.context.history import Interval
 from agentic.llm.types import Picture, Source, Usage
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A chat service. Words of prompts continue a sentence, which stands behind each."""
+
+    key: str  # in the record
+    name: str
+    membership: str  # "You are Claude, …"
+    members: str  # "Claude is one of several …"
+    heading: str  # above a channel's theme; {} is its name
+    markup: str  # "your post in …"
+    stopping: str  # for people: "Anybody may stop the bots: …"
+
+    def heading_of(self, name: str) -> str:
+        """The heading of a channel or chat with this name."""
+        return self.heading.format(name)
+
+
+DISCORD = Service(
+    key="discord",
+    name="Discord",
+    membership="an AI member of a Discord server of AIs and people",
+    members="AI members of a Discord server who converse",
+    heading="The channel #{}",
+    markup="Discord's markdown",
+    stopping="write `@bot STOP`, or react with 🛑 to a bot's message",
+)
+SIGNAL = Service(
+    key="signal",
+    name="Signal",
+    membership="an AI that people write with on Signal",
+    members="AIs that people write with on Signal",
+    heading="The chat {}",
+    markup="Signal's style, which has **bold**, *italic*, ~~struck~~ and `code`, and shows a link as its address",
+    stopping="write STOP, or react with 🛑 to a message of mine",
+)
+
 
 NO_CHANNEL = 0  # the channel id of an automation task whose output nobody reads
 SPLIT_AT = 1800  # UTF-16 units; a longer text becomes several messages
@@ -159,3 +208,106 @@ class Outlet:
 
     view: ChannelView
     sink: ChannelSink
+
+
+def silent_outlet(agent: str, view: ChannelView | None = None, service: Service = DISCORD) -> Outlet:
+    """An outlet that posts nothing. It reads the channel of `view`, or none at all: then the agent is one of
+    `service`."""
+    return Outlet(view or EmptyView(agent, service), SilentSink(agent))
+
+
+class EmptyView:
+    """No channel: nothing is read."""
+
+    channel_id = NO_CHANNEL
+    is_private = False
+    guild_id = None
+    name = "nowhere: nobody reads what you say here"
+    own_ids = frozenset[int]()
+    pins: tuple[tuple[Entry, ...], ...] = ()
+    parent = None
+
+    def __init__(self, agent: str, service: Service = DISCORD) -> None:
+        self.own_name, self.service, self.transcript = agent, service, Transcript(NO_CHANNEL)
+
+    async def settle(self) -> None:
+        return None
+
+    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
+        return None
+
+    async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
+        return NOTHING_ATTACHED
+
+
+class SinkWithoutSigns:
+    """The part of a sink that shows nothing before its posts, and nothing beside them."""
+
+    command_replies = None
+
+    def streaming(
+        self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
+    ) -> AbstractAsyncContextManager[StreamingPost]:
+        return nullcontext(UnreadPost())
+
+    def ignore_lock(self) -> None:
+        """No lock holds for it."""
+
+    async def withdraw(self, turn_id: str, after: int | None = None) -> None:
+        """Nothing was shown."""
+
+    async def react(self, message_id: int, emoji: str) -> bool:
+        return False
+
+    async def acknowledge(self, message_id: int, emoji: str) -> bool:
+        return False
+
+    def typing(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class UnreadPost:
+    """A streaming post that nobody reads."""
+
+    def update(self, text: str) -> None:
+        """Shows nothing."""
+
+
+class SilentSink(SinkWithoutSigns):
+    """A sink that shows nothing."""
+
+    may_attach = False
+    may_react = True
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+
+    def refusal(self) -> str | None:
+        return None
+
+    def know_as(self, inner_names: Mapping[str, str]) -> None:
+        """Nobody is mentioned here."""
+
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
+        """Returns the message id 0: the post counts as made, and is in no channel."""
+        length = len(post.text or "")
+        log.info("%s: %s said %d characters without a channel, they are not kept", self._agent, turn_id, length)
+        return Posted(message_id=0)
+
+
+MAX_SOURCES = 3
+MAX_TITLE = 60  # characters
+
+_LINK = re.compile(r"https?://[^\s<>/?#]+[^\s<>]{0,1000}")
+_PLAIN = str.maketrans("[]", "()", "`")
+
+
+def unlinked(text: str, sources: Sequence[Source]) -> list[Source]:
+    """The sources to show below a text: the first ones that it does not link itself and that are plain links."""
+    return [source for source in sources if _LINK.fullmatch(source.url) and source.url not in text][:MAX_SOURCES]
+
+
+def title_of(source: Source) -> str:
+    """The page's title on one line, without marks of markdown; its host where it has none."""
+    cleaned = " ".join(source.title.translate(_PLAIN).split())
+    return cleaned[:MAX_TITLE] or source.url.split("/")[2]

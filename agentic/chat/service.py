@@ -1,4 +1,7 @@
-"""The chat services, as prompts, the record and people name them."""
+"""ChatService protocol, registry, incoming values.
+
+Messages and reactions as plain values: the facts that decide whether an agent is called, and by whose right.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +9,45 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """A chat service. Words of prompts continue a sentence, which stands behind each."""
+class IncomingMessage:
+    """A message without its text; ids of messages, users, roles, channels and guilds. Without a guild it is a direct
+    message, unless it is in a `group`: a chat of several people on a service without guilds."""
 
-    key: str  # in the record
-    name: str
-    membership: str  # "You are Claude, …"
-    members: str  # "Claude is one of several …"
-    heading: str  # above a channel's theme; {} is its name
-    markup: str  # "your post in …"
-    stopping: str  # for people: "Anybody may stop the bots: …"
+    message_id: int = 0
+    author_id: int
+    by_person: bool
+    author_roles: frozenset[int] = frozenset()
+    guild_id: int | None
+    group: bool = False
+    channel_id: int
+    parent_id: int | None = None  # of a thread
+    mentioned_users: frozenset[int] = frozenset()
+    mentioned_roles: frozenset[int] = frozenset()
+    replied_to: int | None = None  # the author of the message that it replies to
 
-    def heading_of(self, name: str) -> str:
-        """The heading of a channel or chat with this name."""
-        return self.heading.format(name)
+    @property
+    def is_private(self) -> bool:
+        """Whether it is in a chat of one person with the agent."""
+        return self.guild_id is None and not self.group
 
 
-DISCORD = Service(
-    key="discord",
-    name="Discord",
-    membership="an AI member of a Discord server of AIs and people",
-    members="AI members of a Discord server who converse",
-    heading="The channel #{}",
-    markup="Discord's markdown",
-    stopping="write `@bot STOP`, or react with 🛑 to a bot's message",
-)
-SIGNAL = Service(
-    key="signal",
-    name="Signal",
-    membership="an AI that people write with on Signal",
-    members="AIs that people write with on Signal",
-    heading="The chat {}",
-    markup="Signal's style, which has **bold**, *italic*, ~~struck~~ and `code`, and shows a link as its address",
-    stopping="write STOP, or react with 🛑 to a message of mine",
-)
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person with their roles and rights in a channel."""
+
+    user_id: int
+    roles: frozenset[int] = frozenset()
+    manages_messages: bool = False
+    manages_guild: bool = False  # known for the user of a slash command alone
+    name: str = ""  # as the server shows it; known for the user of a slash command alone
+
+
+@dataclass(frozen=True, slots=True)
+class PersonReaction:
+    """A person's reaction to a message of `author`."""
+
+    who: Person
+    channel_id: int
+    message_id: int
+    author: int
+    emoji: str

@@ -1,4 +1,13 @@
-"""The transcript of each channel: its messages, kept true by gateway events, shared by all bots of the process.
+"""Messages of a channel, kept true by events.
+
+A channel's pinned messages: read once, kept true by gateway events.
+
+The gateway brings a message that is pinned, unpinned or edited as a whole. Besides, it sends only that a channel's pins
+have changed, not how. So each such event makes the list doubtful, and the next turn reads it again.
+
+The reactions with one emoji to one message, counted over events that come more than once.
+
+The transcript of each channel: its messages, kept true by gateway events, shared by all bots of the process.
 
 A transcript is whole or not. For a whole one nothing is read and nothing awaited. For another one the history is read
 once for all bots, and a turn waits for it a short while (agentic.services.discord.history). Every bot of the process
@@ -11,14 +20,90 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from agentic.chat.directory import Directory
-from agentic.chat.pins import Pins
-from agentic.chat.tally import Tally
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.context.visibility import is_mark
+
+MAX_PINS = 250  # Discord's own limit for a channel
+
+
+class Pins:
+    """The pinned messages of one channel. `known` while they are all."""
+
+    def __init__(self) -> None:
+        self.known = False
+        self.changes = 0  # events that made it doubtful
+        self._entries: dict[int, Entry] = {}
+
+    def get(self, message_id: int) -> Entry | None:
+        return self._entries.get(message_id)
+
+    def entries(self) -> list[Entry]:
+        """Oldest first."""
+        return [self._entries[message_id] for message_id in sorted(self._entries)]
+
+    def put(self, entry: Entry) -> None:
+        """Adds a pinned message, and removes one that is no longer pinned."""
+        if entry.pinned:
+            self._entries[entry.id] = entry
+            if len(self._entries) > MAX_PINS:
+                del self._entries[min(self._entries)]
+        else:
+            self.drop(entry.id)
+
+    def drop(self, message_id: int) -> None:
+        self._entries.pop(message_id, None)
+
+    def doubt(self) -> None:
+        """Marks the list as doubtful: something was pinned or unpinned."""
+        self.known = False
+        self.changes += 1
+
+    def keep(self, entries: Iterable[Entry]) -> None:
+        """Replaces the list by a complete one."""
+        self._entries = {entry.id: entry for entry in entries}
+
+
+@dataclass(slots=True)
+class Tally:
+    """`base` counts the reactions that were there when the message was read, by people without known names."""
+
+    base: int = 0
+    named: dict[int, str] = field(default_factory=dict)  # given since
+    bots: set[int] = field(default_factory=set)  # of the named
+    gone: set[int] = field(default_factory=set)  # of the base, removed since
+
+    def add(self, user_id: int, name: str, *, bot: bool) -> bool:
+        """Whether that changed something."""
+        if bot:
+            self.bots.add(user_id)
+        if user_id in self.gone:
+            self.gone.discard(user_id)
+            return True
+        known = self.named.get(user_id)
+        self.named[user_id] = name
+        return known != name
+
+    def remove(self, user_id: int) -> bool:
+        """Whether that changed something."""
+        if self.named.pop(user_id, None) is not None:
+            return True
+        if user_id in self.gone or self.base <= len(self.gone):
+            return False
+        self.gone.add(user_id)
+        return True
+
+    @property
+    def count(self) -> int:
+        return self.base - len(self.gone) + len(self.named)
+
+    @property
+    def by_person(self) -> bool:
+        return self.base > len(self.gone) or not self.named.keys() <= self.bots
+
 
 MAX_ENTRIES = 400  # messages kept a channel, unless a turn asks for more
 MAX_DEPTH = 5000  # and never more than these

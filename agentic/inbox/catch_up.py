@@ -15,7 +15,7 @@ from contextlib import suppress
 from agentic.agent.agent import ChannelInfo, Channels
 from agentic.agent.events import TurnEvent, mention_id, read_begun
 from agentic.agent.services import AgentServices
-from agentic.chat.incoming import IncomingMessage
+from agentic.chat.service import IncomingMessage
 from agentic.context.entries import Entry
 from agentic.context.visibility import visible
 from agentic.inbox.missed_orders import MissedOrders, heard_of

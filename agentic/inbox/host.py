@@ -16,7 +16,7 @@ from dataclasses import replace
 from agentic.agent.agent import Agent, Channels
 from agentic.agent.services import AgentServices
 from agentic.automation.automation import Automation
-from agentic.chat.incoming import IncomingMessage, Person, PersonReaction
+from agentic.chat.service import IncomingMessage, Person, PersonReaction
 from agentic.context.entries import Entry
 from agentic.context.stop_words import Order
 from agentic.inbox.batching import belongs

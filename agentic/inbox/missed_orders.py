@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from agentic.agent.agent import Channels, ReactionView
 from agentic.agent.services import AgentServices
-from agentic.chat.incoming import IncomingMessage, Person, PersonReaction
+from agentic.chat.service import IncomingMessage, Person, PersonReaction
 from agentic.context.entries import Entry
 from agentic.inbox.mute_sign import MUTE_SIGN, MuteSigns
 from agentic.inbox.stop_orders import STOP_SIGN, StopOrders

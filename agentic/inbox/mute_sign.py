@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agentic.agent.agent import Channels, ReactionView
 from agentic.agent.services import AgentServices
-from agentic.chat.incoming import PersonReaction
+from agentic.chat.service import PersonReaction
 
 MUTE_SIGN, SEEN = "🔕", "✅"
 

@@ -15,7 +15,7 @@ from agentic.agent.agent import Channels
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_unasked
 from agentic.agent.limits import ReplyThrottle
 from agentic.agent.services import AgentServices
-from agentic.chat.incoming import IncomingMessage, Person, PersonReaction
+from agentic.chat.service import IncomingMessage, Person, PersonReaction
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry
 from agentic.context.stop_words import Order

@@ -12,7 +12,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from enum import Enum
 
-from agentic.chat.incoming import IncomingMessage
+from agentic.chat.service import IncomingMessage
 from agentic.context.entries import Entry
 
 _BLANKS = frozenset("\u2800\u3164\u115f\u1160\uffa0")  # letters and signs that look like a space

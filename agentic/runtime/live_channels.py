@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agentic.agent.agent import ChannelInfo
 from agentic.agent.services import AgentServices
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.chat.outlet import unfinished, without_mark
 from agentic.console.channels import Channel, File, Message, OnChange, Picture, Reaction
 from agentic.context.entries import Entry

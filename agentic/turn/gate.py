@@ -75,7 +75,7 @@ def gated(turn: Turn, context: TurnContext, cheap: CheapModel) -> bool:
 
 
 def gate_prompt(context: TurnContext, seconds: float, members: str) -> Prompt:
-    """Ask for one word, in as few tokens as the question needs. `members`: as in agentic.chat.service."""
+    """Ask for one word, in as few tokens as the question needs. `members`: as in agentic.chat.outlet."""
     me = context.me
     name = one_line(me.display_name, 80)
     who = persona_part(context)[:PERSONA_CHARACTERS]

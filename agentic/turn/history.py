@@ -14,7 +14,7 @@ from functools import partial
 
 from agentic.agent.agent import Agent, Turn
 from agentic.agent.events import InstructionEvent
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.chat.outlet import ChannelView
 from agentic.context.attachment_choice import Chosen
 from agentic.context.blocks import ToolLine

@@ -19,9 +19,7 @@ from typing import Protocol
 from agentic.agent.agent import Agent, Channels
 from agentic.agent.events import AutomationEvent, HookEvent, ReflectionEvent, TurnEvent, is_unasked
 from agentic.agent.services import AgentServices
-from agentic.chat.outlet import NO_CHANNEL, CannotPost, Outlet, Post
-from agentic.chat.service import DISCORD, SIGNAL
-from agentic.chat.silent_outlet import silent_outlet
+from agentic.chat.outlet import DISCORD, NO_CHANNEL, SIGNAL, CannotPost, Outlet, Post, silent_outlet
 from agentic.state.records import TurnRecord
 from agentic.state.unasked import UnaskedMessage
 from agentic.turn.admission import prepared, request_at_claim

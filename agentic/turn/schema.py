@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
 
-from agentic.chat.service import Service
+from agentic.chat.outlet import Service
 
 CONTRACT = """
 One JSON object, nothing around it:

@@ -9,7 +9,7 @@ from agentic.agent.agent import Agent, Turn
 from agentic.agent.events import AutomationEvent, InstructionEvent, MentionEvent, asked_id, looks_things_up, trigger_of
 from agentic.agent.options import reach_of
 from agentic.chat.attachments import NOTHING_ATTACHED, AttachmentLimits, TextFile
-from agentic.chat.names import clean_name, strip_mention
+from agentic.chat.directory import clean_name, strip_mention
 from agentic.chat.outlet import Outlet
 from agentic.chat.transcript import Transcript
 from agentic.context.attachment_choice import Chosen

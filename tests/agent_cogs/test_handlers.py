@@ -18,7 +18,7 @@ from agentic.actions.base import CommandReply, Form
 from agentic.actions.explain import NO_RECORD
 from agentic.actions.forget import ForgetOutcome
 from agentic.agent.persona import MANAGERS_ONLY
-from agentic.chat.incoming import Person
+from agentic.chat.service import Person
 from agentic.ids import id_at
 from agentic.personas.forget_person import Notes
 from agentic.record.memory import Unasked

@@ -8,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from agent_cogs.slash import read_interaction
-from agentic.chat.names import strip_mention
+from agentic.chat.directory import strip_mention
 from agentic.inbox.triggers import called
 from agentic.services.discord.messages import incoming_message, question_text, read_question
 from tests.support.doubles import Client, TextChannel, message, user

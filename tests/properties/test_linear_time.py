@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from agent_coordinator.text_signals import questions
-from agentic.chat.names import strip_mention
+from agentic.chat.directory import strip_mention
 from agentic.chat.splitting import split_text
 from agentic.context.commands import parse_command, parse_m
 from agentic.context.entries import Entry, Speaker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import Any
 
-from agentic.chat.service import DISCORD
+from agentic.chat.outlet import DISCORD
 from agentic.context.build import Identity, TurnContext
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.window import Window

@@ -11,7 +11,7 @@ from support.signal_server import ACCOUNT, ANNA, SignalServer
 
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
-from agentic.chat.incoming import PersonReaction
+from agentic.chat.service import PersonReaction
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry
 from agentic.services.signal.account import SignalAccount

@@ -22,7 +22,7 @@ from agentic.agent.persona import FileRights
 from agentic.agent.roster import Roster
 from agentic.agent.services import Scope
 from agentic.chat.directory import Directory
-from agentic.chat.incoming import Person
+from agentic.chat.service import Person
 from agentic.chat.transcript import Transcripts
 from agentic.process.redaction import Redactor
 from agentic.record.consents import Consents

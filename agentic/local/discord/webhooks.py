@@ -7,7 +7,7 @@ import secrets
 import unicodedata
 from typing import Any
 
-from agentic.chat.names import BLANK_LETTERS
+from agentic.chat.directory import BLANK_LETTERS
 from agentic.local.discord import errors, message_payloads, messages, payloads, permissions, threads
 from agentic.local.discord import interactions as rest_interactions
 from agentic.local.discord.backend import Backend

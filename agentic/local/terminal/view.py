@@ -19,7 +19,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.local.terminal.message_numbers import MessageNumbers
 from agentic.services.discord.mentions import to_names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.local.voices.phrases import phrase, plain
 
 MAX_TOPIC = 60  # characters

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import discord
 
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.chat.outlet import SPLIT_AT, UNFINISHED, Post, Posted, ignored, without_mark
 from agentic.chat.splitting import length, split_text
 from agentic.process.tasks import BackgroundTasks

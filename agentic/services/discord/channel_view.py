@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 import discord
 
 from agentic.chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits, AttachmentReader
-from agentic.chat.incoming import Person
-from agentic.chat.names import clean_name
-from agentic.chat.service import DISCORD
+from agentic.chat.directory import clean_name
+from agentic.chat.outlet import DISCORD
+from agentic.chat.service import Person
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.context.entries import Entry
 from agentic.context.history import Interval

@@ -9,7 +9,7 @@ from typing import Protocol
 import discord
 from cachetools import LRUCache
 
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.chat.transcript import Transcripts
 from agentic.ids import sent_at
 

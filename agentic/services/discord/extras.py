@@ -14,7 +14,7 @@ from typing import Any
 
 import discord
 
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.context.entries import Attachment
 from agentic.context.hiding import hidden_by_text
 from agentic.context.untrusted import one_line

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import discord
 from cachetools import LRUCache
 
-from agentic.chat.pins import MAX_PINS
+from agentic.chat.transcript import MAX_PINS
 from agentic.services.discord.errors import CONNECTION_ERRORS, REQUEST_ERRORS, GateClosed, Silenced, kind
 from agentic.services.discord.outbound import (
     Attach,

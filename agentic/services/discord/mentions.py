@@ -1,6 +1,6 @@
 """Discord's markup for people, channels, roles and emoji ↔ names.
 
-Models read and write `@Name`; Discord sends and pings `<@id>`. Every name is cleaned (agentic.chat.names).
+Models read and write `@Name`; Discord sends and pings `<@id>`. Every name is cleaned (agentic.chat.directory).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from agentic.chat.names import NOBODY, clean_name
+from agentic.chat.directory import NOBODY, clean_name
 
 NO_NAMES: Mapping[int, str] = MappingProxyType({})
 

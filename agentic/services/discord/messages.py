@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import discord
 
-from agentic.chat.directory import Directory
-from agentic.chat.incoming import IncomingMessage
-from agentic.chat.names import clean_name
+from agentic.chat.directory import Directory, clean_name
 from agentic.chat.outlet import unfinished
+from agentic.chat.service import IncomingMessage
 from agentic.context.entries import Attachment, Entry, Reaction, Speaker
 from agentic.context.hiding import hidden_by_text
 from agentic.context.stop_words import order_in

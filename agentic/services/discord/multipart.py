@@ -14,7 +14,7 @@ from typing import Protocol
 
 import discord
 
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.chat.outlet import CannotPost, Posted, ignored, unfinished
 from agentic.services.discord.mentions import to_names
 from agentic.services.discord.messages import shown_text

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import discord
 
-from agentic.chat.incoming import Person, PersonReaction
+from agentic.chat.service import Person, PersonReaction
 from agentic.chat.transcript import Transcripts
 from agentic.context.stop_words import order_in
 from agentic.services.discord.channels import Channel

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agentic.chat.formatting import FENCE
-from agentic.chat.outlet import Post
-from agentic.chat.sources import title_of, unlinked
+from agentic.chat.outlet import Post, title_of, unlinked
 
 
 def text_with_sources(post: Post) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from zlib import crc32
 
-from agentic.chat.outlet import Post, Posted, ignored, without_mark
-from agentic.chat.silent_outlet import SinkWithoutSigns
+from agentic.chat.outlet import Post, Posted, SinkWithoutSigns, ignored, without_mark
 from agentic.chat.splitting import split_text
 from agentic.services.discord.channel_view import DiscordView
 from agentic.services.discord.multipart import LIMIT, EarlierPosts, PostParts, put_all

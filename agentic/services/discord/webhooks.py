@@ -19,8 +19,7 @@ from weakref import WeakValueDictionary
 import aiohttp
 import discord
 
-from agentic.chat.directory import Directory, WebhookPostStore
-from agentic.chat.names import BLANK_LETTERS
+from agentic.chat.directory import BLANK_LETTERS, Directory, WebhookPostStore
 from agentic.chat.splitting import length, split_text
 from agentic.services.discord.channels import Channel
 from agentic.services.discord.errors import REQUEST_ERRORS, kind

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
-from agentic.chat.incoming import Person, PersonReaction
+from agentic.chat.service import Person, PersonReaction
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.account import SignalAccount
 from agentic.services.signal.chats import MOST, Chat

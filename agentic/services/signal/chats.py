@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from agentic.chat.names import NOBODY, clean_name
+from agentic.chat.directory import NOBODY, clean_name
 from agentic.services.signal.contacts import Contact, Contacts, shown_name
 from agentic.services.signal.ids import direct_chat_id, group_chat_id
 

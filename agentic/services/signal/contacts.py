@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from agentic.chat.names import NOBODY, clean_name
+from agentic.chat.directory import NOBODY, clean_name
 from agentic.services.signal.ids import masked, message_id, person_id, timestamp_of
 from agentic.services.signal.models import Address
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from agentic.agent.services import AgentServices
-from agentic.chat.incoming import IncomingMessage, Person, PersonReaction
+from agentic.chat.service import IncomingMessage, Person, PersonReaction
 from agentic.inbox.host import AgentHost
 from agentic.services.signal.account import SignalAccount
 from agentic.services.signal.channels import SignalChannels

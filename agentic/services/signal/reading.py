@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from agentic.chat.incoming import IncomingMessage
-from agentic.chat.names import NOBODY
+from agentic.chat.directory import NOBODY
+from agentic.chat.service import IncomingMessage
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.hiding import hidden_by_text
 from agentic.context.stop_words import order_in

@@ -13,9 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agentic.chat.outlet import CannotPost, Post, Posted, TurnCost, ignored
-from agentic.chat.silent_outlet import SinkWithoutSigns
-from agentic.chat.sources import title_of, unlinked
+from agentic.chat.outlet import CannotPost, Post, Posted, SinkWithoutSigns, TurnCost, ignored, title_of, unlinked
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.llm.types import Picture
 from agentic.process.tasks import BackgroundTasks

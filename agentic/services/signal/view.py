@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from agentic.chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits
-from agentic.chat.incoming import Person
-from agentic.chat.service import SIGNAL
+from agentic.chat.outlet import SIGNAL
+from agentic.chat.service import Person
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry
 from agentic.context.history import Interval

@@ -10,8 +10,8 @@ from agent_cogs.slash_definitions import ARCHIVES, LONGEST_TOPIC, MOST_TURNS, PO
 from agentic.actions.base import ID_CHARACTERS, CommandReply, Form, Menu
 from agentic.actions.conversations import PAUSED
 from agentic.actions.room_create import EXPIRED, NOT_MODERATED, NOT_YOURS
-from agentic.chat.incoming import Person
 from agentic.chat.outlet import CannotPost
+from agentic.chat.service import Person
 from agentic.rooms.new_room import VOTES
 from agentic.state import rooms
 from agentic.state.rooms import Room

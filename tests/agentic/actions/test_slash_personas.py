@@ -8,7 +8,7 @@ import pytest
 
 from agentic.actions.base import FIELD_CHARACTERS, Form
 from agentic.actions.personas import key_of
-from agentic.chat.incoming import Person
+from agentic.chat.service import Person
 from agentic.personas.identity import parse_identity
 from agentic.personas.store import before
 from tests.support.slash_scene import BOB, ELSEWHERE, GUILD, Place, a_place, a_room

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cogs.slash import CommandInvocation, Completion
 from agentic.actions.rooms import NO_ROOM
-from agentic.chat.incoming import Person
+from agentic.chat.service import Person
 from agentic.state.rooms import RoomMember
 from agentic.wire import keys
 from agentic.wire.coordinator_commands import NOBODY

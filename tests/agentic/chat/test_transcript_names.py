@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.chat.names import clean_name, strip_mention
+from agentic.chat.directory import clean_name, strip_mention
 
 PIECES = st.sampled_from(["@", "<@", "<@1>", "<@!1>", "<@&5>", ">", "@Ann", "`", "\n", ",", "5"])
 TEXTS = st.lists(PIECES | st.text(max_size=6), max_size=12).map("".join)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.context.blocks import BLOCK, ToolLine
 from agentic.context.depth import Depth
 from agentic.context.entries import Speaker

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.context.build import Identity, TurnContext, build_system
 from agentic.context.chat import build_history
 from agentic.context.entries import Attachment, Entry, Reaction, Speaker

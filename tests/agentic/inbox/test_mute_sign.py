@@ -10,7 +10,7 @@ from typing import Any
 import discord
 import pytest
 
-from agentic.chat.incoming import Person, PersonReaction
+from agentic.chat.service import Person, PersonReaction
 from agentic.inbox.mute_sign import MuteSigns
 from agentic.record.memory import Unasked
 from agentic.wire.entries import ConsentNote

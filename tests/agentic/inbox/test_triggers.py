@@ -1,7 +1,7 @@
 import pytest
 
 from agentic.agent.services import Scope
-from agentic.chat.incoming import IncomingMessage
+from agentic.chat.service import IncomingMessage
 from agentic.inbox.triggers import Call, Ignored, called
 
 ME, OTHER, PERSON, BOTS_ROLE = 10, 11, 20, 31

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.chat.service import DISCORD, SIGNAL, Service
+from agentic.chat.outlet import DISCORD, SIGNAL, Service
 from agentic.context.build import build_persona, build_system
 from agentic.context.stop_words import order_in
 from agentic.context.window import Window

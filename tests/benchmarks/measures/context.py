@@ -16,7 +16,7 @@ from datetime import UTC
 from itertools import takewhile
 
 from agent_config import AGENTS
-from agentic.chat.service import DISCORD
+from agentic.chat.outlet import DISCORD
 from agentic.context.build import Identity, TurnContext, build_system, seen
 from agentic.context.chat import build_history
 from agentic.context.depth import Depth

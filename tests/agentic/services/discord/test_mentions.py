@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.chat.names import clean_name
+from agentic.chat.directory import clean_name
 from agentic.services.discord.mentions import from_names, to_names
 
 NAMES = {1: "Claude", 2: "Claude Shannon", 3: "grok", 4: "Anna: admin"}
