@@ -22,8 +22,8 @@ from agent_cogs.slash_definitions import SLASH, SUB_COMMAND, command_list
 from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
 from agent_coordinator.idle import tasks as results
 from agentic.agent.limits import Tariff
-from agentic.check.forecast import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
-from agentic.check.permissions import NEEDED, ROOMS, WELCOME
+from agentic.check.costs import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
+from agentic.check.discord import NEEDED, ROOMS, WELCOME
 from agentic.context.options import LARGEST_STEP, Options, wanted
 from agentic.inbox.bot_mentions import CHAIN_END
 from agentic.inbox.stop_orders import SEEN, STOP_SIGN

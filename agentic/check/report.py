@@ -1,4 +1,8 @@
-"""Print the report: a table on a terminal, plain lines elsewhere.
+"""Findings and their report.
+
+Findings of the checks. Checks append as they go, so that a failing one keeps what it found before.
+
+Print the report: a table on a terminal, plain lines elsewhere.
 
 Names come from strangers and errors from libraries, so secrets and control characters are removed from every line.
 """
@@ -7,14 +11,58 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent_config import Settings
-from agentic.check.findings import Finding, Level, ReportSection
 from agentic.process.redaction import Redactor
+
+
+class Level(Enum):
+    OK = "ok"
+    NOTE = "note"  # not set up
+    WARNING = "warning"  # the bots start, but something does not work
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: what was found about a subject, and the advice what to do."""
+
+    level: Level
+    subject: str
+    text: str
+    advice: str = ""
+
+
+class Findings(list[Finding]):
+    """Findings in the order of the checks."""
+
+    def ok(self, subject: str, text: str) -> None:
+        self.append(Finding(Level.OK, subject, text))
+
+    def note(self, subject: str, text: str, advice: str = "") -> None:
+        self.append(Finding(Level.NOTE, subject, text, advice))
+
+    def warn(self, subject: str, text: str, advice: str) -> None:
+        self.append(Finding(Level.WARNING, subject, text, advice))
+
+    def wrong(self, subject: str, text: str, advice: str) -> None:
+        self.append(Finding(Level.WRONG, subject, text, advice))
+
+
+@dataclass(slots=True)
+class ReportSection:
+    """The findings under one heading. `link` is the bot's invite link."""
+
+    title: str
+    findings: Findings = field(default_factory=Findings)
+    link: str | None = None
+
 
 _MARKS = {Level.OK: "✓", Level.NOTE: "–", Level.WARNING: "!", Level.WRONG: "✗"}
 _PLAIN_MARKS = {Level.OK: "ok", Level.NOTE: "-", Level.WARNING: "!", Level.WRONG: "X"}

@@ -15,13 +15,13 @@ from rich.console import Console
 
 from agent_config import AgentSettings, Settings, process_environment
 from agentic.agent.roster import answering
-from agentic.check import bots, machine, report, tools
-from agentic.check.discord_view import BotView, cause
-from agentic.check.findings import Findings, Level, ReportSection
-from agentic.check.forecast import check_cheap, check_costs
-from agentic.check.model_keys import check_key
-from agentic.check.personas import check_personas, check_signal
-from agentic.check.pulled_models import check_pulled
+from agentic.check import costs as tools
+from agentic.check import discord as bots
+from agentic.check import machine, report
+from agentic.check.agents import check_key, check_personas, check_pulled, check_signal
+from agentic.check.costs import check_cheap, check_costs
+from agentic.check.discord import BotView, cause
+from agentic.check.report import Findings, Level, ReportSection
 
 T = TypeVar("T")
 

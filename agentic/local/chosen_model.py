@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from agent_config import ModelSettings, Settings
-from agentic.check.model_keys import error_of
+from agentic.check.agents import error_of
 from agentic.llm.errors import BadKey, ModelError, Retryable
 from agentic.llm.profiles import DEFAULTS
 from agentic.local.context_size import context_warning

@@ -22,7 +22,7 @@ from agent_config import AgentSettings, Settings
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationReport
 from agentic.agent.limits import is_free
-from agentic.check.setting_warnings import setting_warnings_here
+from agentic.check.machine import setting_warnings_here
 from agentic.console.serving import free_port
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model

@@ -25,7 +25,7 @@ from agent_config import (
     process_environment,
 )
 from agentic.agent.persona import read_fronts
-from agentic.check.setting_warnings import setting_warnings_here
+from agentic.check.machine import setting_warnings_here
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
 from agentic.process.signals import Shutdown

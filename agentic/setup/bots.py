@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_config import AgentSettings
-from agentic.check.discord_view import NoAnswerError, TokenRefusedError
+from agentic.check.discord import NoAnswerError, TokenRefusedError
 from agentic.setup.answers import tail
 from agentic.setup.keys import ask_keys
 from agentic.setup.lookups import FoundBot, look_up_bot

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agentic.check.bots import TEXT_CHANNELS
-from agentic.check.discord_view import BotView, ChannelView
-from agentic.check.permissions import NEEDED, missing
+from agentic.check.discord import NEEDED, TEXT_CHANNELS, BotView, ChannelView, missing
 from agentic.setup.answers import CHANNELS, OLD_CHANNELS
 from agentic.setup.choices import example, guessed_theme, numbers, theme_of
 from agentic.setup.lookups import look_up_channels

@@ -11,8 +11,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from agent_config import DEFAULT_BUDGET, machine_timezone
-from agentic.check.findings import Findings
-from agentic.check.forecast import forecast_day
+from agentic.check.costs import forecast_day
+from agentic.check.report import Findings
 from agentic.setup.answers import BUDGET, TIME_ZONE
 from agentic.setup.choices import ChoiceError
 from agentic.setup.session import Session

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from agent_config import ModelSettings
-from agentic.check.model_keys import is_unknown
+from agentic.check.agents import is_unknown
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
 from agentic.setup.answers import tail
 from agentic.setup.lookups import model_error

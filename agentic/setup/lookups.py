@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agent_config import ModelSettings
-from agentic.check.discord_view import (
+from agentic.check.agents import error_of
+from agentic.check.discord import (
     Application,
     BotView,
     NoAnswerError,
@@ -19,7 +20,6 @@ from agentic.check.discord_view import (
     read_guild_channels,
     read_guild_names,
 )
-from agentic.check.model_keys import error_of
 from agentic.check.run import quiet
 from agentic.llm.errors import ModelError
 from agentic.services.signal.client import SignalClient

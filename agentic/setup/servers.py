@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from agentic.check.bots import link_to_invite, options_in
+from agentic.check.discord import link_to_invite, options_in
 from agentic.setup.answers import SERVERS
 from agentic.setup.choices import example, numbers
 from agentic.setup.lookups import look_up_servers

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from agent_config import AGENTS
-from agentic.check.findings import Findings
+from agentic.check.report import Findings
 from agentic.check.run import _guarded
 from agentic.local.discord import worlds
 from agentic.local.discord.faults import RestFault

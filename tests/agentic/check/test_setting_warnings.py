@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_config import load_settings
-from agentic.check.setting_warnings import TOOLS, setting_warnings_here, taken_ports
+from agentic.check.machine import TOOLS, setting_warnings_here, taken_ports
 from agentic.process.root import ROOT
 from agentic.runtime import cli
 from agentic.tools.web_tools import NAMES

@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from agent_config import AGENTS
-from agentic.check.discord_view import Application
+from agentic.check.discord import Application
 from agentic.setup.lookups import FoundBot
 from agentic.setup.setup import run_setup
 from tests.support import warm_start

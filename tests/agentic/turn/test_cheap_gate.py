@@ -7,7 +7,7 @@ import pytest
 
 from agent_config import load_settings
 from agentic.agent.side_calls import USUAL_INPUT, cheapest, tariff_of
-from agentic.check.forecast import break_even, tariff_in
+from agentic.check.costs import break_even, tariff_in
 from agentic.llm.errors import TimedOut
 from agentic.llm.usage_estimate import input_tokens
 from agentic.turn.gate import read_answer

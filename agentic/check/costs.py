@@ -1,4 +1,13 @@
-"""Forecast the cost of a day: conversations × rounds × turns × prices, plus automation tasks.
+"""Forecast of a day; tools and searches.
+
+Count the automation turns that an agent's persona files cause in a day. Pure, except for reading the files.
+
+Counted are heartbeats, cron jobs, and the hooks around them and around the coordinator's turns. Mentions cannot be
+foreseen, but the hooks around each can.
+
+Check the owner's option files, the tools that bots may use, their searches, and that MCP servers start.
+
+Forecast the cost of a day: conversations × rounds × turns × prices, plus automation tasks.
 
 Turns are ordinary ones on average; an automation task (heartbeat, cron job, hook) counts as a turn in a casual channel
 that may search. Mentions come on top; the report gives the price of one, with its hooks, and the budgets limit them.
@@ -6,21 +15,182 @@ that may search. Mentions come on top; the report gives the price of one, with i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
+from pathlib import Path
 from types import MappingProxyType
 
 from agent_config import AgentSettings, Settings
 from agent_coordinator.policies.policy import continuation_probability
 from agentic.agent.limits import Tariff, is_free
+from agentic.agent.options import OptionFiles
 from agentic.agent.roster import answering
 from agentic.agent.side_calls import cheapest, tariff_of, usual_call
-from agentic.check.automation import automation_turns_a_day, hooks_of_a_mention
-from agentic.check.findings import Findings
-from agentic.check.tools import searches_always
+from agentic.check.discord import options_in
+from agentic.check.report import Findings
+from agentic.context.options import Options
 from agentic.llm.profiles import profile_of
+from agentic.personas.cron import Job, next_time, parse_cron
+from agentic.personas.files import read_persona
+from agentic.personas.heartbeat import Check, parse_heartbeat
+from agentic.personas.hooks import Hooks, parse_hooks
+from agentic.personas.prompt import unclosed_comments
 from agentic.state.rooms import DEFAULT_TURNS
 from agentic.themes import DEFAULT_THEME, Theme, theme_named
+from agentic.tools.builtin_files import FILE_TOOLS
+from agentic.tools.mcp.client import McpServers
+from agentic.tools.mcp.config import read_servers
+from agentic.tools.memory import NAME as MEMORY
+from agentic.tools.recall import NAME as RECALL
+from agentic.tools.toolbox import WEB_SEARCH, is_allowed
+from agentic.tools.web_tools import NAMES
+
+DAY = 86_400.0
+OFTEN = 24  # runs a day: a job this frequent is counted over one day, others over MONTH_DAYS
+MONTH_DAYS = 28
+STARTS = 1.0  # assumed starts a day, and as many stops
+
+
+def automation_turns_a_day(
+    folder: Path, instructions: float, now: float, zone: tzinfo
+) -> tuple[float, tuple[str, ...]]:
+    """Turns a day by the folder's files, and the problems in them. `instructions`: the coordinator's turns a day."""
+    files = read_persona(folder)
+    checks, check_problems = parse_heartbeat(files.heartbeat)
+    jobs, job_problems = parse_cron(files.agents)
+    hooks, hook_problems = parse_hooks(files.agents)
+    beats, runs = beats_a_day(checks), runs_a_day(jobs, now, zone)
+    events = {"heartbeat": beats, "cron": runs, "instruction": instructions}
+    problems = (*unclosed_comments(files), *check_problems, *job_problems, *hook_problems)
+    return beats + runs + hooks_a_day(hooks, events), tuple(dict.fromkeys(problems))
+
+
+def hooks_of_a_mention(folder: Path) -> int:
+    """Hook turns around each mention, by the files in the folder."""
+    hooks, _ = parse_hooks(read_persona(folder).agents)
+    return sum(hook.fires_for("message") for hook in (hooks.agent_begin, hooks.agent_stop) if hook is not None)
+
+
+def beats_a_day(checks: Sequence[Check]) -> float:
+    """Heartbeats a day, within active hours."""
+    return sum(_active_share(check) * DAY / check.interval_seconds for check in checks)
+
+
+def runs_a_day(jobs: Sequence[Job], now: float, zone: tzinfo) -> float:
+    """Cron runs a day, averaged over the next four weeks."""
+    return sum(_runs(job, now, zone) for job in jobs)
+
+
+def hooks_a_day(hooks: Hooks, events: dict[str, float]) -> float:
+    """Hook turns a day. `events`: how many a day, by kind."""
+    around = [hook for hook in (hooks.agent_begin, hooks.agent_stop) if hook is not None]
+    alone = [hook for hook in (hooks.startup, hooks.shutdown) if hook is not None]
+    return len(alone) * STARTS + sum(count for hook in around for kind, count in events.items() if hook.fires_for(kind))
+
+
+def _active_share(check: Check) -> float:
+    hours = check.active_hours
+    return 1.0 if hours is None else ((hours.end - hours.start) % 1440 or 1440) / 1440
+
+
+def _runs(job: Job, now: float, zone: tzinfo) -> float:
+    in_a_day = sum(1 for _ in _moments(job, now, now + DAY, zone))
+    if in_a_day >= OFTEN:
+        return in_a_day
+    return sum(1 for _ in _moments(job, now, now + MONTH_DAYS * DAY, zone)) / MONTH_DAYS
+
+
+def _moments(job: Job, now: float, end: float, zone: tzinfo) -> Iterator[float]:
+    moment = next_time(job, now, zone)
+    while moment is not None and moment <= end:
+        yield moment
+        moment = next_time(job, moment, zone)
+
+
+def check_options(settings: Settings, found: Findings) -> None:
+    """Report wrong options as warnings: a start skips them."""
+    files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
+    files.refresh()
+    for problem in files.problems():
+        found.warn("options", problem, "correct it; docs/context.md lists the options")
+
+
+def everywhere(agent: AgentSettings, settings: Settings) -> list[Options]:
+    """The agent's options in each server of GUILD_IDS, and in any other place."""
+    options = options_in(agent.name, settings)
+    return [options(server) for server in (None, *settings.guild_ids)]
+
+
+def searches_always(agent: AgentSettings, settings: Settings) -> bool:
+    """Whether the agent searches before each answer to a person, in one place at least."""
+    wanting = [one for one in everywhere(agent, settings) if one.always_search]
+    return any(_may(WEB_SEARCH, agent, settings, one) for one in wanting)
+
+
+def check_always_search(agent: AgentSettings, settings: Settings, found: Findings) -> None:
+    """Report whether the agent searches before each answer to a person, and where its tools do not allow that."""
+    wanting = [one for one in everywhere(agent, settings) if one.always_search]
+    if not wanting:
+        return
+    if not all(_may(WEB_SEARCH, agent, settings, one) for one in wanting):
+        advice = f"add {WEB_SEARCH} to ALLOWED_TOOLS and to the option tools, or set always_search: false"
+        found.warn("always_search", f"has no effect where the tool {WEB_SEARCH} is not allowed", advice)
+    else:
+        found.ok("always_search", "one web search before each answer to a person; docs/costs.md says what it costs")
+
+
+def _may(tool: str, agent: AgentSettings, settings: Settings, options: Options) -> bool:
+    allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
+    return is_allowed(tool, allowed) and is_allowed(tool, options.tools)
+
+
+def _recalls(agent: AgentSettings, settings: Settings) -> bool:
+    return any(one.recall and _may(RECALL, agent, settings, one) for one in everywhere(agent, settings))
+
+
+async def check_tools(settings: Settings, found: Findings, environment: Mapping[str, str]) -> None:
+    """Start the servers of config/mcp.yaml as a start would, list their tools, and stop them."""
+    built_in = [name for name in (*NAMES, MEMORY, *FILE_TOOLS) if is_allowed(name, settings.allowed_tools)]
+    if WEB_SEARCH in built_in and not (settings.web_search or settings.search_keys):
+        built_in.remove(WEB_SEARCH)
+    if any(_recalls(agent, settings) for agent in answering(settings).values()):
+        built_in.append(RECALL)
+    found.ok("tools", ", ".join(built_in) or "no built-in tool")
+    servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
+    for problem in problems:
+        found.wrong("MCP servers", problem, "correct that line")
+    async with McpServers(servers, environment=environment) as running:
+        await running.tried()
+        states, reasons = running.status(), running.reasons()
+        for server in servers:
+            if states[server.name] != "running":
+                advice = "LOG_LEVEL=DEBUG shows its output; fix it, or set enabled: false"
+                reason = f": {reasons[server.name]}" if reasons[server.name] else ""
+                found.wrong(f"MCP server {server.name}", f"does not start{reason}", advice)
+            else:
+                _report(server.name, _names(running, settings, server.name), found)
+
+
+def _names(running: McpServers, settings: Settings, server: str) -> list[str]:
+    """The server's tools that at least one bot may use."""
+    tools = {tool.spec.name for agent in settings.agents for tool in running.tools_for(agent)}
+    prefix = f"{server}__"
+    allowed = sorted(name for name in tools if name.startswith(prefix) and is_allowed(name, settings.allowed_tools))
+    return [name.removeprefix(prefix) for name in allowed]
+
+
+def _report(server: str, tools: list[str], found: Findings) -> None:
+    subject = f"MCP server {server}"
+    if tools:
+        found.ok(subject, ", ".join(tools))
+    else:
+        found.warn(
+            subject,
+            "runs, but no bot may use any of its tools",
+            "check ALLOWED_TOOLS, and `tools` and `agents` of the server",
+        )
+
 
 INPUT_TOKENS, OUTPUT_TOKENS = 4_000, 300  # of an average turn
 SEARCHING = 0.5  # share of the turns that search, where they may

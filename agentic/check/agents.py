@@ -1,0 +1,336 @@
+"""Keys and models of agents and personas; Signal accounts.
+
+Check API keys and model names by asking each provider to describe its models, at no cost.
+
+Check the agents without a bot: which personas can sit in rooms, and why the others cannot, from their folders alone;
+and those on Signal: whether its server answers and knows their numbers, and whether they have a model and people.
+
+Check the servers of Ollama that the settings use: which models each has pulled, and which configured ones it lacks.
+
+One GET /api/tags a server, at no cost. Servers behind Ollama's OpenAI-compatible address (`api: openai`) are not asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from agent_config import AgentSettings, ModelSettings, Settings
+from agentic.agent.limits import access, endpoint_of
+from agentic.agent.roster import PersonaFolders, RosterEntry, listed
+from agentic.agent.side_calls import cheapest
+from agentic.check.costs import room_cost, tariff_in
+from agentic.check.report import Findings
+from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
+from agentic.llm.providers.ollama import OllamaModel
+from agentic.llm.registry import build_model
+from agentic.llm.retry import RetryPolicy
+from agentic.services.signal.client import SignalClient
+from agentic.services.signal.errors import SignalError, Unreachable
+from agentic.services.signal.ids import masked
+from agentic.settings.models import AT_HOME
+from agentic.state.rooms import DEFAULT_TURNS
+
+SECONDS = 15.0  # for a provider's answer about one model
+_ONCE = RetryPolicy(attempts=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelList:
+    """The models of an agent, or those set for one server."""
+
+    agent: AgentSettings
+    server: int | None = None
+
+    @property
+    def alone(self) -> bool:
+        return len(self.agent.models) == 1
+
+    @property
+    def setting(self) -> str:
+        """The setting that the owner has to correct."""
+        if self.is_persona:
+            return f"`model` in identity.md of {self.agent.name}"
+        return self.agent.spec.model_setting if self.server is None else "`model` in the option files of this server"
+
+    @property
+    def is_persona(self) -> bool:
+        """Whether the agent is a folder's, and no row of the table."""
+        return not self.agent.spec.cog
+
+    @property
+    def instead(self) -> str:
+        """The advice besides setting a model's key."""
+        if not self.alone:
+            return "remove the model from the list"
+        if self.is_persona:
+            return f"name another model in identity.md of {self.agent.name}"
+        on_signal = f"{self.agent.name} from SIGNAL_NUMBERS"
+        return f"remove {self.agent.spec.token_setting if self.agent.token is not None else on_signal}"
+
+    def subject(self, what: str) -> str:
+        return what if self.server is None else f"{what} in server {self.server}"
+
+
+async def check_key(agent: AgentSettings, found: Findings) -> None:
+    """Check each model and its key, those of single servers, and the picture model.
+
+    A problem with one of several models is a warning; a model without a fallback must be right. A bot works without its
+    picture model.
+    """
+    known: dict[str, bool] = {}
+    await _check_list(_ModelList(agent), known, found)
+    for server, there in agent.servers.items():
+        await _check_list(_ModelList(there, server), known, found)
+    drawing = (each for each in (agent, *agent.servers.values()) if each.image_model is not None)
+    await _check_image_model(next(drawing, agent), found)
+
+
+async def _check_list(models: _ModelList, known: dict[str, bool], found: Findings) -> None:
+    """Check a list. `known`: results of models that were checked already."""
+    names = [model.name for model in models.agent.models]
+    reported = models.alone and names[0] not in known
+    for model in models.agent.models:
+        if model.name not in known:
+            known[model.name] = await _check_model(models, model, found)
+    if not reported and not any(known[name] for name in names):
+        found.wrong(models.subject("models"), "none of the list can be used", f"correct {models.setting}")
+
+
+async def _check_model(models: _ModelList, model: ModelSettings, found: Findings) -> bool:
+    agent, key, report = models.agent, models.subject("key"), found.wrong if models.alone else found.warn
+    if model.lacks:
+        report(key, f"{model.lacks} is not set", f"set {model.lacks}, or {models.instead}")
+        return False
+    error = await error_of(model, model.model)
+    if error is not None and not is_unknown(error):
+        _key_finding(models, model, error, found)
+        return False
+    found.ok(key, _accepted(model))
+    if error is None:
+        found.ok(models.subject("model"), _shown(agent, model))
+        return True
+    is_default_known = model.provider == agent.spec.provider and not models.is_persona
+    usual = f" (usually {agent.spec.model})" if is_default_known else ""
+    pull = f"run: ollama pull {model.model}, or " if _is_ollamas(model) else ""
+    advice = f"{pull}correct {models.setting}{usual}{_address(model)}"
+    report(models.subject("model"), f"{_shown(agent, model)} is unknown to the provider", advice)
+    return False
+
+
+def _is_ollamas(model: ModelSettings) -> bool:
+    endpoint = endpoint_of(model)
+    return endpoint is not None and endpoint.api == "ollama"
+
+
+def _accepted(model: ModelSettings) -> str:
+    return f"{model.key_setting} is accepted" if model.api_key else f"{model.provider} answers without a key"
+
+
+def _shown(agent: AgentSettings, model: ModelSettings) -> str:
+    """The model's name as the settings have it."""
+    return model.model if model.provider == agent.spec.provider else model.name
+
+
+async def _check_image_model(agent: AgentSettings, found: Findings) -> None:
+    of_provider = (model for model in agent.usable if model.provider == agent.image_provider)
+    seller = next(of_provider, None)
+    if agent.image_model is None or seller is None or agent.image_model == seller.model:
+        return
+    error = await error_of(seller, agent.image_model)
+    if error is None:
+        found.ok("picture model", agent.image_model)
+        return
+    if isinstance(error, (ConnectionFailed, TimedOut, BadKey)):
+        return  # reported for the key already
+    text = (
+        f"{agent.image_model} is unknown to the provider" if is_unknown(error) else f"{agent.image_model}: {error.kind}"
+    )
+    usual = agent.spec.image_model or "none"
+    advice = f"correct {agent.spec.image_model_setting} (usually {usual}){_address(seller)}"
+    found.warn("picture model", text, advice)
+
+
+async def error_of(settings: ModelSettings, name: str) -> ModelError | None:
+    """Ask the provider about a model; return its error, or None if the model is usable."""
+    # In a thread: it imports the SDK.
+    try:
+        model = await asyncio.to_thread(build_model, **{**access(settings), "model": name}, image_model="", retry=_ONCE)
+    except ModelError as error:  # a package is missing
+        return error
+    try:
+        await model.check(timeout=SECONDS)
+    except ModelError as error:
+        return error
+    finally:
+        await model.aclose()
+    return None
+
+
+def is_unknown(error: ModelError) -> bool:
+    """Whether the provider took the key, but has no such model."""
+    return error.status == 404
+
+
+def _key_finding(models: _ModelList, model: ModelSettings, error: ModelError, found: Findings) -> None:
+    status = f" ({error.status})" if error.status else ""
+    key, report = models.subject("key"), found.wrong if models.alone else found.warn
+    text = f"{error.kind}{status}" if models.alone else f"{model.provider}: {error.kind}{status}"
+    if isinstance(error, BadKey):
+        report(key, text, f"correct {model.key_setting}")
+    elif isinstance(error, QuotaUsedUp):
+        report(key, text, f"add credit to the account of {model.key_setting}")
+    elif isinstance(error, (ConnectionFailed, TimedOut)):
+        report(key, text, f"check the network{_address(model)}, then check again")
+    elif isinstance(error, Retryable):
+        found.warn(key, text, "check again later")
+    else:
+        report(key, text, f"check {models.setting}{_address(model)}")
+
+
+def _address(model: ModelSettings) -> str:
+    """The setting of the address that was asked, unless it is the provider's default."""
+    return f" and {model.base_url_setting}" if model.base_url or model.provider in AT_HOME else ""
+
+
+def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
+    """One line for all that can speak, and one for each reason why others cannot; on Signal alone there are no rooms.
+    Returns them all."""
+    agents = listed(settings, PersonaFolders(settings.personas_dir).refresh())
+    personas = [one for one in agents if one.key not in settings.agents]
+    if not settings.on_discord:
+        return personas
+    if able := [one for one in personas if one.why_not is None]:
+        found.ok("personas", f"{_names(able)} can sit in rooms, without a bot; {_costs(able)}")
+    refused: dict[str, list[RosterEntry]] = defaultdict(list)
+    for persona in personas:
+        if persona.why_not is not None:
+            refused[persona.why_not].append(persona)
+    for why, those in refused.items():
+        file = f"identity.md in {settings.personas_dir / those[0].key}"
+        has_model = those[0].settings is not None
+        advice = f"set that key, or name another model in {file}" if has_model else f"correct {file}, or the setting"
+        found.note("personas", f"{_names(those)} cannot sit in rooms: {why}", advice)
+    return personas
+
+
+def _costs(personas: Iterable[RosterEntry]) -> str:
+    dollars = room_cost([tariff_in(None, one.settings) for one in personas if one.settings is not None])
+    return f"a room of {DEFAULT_TURNS} turns costs about ${dollars:.2g}" if dollars else "their models cost nothing"
+
+
+def _names(personas: Iterable[RosterEntry]) -> str:
+    return ", ".join(one.shown for one in personas)
+
+
+async def check_signal(settings: Settings, found: Findings) -> None:
+    """Check what agents need to be on Signal: people to answer, a model each, the server, and an account each there."""
+    if not settings.numbers:
+        return
+    _check_allowed(settings, found)
+    by_key = {one.key: one for one in listed(settings, PersonaFolders(settings.personas_dir).refresh())}
+    for key in settings.numbers:
+        agent = by_key.get(key)
+        if agent is None or agent.settings is None:  # a key that is missing is reported with the agent
+            why = agent.why_not if agent is not None else f"{settings.personas_dir / key} cannot be read"
+            found.wrong("Signal", f"{key} cannot answer: {why}", f"correct identity.md of {key}, or the setting")
+    place = urlsplit(settings.signal_api_url).netloc.rpartition("@")[2]
+    async with SignalClient(settings.signal_api_url) as client:
+        try:
+            mode = await client.identify(next(iter(settings.numbers.values())))
+        except SignalError:
+            advice = "start it (docker compose --profile signal up -d signal), or correct SIGNAL_API_URL"
+            found.wrong("Signal", f"no answer of signal-cli-rest-api at {place}", advice)
+            return
+        if mode is None:
+            advice = "correct SIGNAL_API_URL; llama.cpp's server has the same port by default, 8080"
+            found.wrong("Signal", f"what answers at {place} is another web server, not signal-cli-rest-api", advice)
+            return
+        found.ok("Signal", f"signal-cli-rest-api answers at {place}")
+        if mode and not mode.startswith("json-rpc"):
+            wrong = f"signal-cli-rest-api runs with MODE={mode[:20]}, in which it hands over no messages"
+            found.wrong("Signal", wrong, "start it with MODE=json-rpc, as compose.yaml does")
+        for key, number in settings.numbers.items():
+            await _check_account(client, key, number, found)
+
+
+def _check_allowed(settings: Settings, found: Findings) -> None:
+    if not settings.signal_allowed:
+        found.wrong("Signal", "no person is heard: nobody is named", "set SIGNAL_ALLOWED")
+    elif "all" in settings.signal_allowed:
+        found.warn("Signal", "everybody who knows a number is answered, at your cost", "name people in SIGNAL_ALLOWED")
+    else:
+        count = len(settings.signal_allowed)
+        found.ok("Signal", f"{count} {'person or account is' if count == 1 else 'people or accounts are'} answered")
+
+
+async def _check_account(client: SignalClient, key: str, number: str, found: Findings) -> None:
+    """An account is there where the server lists its groups; for a number that it does not know it says no."""
+    try:
+        await client.groups(number)
+    except Unreachable as error:
+        found.warn("Signal", f"{key}: the account {masked(number)} was not looked at: {error}", "check again")
+    except SignalError as error:
+        advice = "register the number, or correct SIGNAL_NUMBERS; docs/signal.md has the steps"
+        found.wrong("Signal", f"{key}: the server has no account {masked(number)}: {error}", advice)
+    else:
+        found.ok("Signal", f"{key} has the account {masked(number)}")
+
+
+PULLED_MODELS_SECONDS = 10.0
+MOST_NAMED = 12
+
+
+async def check_pulled(settings: Settings, personas: Iterable[RosterEntry], found: Findings) -> None:
+    """A line for each server, and a warning for each configured model that it has not pulled."""
+    wanted: dict[str, dict[str, ModelSettings]] = defaultdict(dict)
+    for model in _configured(settings, personas):
+        endpoint = endpoint_of(model)
+        if endpoint is not None and endpoint.api == "ollama":
+            wanted[model.base_url or endpoint.base_url].setdefault(model.model, model)
+    for address, models in wanted.items():
+        await _check_server(_pulled_models_shown(address), list(models.values()), found)
+
+
+def _configured(settings: Settings, personas: Iterable[RosterEntry]) -> Iterator[ModelSettings]:
+    for agent in settings.agents.values():
+        if agent.token is not None or agent.name in settings.signal_numbers:
+            yield from (model for each in (agent, *agent.servers.values()) for model in each.usable)
+    for persona in personas:
+        if persona.settings is not None and persona.why_not is None:
+            yield from persona.settings.usable
+    if (cheap := cheapest(settings.cheap_models)) is not None:
+        yield cheap
+    if settings.embedding is not None:
+        yield settings.embedding
+
+
+async def _check_server(place: str, models: list[ModelSettings], found: Findings) -> None:
+    try:
+        pulled = await _pulled(models[0])
+    except ModelError as error:
+        names = ", ".join(model.name for model in models)
+        found.warn("Ollama", f"no list of models from {place}: {error.detail or error.kind}", f"needed for {names}")
+        return
+    more = f" and {len(pulled) - MOST_NAMED} more" if len(pulled) > MOST_NAMED else ""
+    found.ok("Ollama", f"{place} has pulled {', '.join(pulled[:MOST_NAMED]) or 'no model'}{more}")
+    for model in models:
+        if not {model.model, f"{model.model}:latest"} & set(pulled):
+            found.warn("Ollama", f"{model.name} is not pulled", f"run: ollama pull {model.model}")
+
+
+async def _pulled(settings: ModelSettings) -> tuple[str, ...]:
+    # In a thread: it imports the client.
+    model = await asyncio.to_thread(build_model, **access(settings), image_model="", retry=_ONCE)
+    try:
+        return await model.pulled(PULLED_MODELS_SECONDS) if isinstance(model, OllamaModel) else ()
+    finally:
+        await model.aclose()
+
+
+def _pulled_models_shown(address: str) -> str:
+    """The server without a password or a path."""
+    return urlsplit(address).netloc.rpartition("@")[2]
