@@ -23,9 +23,8 @@ from agentic.actions.base import Act, CommandReply, Done, Request, Response
 from agentic.actions.room_actions import NOBODY_ANSWERS, RoomActions
 from agentic.agent.services import AgentServices
 from agentic.chat.service import IncomingMessage
-from agentic.console.errors import Refused
 from agentic.console.parts import ConsoleParts
-from agentic.console.requests import snowflake
+from agentic.console.requests import Refused, snowflake
 from agentic.inbox.triggers import Ignored
 from agentic.services.discord.messages import question_text
 from agentic.state.arenas import Arena

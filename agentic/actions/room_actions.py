@@ -8,9 +8,8 @@ from dataclasses import replace
 from agentic.actions.base import Act, Done, Request
 from agentic.actions.console_rooms import NO_BOT, NewRoom
 from agentic.actions.outcomes import ROOM_DONE, ROOM_REFUSALS
-from agentic.console.errors import Refused
 from agentic.console.parts import ConsoleParts
-from agentic.console.requests import snowflake
+from agentic.console.requests import Refused, snowflake
 from agentic.state.rooms import ARCHIVE_MINUTES, FEWEST_MEMBERS, MOST_MEMBERS, MOST_RULES, MOST_TURNS, POLICIES, Room
 from agentic.themes import THEMES
 from agentic.wire.coordinator_commands import NOBODY

@@ -1,18 +1,132 @@
-"""The console as an aiohttp application: the page's own files, and the JSON that it asks for.
+"""Routes, static files, serving.
+
+Serves the console at its address. A port that is in use is a warning: the bots matter more.
+
+Serves the page's own files, from memory: an address is looked up in a table, so none leads out of the folder.
+
+They hold no data and need no token: the page itself asks for it.
+
+The console as an aiohttp application: the page's own files, and the JSON that it asks for.
 
 request → headers of every response → errors as one line → security (who, from where) → a route
 """
 
 from __future__ import annotations
 
+import errno
+import gzip
+import hashlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
 from aiohttp import web
 
+from agent_config import Settings
 from agentic.console.api import actions, agents, arena, budgets, conversations, costs, live, me, replay, rooms, turns
 from agentic.console.api.feed import LiveFeed
-from agentic.console.errors import errors_as_json
 from agentic.console.parts import ConsoleParts
+from agentic.console.requests import errors_as_json
 from agentic.console.security import Security, add_headers
-from agentic.console.static_files import file_routes, read_files
+from agentic.net.http_server import Connections, serve_http
+
+log = logging.getLogger(__name__)
+
+
+PORTS_TRIED = 50
+
+
+@asynccontextmanager
+async def serving_console(app: web.Application, settings: Settings, connections: Connections) -> AsyncIterator[bool]:
+    """Serve while entered; yields whether it is served."""
+    host, port, is_served = settings.console_host, settings.console_port, False
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(serve_http(app, host, port, connections))
+            is_served = True
+            log.info("console: %s", settings.console_link)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                log.warning(
+                    "CONSOLE_PORT %d is in use by another program, so there is no console; choose another", port
+                )
+            else:
+                reason = error.strerror or error
+                log.warning("could not listen on CONSOLE_HOST %s, so there is no console: %s", host, reason)
+        yield is_served
+
+
+def free_port(host: str, port: int) -> int:
+    """The first port from `port` on that is free; `port` itself where none is."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for tried in range(port, min(port + PORTS_TRIED, 65_536)):
+        try:
+            with socket.create_server((host, tried), family=family):
+                return tried
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                return port
+    return port
+
+
+FOLDER = Path(__file__).parent / "static"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".txt": "text/plain; charset=utf-8",
+}
+INDEX = "/"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file's content, plain and compressed."""
+
+    content: bytes
+    compressed: bytes
+    media_type: str
+    etag: str
+
+
+def read_files(folder: Path = FOLDER) -> Mapping[str, StaticFile]:
+    """Address → file, of all files of a known type."""
+    files = {f"/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.suffix in TYPES}
+    found = {address: _read(path) for address, path in files.items()}
+    return {**found, INDEX: found.pop("/index.html")}
+
+
+def _read(path: Path) -> StaticFile:
+    content = path.read_bytes()
+    etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    return StaticFile(content, gzip.compress(content, mtime=0), TYPES[path.suffix], etag)
+
+
+def file_routes(files: Mapping[str, StaticFile]) -> Iterator[web.RouteDef]:
+    """A route a file. The browser keeps them, and asks each time whether they are still the same."""
+
+    async def serve(request: web.Request) -> web.Response:
+        file = files[request.path]
+        headers = {
+            "Content-Type": file.media_type,
+            "ETag": file.etag,
+            "Cache-Control": "no-cache",
+            "Vary": "Accept-Encoding",
+        }
+        if file.etag in request.headers.get("If-None-Match", ""):
+            return web.Response(status=304, headers=headers)
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            return web.Response(body=file.compressed, headers={**headers, "Content-Encoding": "gzip"})
+        return web.Response(body=file.content, headers=headers)
+
+    for address in files:
+        yield web.get(address, serve)
+
 
 MAX_BYTES = 65_536  # of a request's body
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
-from agentic.console.errors import Refused
 from agentic.console.parts import ConsoleParts
-from agentic.console.requests import query_text
+from agentic.console.requests import Refused, query_text
 from agentic.ids import is_snowflake
 from agentic.record.queries.conversations import Conversation
 from agentic.record.queries.costs import Spent

@@ -1,19 +1,34 @@
-"""The parts that the console shows and acts on. agentic.runtime builds them; protocols stand for what lies above."""
+"""What the console shows and acts on, as values.
+
+The channels of the Live page as plain values, and the protocols that what lies above implements.
+
+Texts have names in place of mentions, and are untrusted: the page shows them as text alone.
+
+Opens the record for reading when a page first asks for it: at the console's start there may be no file yet.
+
+The parts that the console shows and acts on. agentic.runtime builds them; protocols stand for what lies above.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
+import aiosqlite
 from aiohttp import web
 
 from agent_config import Settings
 from agentic.actions.console_rooms import NoRoomSide, RoomSide
-from agentic.console.channels import LiveChannels, People
-from agentic.console.record_file import RecordFile
+from agentic.console.requests import Refused
+from agentic.record.database import RecordError, connect, identity
+from agentic.record.migrations import read_migrations
 from agentic.record.queries.turns import WholeTurn
 from agentic.record.recording import OFF, ReadState
 from agentic.state.shared_state import Ledger
@@ -22,6 +37,227 @@ from agentic.state.writer import NoRecord, Notes
 from agentic.wire.bus import Bus
 from agentic.wire.coordinator_commands import CoordinatorCommands
 from agentic.wire.entries import ActionNote
+
+log = logging.getLogger(__name__)
+
+
+PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # that a page shows
+OnChange = Callable[[int, int], None]
+"""Called with a channel's id and a message's: it was posted, edited, deleted, or its reactions changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel or thread in which the bots speak. `newest` is the id of its newest message, 0 for none."""
+
+    id: int
+    name: str
+    theme: str
+    guild: str = ""  # the server's name
+    parent_id: int | None = None  # a thread's channel
+    newest: int = 0
+
+    def with_newest(self, message_id: int) -> Channel:
+        return replace(self, newest=message_id)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": str(self.id),
+            "name": self.name,
+            "theme": self.theme,
+            "guild": self.guild,
+            "parent": None if self.parent_id is None else str(self.parent_id),
+            "newest": str(self.newest),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An attached file; `size` in bytes. The page shows a picture, and names any other file."""
+
+    id: int
+    name: str
+    size: int
+    picture: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """`by` has the names that are known; `count` is Discord's number."""
+
+    emoji: str
+    count: int
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """`agent` is the key of one of our agents, None for anybody else. `at` in unix seconds. `growing`: the bot is still
+    writing it. `kind`: agent, person, stranger (a foreign bot or webhook)."""
+
+    id: int
+    channel_id: int
+    author_id: int
+    author: str
+    kind: str
+    agent: str | None
+    at: float
+    text: str
+    reply_to: int | None = None
+    edited: bool = False
+    growing: bool = False
+    files: tuple[File, ...] = ()
+    reactions: tuple[Reaction, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": str(self.id),
+            "channel": str(self.channel_id),
+            "author": {"id": str(self.author_id), "name": self.author, "kind": self.kind, "agent": self.agent},
+            "at": self.at,
+            "text": self.text,
+            "reply_to": None if self.reply_to is None else str(self.reply_to),
+            "edited": self.edited,
+            "growing": self.growing,
+            "files": [
+                {"id": str(file.id), "name": file.name, "size": file.size, "picture": file.picture}
+                for file in self.files
+            ],
+            "reactions": [{"emoji": one.emoji, "count": one.count, "by": list(one.by)} for one in self.reactions],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """`media_type` is one of PICTURE_TYPES, as the bytes themselves say."""
+
+    data: bytes
+    media_type: str
+
+
+class LiveChannels(Protocol):
+    """The channels as the bots of this process see them. Direct messages are not among them."""
+
+    def names(self) -> Mapping[int, str]:
+        """Channel id → name, of the channels that are known by now, and of chats of other services."""
+        ...
+
+    def people(self) -> Mapping[int, str]:
+        """Person's id → name, of those whose messages these channels still have."""
+        ...
+
+    def channels(self) -> Sequence[Channel]:
+        """The channels that a bot of this process sees, in the order of the settings, threads after their channel."""
+        ...
+
+    def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
+        """The newest messages, or the newest before a message: at most `count`, oldest first. None for a channel that
+        is not shown."""
+        ...
+
+    def message(self, channel_id: int, message_id: int) -> Message | None:
+        """None for one that is gone, or not kept any more."""
+        ...
+
+    def is_shown(self, channel_id: int) -> bool:
+        """Whether the channel is one of `channels()`, or would be with its first message."""
+        ...
+
+    def subscribe(self, on_change: OnChange) -> Callable[[], None]:
+        """`on_change` is called once for each change, from the loop. Returns a function that ends this."""
+        ...
+
+    async def picture(self, message_id: int, file_id: int) -> Picture | None:
+        """None where there is none, it is gone, or it is not a picture of a sensible size."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that a person attaches to a message."""
+
+    name: str
+    data: bytes
+
+
+class NotSaid(Exception):
+    """A person's message or reaction was refused; the text says why in one line."""
+
+
+class People(Protocol):
+    """Local mode only: the person who writes and reacts from the console. Methods raise NotSaid."""
+
+    @property
+    def name(self) -> str: ...
+
+    def mentions(self) -> Sequence[str]:
+        """The names that may follow an `@`."""
+        ...
+
+    async def say(self, channel_id: int, text: str, reply_to: int | None = None, upload: Upload | None = None) -> int:
+        """Post a message and return its id. The text may be empty where there is a file."""
+        ...
+
+    async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
+        """Give a reaction, or take it back."""
+        ...
+
+
+NOT_KEPT = "nothing is recorded, since RECORD_DAYS is 0: set it to a number of days in .env and start the program again"
+NOTHING_YET = "nothing is recorded yet: mention a bot in its channel, or start a conversation on the Live page"
+
+
+class RecordFile:
+    """`path` is None where no record is kept. Close it with `aclose`."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._connection: aiosqlite.Connection | None = None
+        self._opened: int | None = None  # the file that it reads
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> aiosqlite.Connection:
+        """The connection that all pages share; it only reads. A file that was deleted or replaced is left.
+
+        Raises Refused where there is nothing to read.
+        """
+        if self.path is None:
+            raise Refused(404, NOT_KEPT)
+        async with self._opening:
+            if identity(self.path) != self._opened:
+                await self.aclose()
+            if self._connection is None:
+                self._opened = identity(self.path)
+                self._connection = await self._connect(self.path)
+        return self._connection
+
+    async def _connect(self, path: Path) -> aiosqlite.Connection:
+        try:
+            connection = await connect(path)
+            if not await _has_all_tables(connection):
+                await connection.close()
+                raise Refused(404, NOTHING_YET)
+            return connection
+        except RecordError:
+            raise Refused(404, NOTHING_YET) from None
+        except (sqlite3.Error, OSError) as error:
+            log.warning("the console cannot open the record %s: %s", path, error)
+            raise Refused(503, "the record cannot be opened; the log says why") from None
+
+    async def aclose(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+
+async def _has_all_tables(connection: aiosqlite.Connection) -> bool:
+    """Return whether the recorder has applied all migrations: a new file gets its tables one after the other."""
+    query = "SELECT count(*) AS tables FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'"
+    if not [row for row in await connection.execute_fetchall(query) if row["tables"]]:
+        return False
+    (row,) = await connection.execute_fetchall("SELECT count(*) AS applied FROM migrations")
+    return bool(row["applied"] >= len(read_migrations()))
+
 
 CONSOLE = "console"  # who acts, in the record
 

@@ -28,8 +28,7 @@ from cachetools import TTLCache
 from pydantic import BaseModel, Field, SecretStr
 
 from agent_config import Settings
-from agentic.console.errors import Refused
-from agentic.console.requests import read_body
+from agentic.console.requests import Refused, read_body
 from agentic.net.addresses import client_network
 
 CSP = (

@@ -6,7 +6,7 @@ import mimetypes
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from agentic.console.channels import NotSaid, Upload
+from agentic.console.parts import NotSaid, Upload
 from agentic.local.discord.control import File, People
 from agentic.local.terminal.typed_lines import MAX_MESSAGE, Vocabulary, with_mentions
 

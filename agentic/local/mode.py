@@ -23,7 +23,7 @@ from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationReport
 from agentic.agent.limits import is_free
 from agentic.check.machine import setting_warnings_here
-from agentic.console.serving import free_port
+from agentic.console.app import free_port
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model
 from agentic.local.browser_person import BrowserPerson

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent_config import AgentSettings, Settings, SettingsError, load_settings, process_environment
 from agentic.agent.persona import read_fronts
-from agentic.console.errors import Refused
 from agentic.console.parts import Change
+from agentic.console.requests import Refused
 from agentic.llm.types import Model
 from agentic.record.queries.turns import WholeTurn
 from agentic.runtime.models import provider_model

@@ -11,7 +11,7 @@ from agentic.agent.agent import ChannelInfo
 from agentic.agent.services import AgentServices
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import unfinished, without_mark
-from agentic.console.channels import Channel, File, Message, OnChange, Picture, Reaction
+from agentic.console.parts import Channel, File, Message, OnChange, Picture, Reaction
 from agentic.context.entries import Entry
 from agentic.runtime.bot import BotSupervisor
 

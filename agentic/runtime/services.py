@@ -23,7 +23,7 @@ from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, tariff_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import MAX_ENTRIES, Transcripts
-from agentic.console.channels import People
+from agentic.console.parts import People
 from agentic.llm.embeddings import Embedder
 from agentic.llm.types import Model
 from agentic.net.picture_fetcher import PictureFetcher

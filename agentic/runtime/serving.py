@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
-from agentic.console.app import console_app
-from agentic.console.parts import BotState, ConsoleParts, ModelPrice
-from agentic.console.record_file import RecordFile
-from agentic.console.serving import serving_console
+from agentic.console.app import console_app, serving_console
+from agentic.console.parts import BotState, ConsoleParts, ModelPrice, RecordFile
 from agentic.runtime.console_rooms import AgentColours, ConsoleRooms
 from agentic.runtime.from_console import ConsoleReplayer
 from agentic.runtime.live_channels import TranscriptChannels

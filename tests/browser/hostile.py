@@ -19,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 
 from agent_config import AGENTS, Settings, load_settings
-from agentic.console.serving import free_port
+from agentic.console.app import free_port
 from agentic.llm.types import Message, Prompt, Reply, Usage
 from agentic.local.discord import world_reactions as reactions
 from agentic.local.discord.server import DiscordStandIn, routed_to

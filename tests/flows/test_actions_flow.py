@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from agentic.console.app import console_app
-from agentic.console.record_file import RecordFile
+from agentic.console.parts import RecordFile
 from agentic.runtime.serving import _parts
 from agentic.wire.messages import Command
 from tests.support.console import csrf

@@ -10,9 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from agent_config import load_settings
 from agentic.console.app import console_app
-from agentic.console.channels import Channel, Message, OnChange, Picture
-from agentic.console.parts import ConsoleParts
-from agentic.console.record_file import RecordFile
+from agentic.console.parts import Channel, ConsoleParts, Message, OnChange, Picture, RecordFile
 from agentic.state.shared_state import Ledger
 from agentic.state.stops import Stops
 from agentic.wire.bus import Bus

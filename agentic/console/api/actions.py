@@ -19,10 +19,9 @@ from aiohttp import web
 
 from agentic.actions.base import Done, Request
 from agentic.actions.conversations import Actions
-from agentic.console.errors import Refused
 from agentic.console.json_values import cursor_text, id_text, person_name, query_cursor
 from agentic.console.parts import ConsoleParts
-from agentic.console.requests import read_body
+from agentic.console.requests import Refused, read_body
 from agentic.record.queries.actions import actions_page
 from agentic.wire.entries import ActionNote
 from agentic.wire.link import RedisAway

@@ -19,9 +19,9 @@ from aiohttp import web
 
 from agent_config import NO_LIMIT
 from agentic.console.api.persona_history import MemoryEntry, changes_of, memory_entries
-from agentic.console.errors import Refused
 from agentic.console.json_values import Json, channel_json, person_name, today, turn_json
 from agentic.console.parts import ConsoleParts
+from agentic.console.requests import Refused
 from agentic.personas.errors import PersonaError
 from agentic.personas.files import PERSONA_FILES, read_persona
 from agentic.personas.store import Version, versions_of

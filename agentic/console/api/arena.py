@@ -9,10 +9,9 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
-from agentic.console.errors import Refused
 from agentic.console.json_values import Json
 from agentic.console.parts import ConsoleParts
-from agentic.console.requests import query_text
+from agentic.console.requests import Refused, query_text
 from agentic.record.queries.intervals import Share
 from agentic.record.queries.season import Standing, season
 

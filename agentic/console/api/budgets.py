@@ -10,9 +10,9 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from agentic.console.errors import Refused
 from agentic.console.json_values import Json, channel_json, person_name, today
 from agentic.console.parts import ConsoleParts
+from agentic.console.requests import Refused
 from agentic.record.queries.forecast import read_forecast
 from agentic.state.budget_use import BudgetUse
 

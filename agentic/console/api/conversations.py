@@ -14,10 +14,9 @@ from datetime import datetime
 
 from aiohttp import web
 
-from agentic.console.errors import Refused
 from agentic.console.json_values import Json, conversation_json, cursor_text, post_json, query_cursor, turn_json
 from agentic.console.parts import ConsoleParts
-from agentic.console.requests import query_id, query_int, query_text
+from agentic.console.requests import Refused, query_id, query_int, query_text
 from agentic.record.export.render import FORMATS
 from agentic.record.export.story import Look, read_story
 from agentic.record.queries.conversations import Conversation, conversation_of, conversations_page

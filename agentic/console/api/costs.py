@@ -14,10 +14,9 @@ from datetime import date, timedelta
 
 from aiohttp import web
 
-from agentic.console.errors import Refused
 from agentic.console.json_values import Json, channel_json, id_text, person_name, spent_json, today, turn_json
 from agentic.console.parts import ConsoleParts
-from agentic.console.requests import query_int, query_text
+from agentic.console.requests import Refused, query_int, query_text
 from agentic.record.queries.costs import CostSums, Spent, read_costs
 from agentic.record.queries.turns import costliest_turns
 

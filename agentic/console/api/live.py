@@ -13,10 +13,8 @@ from pydantic import Base64Bytes, BaseModel, Field
 
 from agentic.console.api.feed import LiveFeed
 from agentic.console.api.hub import Reader, TooManyReaders
-from agentic.console.channels import PICTURE_TYPES, NotSaid, People, Picture, Upload
-from agentic.console.errors import Refused
-from agentic.console.parts import ConsoleParts
-from agentic.console.requests import query_id, query_text, read_body, snowflake
+from agentic.console.parts import PICTURE_TYPES, ConsoleParts, NotSaid, People, Picture, Upload
+from agentic.console.requests import Refused, query_id, query_text, read_body, snowflake
 from agentic.record.queries.posts import picture_of, turn_of_post
 
 PAGE = 100  # messages

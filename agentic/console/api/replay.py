@@ -15,9 +15,8 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentic.console.api.turns import turn_asked_for
-from agentic.console.errors import Refused
 from agentic.console.parts import Change, ConsoleParts, Replayer
-from agentic.console.requests import read_body
+from agentic.console.requests import Refused, read_body
 from agentic.record.queries.turns import WholeTurn
 
 

@@ -14,10 +14,9 @@ from collections.abc import Iterable
 from aiohttp import web
 
 from agentic.actions.console_rooms import NO_BOT, Seat
-from agentic.console.errors import Refused
 from agentic.console.json_values import Json, channel_json, id_text, person_name
 from agentic.console.parts import ConsoleParts
-from agentic.console.requests import query_text, snowflake
+from agentic.console.requests import Refused, query_text, snowflake
 from agentic.record.export.render import FORMATS
 from agentic.record.export.room_story import export_room, read_room_story
 from agentic.record.export.story import Look, Message

@@ -13,8 +13,6 @@ from datetime import datetime, timedelta
 
 from aiohttp import web
 
-from agentic.console.channels import PICTURE_TYPES
-from agentic.console.errors import Refused
 from agentic.console.json_values import (
     Json,
     channel_json,
@@ -27,8 +25,8 @@ from agentic.console.json_values import (
     today,
     turn_json,
 )
-from agentic.console.parts import ConsoleParts
-from agentic.console.requests import query_id, query_int, query_text, snowflake
+from agentic.console.parts import PICTURE_TYPES, ConsoleParts
+from agentic.console.requests import Refused, query_id, query_int, query_text, snowflake
 from agentic.record.queries.costs import read_costs
 from agentic.record.queries.posts import picture_of
 from agentic.record.queries.turns import Call, Turn, TurnFilter, WholeTurn, turns_page, whole_turn

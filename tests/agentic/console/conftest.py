@@ -15,8 +15,7 @@ from fakeredis import FakeServer
 from support.console import FakeChannels, client_of, console_parts
 from support.records import CHANNELS, NOW, fill
 
-from agentic.console.parts import ConsoleParts
-from agentic.console.record_file import RecordFile
+from agentic.console.parts import ConsoleParts, RecordFile
 from agentic.state.budget_rules import Caps
 from agentic.state.shared_state import Ledger
 from agentic.wire.link import RedisLink

@@ -6,9 +6,8 @@ from typing import cast
 import pytest
 from support.records import CHANNELS, NOW, PEOPLE
 
-from agentic.console.channels import Message
 from agentic.console.json_values import today
-from agentic.console.parts import BotState, ConsoleParts, ModelPrice
+from agentic.console.parts import BotState, ConsoleParts, Message, ModelPrice
 from agentic.personas.store import change
 from agentic.record.recorder import RECORDING, STANDING_BY
 from agentic.record.recording import OFF

@@ -7,7 +7,7 @@ import re
 import pytest
 from support.console import console_client
 
-from agentic.console.static_files import FOLDER, read_files
+from agentic.console.app import FOLDER, read_files
 
 MOST_BYTES = 100_000  # of all files together, as they are sent: compressed
 MOST_A_PAGE = 200_000  # of all files that a page loads, as they are stored

@@ -14,9 +14,7 @@ from fakeredis import FakeServer
 from support.console import NOWHERE, FakeChannels, client_of, console_client, console_parts, csrf
 from support.records import fill
 
-from agentic.console.channels import Channel
-from agentic.console.parts import ConsoleParts
-from agentic.console.record_file import RecordFile
+from agentic.console.parts import Channel, ConsoleParts, RecordFile
 from agentic.state.budget_rules import Caps
 from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger

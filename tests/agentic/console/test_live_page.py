@@ -21,7 +21,7 @@ from agentic.console.api.feed import REREAD_FROM
 from agentic.console.api.live import PAGE
 from agentic.console.api.situation import Situation
 from agentic.console.api.thinking import Thinking
-from agentic.console.channels import Channel, File, Message, NotSaid, Picture, Reaction, Upload
+from agentic.console.parts import Channel, File, Message, NotSaid, Picture, Reaction, Upload
 from agentic.state.schedule import Slot
 from agentic.wire import keys
 from agentic.wire.link import RedisLink

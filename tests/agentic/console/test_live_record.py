@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agentic.console.record_file import RecordFile
+from agentic.console.parts import RecordFile
 from tests.agentic.console.conftest import ODD_ID, Pages
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.records import fill
 
-from agentic.console.errors import Refused
-from agentic.console.record_file import RecordFile
+from agentic.console.parts import RecordFile
+from agentic.console.requests import Refused
 from agentic.record.queries.file_state import file_state
 
 

@@ -14,8 +14,7 @@ from fakeredis import FakeServer
 from support.console import FakeChannels, client_of, console_parts, csrf
 
 from agentic.actions.console_rooms import NewRoom, OpenedRoom, Seat
-from agentic.console.channels import Channel
-from agentic.console.record_file import RecordFile
+from agentic.console.parts import Channel, RecordFile
 from agentic.state.pulls import Pull, PullPart, Pulls
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger

@@ -15,9 +15,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from support.console import NOWHERE, console_client, console_parts, csrf
 
 from agent_config import SettingsError, load_settings
-from agentic.console.app import MAX_BYTES, console_app
+from agentic.console.app import MAX_BYTES, console_app, free_port, serving_console
 from agentic.console.security import COOKIE, HEADERS, MAX_ADDRESSES, SESSION_SECONDS, LoginThrottle
-from agentic.console.serving import free_port, serving_console
 from agentic.net.http_server import Connections
 from agentic.wire.link import RedisLink
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentic.console.channels import NotSaid, Upload
+from agentic.console.parts import NotSaid, Upload
 from agentic.local.browser_person import BrowserPerson
 from agentic.local.discord.backend import Backend
 from agentic.local.discord.control import People

@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 
 from agent_config import load_settings
-from agentic.console.record_file import RecordFile
+from agentic.console.parts import RecordFile
 from agentic.runtime.from_console import ConsoleReplayer
 from agentic.state.shared_state import Ledger
 from agentic.wire.link import RedisLink

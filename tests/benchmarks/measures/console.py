@@ -6,8 +6,7 @@ import time
 
 import aiohttp
 
-from agentic.console.serving import free_port
-from agentic.console.static_files import read_files
+from agentic.console.app import free_port, read_files
 from tests.benchmarks.stage import Bench
 from tests.benchmarks.table import Row, median, milliseconds
 from tests.support.records import fill

@@ -22,7 +22,7 @@ from typing import Any
 import aiohttp
 
 from agent_config import AGENTS
-from agentic.console.serving import free_port
+from agentic.console.app import free_port
 from agentic.wire import keys
 from agentic.wire.link import RedisLink
 from agentic.wire.locate import locate_redis

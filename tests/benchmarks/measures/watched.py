@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import AsyncExitStack
 
-from agentic.console.serving import free_port
+from agentic.console.app import free_port
 from tests.benchmarks.measures.day import Page
 from tests.benchmarks.measures.instructions import CHANNELS, HISTORY, one_by_one, together
 from tests.benchmarks.stage import Bench, Stage

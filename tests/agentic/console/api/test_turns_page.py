@@ -9,8 +9,7 @@ from yarl import URL
 
 from agentic.console.api.turns import why_no_words
 from agentic.console.json_values import exact, message_link
-from agentic.console.parts import ConsoleParts
-from agentic.console.record_file import RecordFile
+from agentic.console.parts import ConsoleParts, RecordFile
 from agentic.ids import FIRST_ELSEWHERE
 from agentic.record.queries.turns import Call
 from agentic.wire.entries import CallRecord
