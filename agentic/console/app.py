@@ -26,8 +26,13 @@ from pathlib import Path
 from aiohttp import web
 
 from agent_config import Settings
-from agentic.console.api import actions, agents, arena, budgets, conversations, costs, live, me, replay, rooms, turns
-from agentic.console.api.feed import LiveFeed
+from agentic.console.api.actions import action_routes
+from agentic.console.api.agents import agent_routes, me_routes
+from agentic.console.api.conversations import conversation_routes, room_routes
+from agentic.console.api.costs import arena_routes, budget_routes, cost_routes
+from agentic.console.api.live import live_routes
+from agentic.console.api.live_feed import LiveFeed
+from agentic.console.api.turns import replay_routes, turn_routes
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import errors_as_json
 from agentic.console.security import Security, add_headers
@@ -130,8 +135,18 @@ def file_routes(files: Mapping[str, StaticFile]) -> Iterator[web.RouteDef]:
 
 MAX_BYTES = 65_536  # of a request's body
 
-API = (me, turns, conversations, rooms, arena, costs, budgets, agents, actions, replay)
-"""The modules with `routes(parts)`."""
+API = (
+    me_routes,
+    turn_routes,
+    conversation_routes,
+    room_routes,
+    arena_routes,
+    cost_routes,
+    budget_routes,
+    agent_routes,
+    action_routes,
+    replay_routes,
+)
 
 
 def console_app(parts: ConsoleParts) -> web.Application:
@@ -141,11 +156,11 @@ def console_app(parts: ConsoleParts) -> web.Application:
     app.on_response_prepare.append(add_headers)
     app.add_routes(list(file_routes(read_files())))
     app.add_routes(security.routes())
-    for module in API:
-        app.add_routes(list(module.routes(parts)))
+    for routes in API:
+        app.add_routes(list(routes(parts)))
     app.add_routes(parts.routes)
     feed = LiveFeed(parts)
     app.cleanup_ctx.append(feed.running)
     app.on_shutdown.append(feed.close)
-    app.add_routes(list(live.routes(parts, feed)))
+    app.add_routes(list(live_routes(parts, feed)))
     return app

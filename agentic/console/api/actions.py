@@ -85,7 +85,7 @@ class Clicks:
                 del self._known[click]
 
 
-def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+def action_routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
     clicks = Clicks(parts)
 
     async def act(request: web.Request) -> web.Response:

@@ -1,4 +1,14 @@
-"""Costs: sums over a range of days, and the same tables as CSV.
+"""Costs, budgets, season.
+
+The season: how agents did in contests in which people voted. Every share comes with its count and its 95 % interval.
+
+GET /api/arena?kind=arena|room
+
+Today's budgets: what is spent and reserved, of which limit, and what the day will come to.
+
+GET /api/budgets
+
+Costs: sums over a range of days, and the same tables as CSV.
 
 GET /api/costs?days=30, or ?from=2026-11-01&to=2026-11-22       days in the owner's time zone, both included
 GET /api/costs/csv?table=days|agents|models|channels|people     for the same range
@@ -8,7 +18,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -18,11 +29,113 @@ from agentic.console.json_values import Json, channel_json, id_text, person_name
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, query_int, query_text
 from agentic.record.queries.costs import CostSums, Spent, read_costs
+from agentic.record.queries.forecast import read_forecast
+from agentic.record.queries.intervals import Share
+from agentic.record.queries.season import Standing, season
 from agentic.record.queries.turns import costliest_turns
+from agentic.state.budget_use import BudgetUse
+
+KINDS = ("arena", "room")
+
+
+def arena_routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+    async def arena(request: web.Request) -> web.Response:
+        kind = query_text(request, "kind")
+        if kind is not None and kind not in KINDS:
+            raise Refused(400, f"kind: expected one of {', '.join(KINDS)}")
+        standings = await season(await parts.store.open(), kind=kind)
+        return web.json_response({"items": [_standing_json(each) for each in standings], "next": None})
+
+    return [web.get("/api/arena", arena)]
+
+
+def _standing_json(standing: Standing) -> Json:
+    return {
+        "agent": standing.agent,
+        "model": standing.model,
+        "contests": standing.contests,
+        "wins": _share_json(standing.wins),
+        "ties": standing.ties,
+        "votes": _share_json(standing.votes),
+        "fair_share": standing.fair_share,
+    }
+
+
+def _share_json(share: Share) -> Json:
+    return {"count": share.count, "of": share.of, "value": share.value, "low": share.low, "high": share.high}
+
+
+MOST_PEOPLE = 10
+
+
+def budget_routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+    async def budgets(_: web.Request) -> web.Response:
+        scopes = [
+            "all",
+            *(f"agent:{agent}" for agent in parts.names),
+            *(f"channel:{id_}" for id_ in parts.settings.channels),
+        ]
+        uses = await parts.ledger.budgets.uses(today(parts), scopes)
+        forecast = await _forecast(parts, uses["all"].spent)
+        return web.json_response({"day": today(parts), "forecast": forecast, **_by_kind(parts, uses)})
+
+    return [web.get("/api/budgets", budgets)]
+
+
+def _by_kind(parts: ConsoleParts, uses: Mapping[str, BudgetUse]) -> Json:
+    """Channels only where they have a limit or cost something, work while nobody writes where it was done; of the
+    people, those who caused the most."""
+    found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": [], "idle": []}
+    for use in uses.values():
+        kind, _, key = use.scope.partition(":")
+        found[kind].append(_use_json(parts, kind, key, use))
+    found["channel"] = [use for use in found["channel"] if use["cap"] is not None or use["spent"] + use["reserved"] > 0]
+    found["person"] = sorted(found["person"], key=lambda use: -use["spent"])[:MOST_PEOPLE]
+    return {
+        "all": found["all"][0],
+        "agents": found["agent"],
+        "channels": found["channel"],
+        "people": found["person"],
+        "idle": found["idle"],
+    }
+
+
+def _use_json(parts: ConsoleParts, kind: str, key: str, use: BudgetUse) -> Json:
+    return {
+        "kind": kind,
+        "id": key,
+        "name": _name(parts, kind, key),
+        "spent": use.spent,
+        "reserved": use.reserved,
+        "cap": use.cap,
+        "raised": use.raised,
+    }
+
+
+def _name(parts: ConsoleParts, kind: str, key: str) -> str:
+    if kind == "channel":
+        return f"#{channel_json(parts, int(key))['name'] or key}"
+    if kind == "person":
+        return person_name(parts, int(key)) or f"Person {key}"
+    if kind == "idle":
+        return "While nobody writes"
+    return "All bots" if kind == "all" else parts.names.get(key, key)
+
+
+async def _forecast(parts: ConsoleParts, spent: float) -> Json | None:
+    """The day's cost by its end; None where nothing is recorded. The rest of the day is added to what the budgets have
+    as `spent`, since the newest turns may not have reached the record."""
+    with suppress(Refused):
+        record = await parts.store.open()
+        forecast = await read_forecast(record, parts.clock(), parts.settings.timezone)
+        usd = None if forecast.usd is None else forecast.usd - forecast.spent_usd + spent
+        return {"usd": usd, "by": forecast.by, "days": forecast.days}
+    return None
+
 
 USUAL_DAYS = 30
 MOST_DAYS = 3_660
-MOST_PEOPLE = 100  # of a table on the page; the CSV has all
+COSTS_MOST_PEOPLE = 100  # of a table on the page; the CSV has all
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate a cell that begins so
 TABLES = ("days", "agents", "models", "channels", "people")
 MEASURES = ("cost_usd", "turns", "input_tokens", "cached_tokens", "output_tokens")
@@ -39,7 +152,7 @@ class Days:
         return (str(self.first + timedelta(days=n)) for n in range((self.last - self.first).days + 1))
 
 
-def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+def cost_routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
     async def costs(request: web.Request) -> web.Response:
         days = _range(parts, request)
         db, first, last = await parts.store.open(), str(days.first), str(days.last)
@@ -92,8 +205,8 @@ def _page(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
         "agents": _sorted([({"agent": agent}, spent) for agent, spent in costs.agents.items()]),
         "models": _sorted([({"model": model}, spent) for model, spent in costs.models.items()]),
         "channels": _sorted([({"channel": channel_json(parts, id_)}, spent) for id_, spent in costs.channels.items()]),
-        "people": _sorted(people)[:MOST_PEOPLE],
-        "more_people": max(0, len(people) - MOST_PEOPLE),
+        "people": _sorted(people)[:COSTS_MOST_PEOPLE],
+        "more_people": max(0, len(people) - COSTS_MOST_PEOPLE),
     }
 
 

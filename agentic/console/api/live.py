@@ -11,8 +11,7 @@ import aiosqlite
 from aiohttp import web
 from pydantic import Base64Bytes, BaseModel, Field
 
-from agentic.console.api.feed import LiveFeed
-from agentic.console.api.hub import Reader, TooManyReaders
+from agentic.console.api.live_feed import LiveFeed, Reader, TooManyReaders
 from agentic.console.parts import PICTURE_TYPES, ConsoleParts, NotSaid, People, Picture, Upload
 from agentic.console.requests import Refused, query_id, query_text, read_body, snowflake
 from agentic.record.queries.posts import picture_of, turn_of_post
@@ -182,7 +181,7 @@ def _people(parts: ConsoleParts) -> People:
     return parts.people
 
 
-def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
+def live_routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
     live = _Live(parts, feed)
     return [
         web.get("/api/live/channels", live.channels),

@@ -17,10 +17,8 @@ from aiohttp.test_utils import TestClient
 from support.console import FakeChannels, client_of, console_client, console_parts, csrf
 from support.redis_server import RedisServer
 
-from agentic.console.api.feed import REREAD_FROM
 from agentic.console.api.live import PAGE
-from agentic.console.api.situation import Situation
-from agentic.console.api.thinking import Thinking
+from agentic.console.api.live_feed import REREAD_FROM, Situation, Thinking
 from agentic.console.parts import Channel, File, Message, NotSaid, Picture, Reaction, Upload
 from agentic.state.schedule import Slot
 from agentic.wire import keys

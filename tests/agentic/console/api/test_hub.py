@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from agentic.console.api.hub import CHUNK, MOST_WAITING, Hub, Reader, TooManyReaders
+from agentic.console.api.live_feed import CHUNK, MOST_WAITING, Hub, Reader, TooManyReaders
 
 
 def opened(hub: Hub, after: str = "") -> tuple[Reader, list[str]]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agentic.console.api.persona_history import MOST_LINES, changes_of, memory_entries
+from agentic.console.api.agents import MOST_LINES, changes_of, memory_entries
 from agentic.personas.store import Version
 
 OLD = "# Memory\n\n- The owner's own line.\n"
