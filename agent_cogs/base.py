@@ -28,7 +28,7 @@ from agentic.agent.agent import build_agent, called_model
 from agentic.agent.services import AgentServices
 from agentic.chat.directory import NOBODY, clean_name
 from agentic.chat.transcript import Transcripts
-from agentic.context.stop_words import order_in
+from agentic.context.commands import order_in
 from agentic.inbox.host import AgentHost
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 from agentic.services.discord.channels import Channel, parent_of, refusal_in

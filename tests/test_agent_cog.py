@@ -903,7 +903,7 @@ class ContextTests(CogCase):
         channel.past = [message(channel, number, text) for number, text in enumerate(texts, start=2)][::-1]
         channel.last_message_id = channel.past[0].id
         channel.pinned = [SimpleNamespace(message=pin, pinned_at=0)]
-        with mock.patch("agentic.context.pins.may_configure", return_value=True):
+        with mock.patch("agentic.context.options.may_configure", return_value=True):
             await scene.start()
             self.addAsyncCleanup(scene.aclose)
             await scene.ask()

@@ -13,7 +13,7 @@ from agent_cogs.slash import CommandInvocation
 from agent_cogs.slash_definitions import ARCHIVES, LONGEST_NAMES, LONGEST_SLOT, POLICIES
 from agentic.actions.base import Form
 from agentic.actions.base import ResponsesField as Field
-from agentic.context.untrusted import one_line
+from agentic.context.entries import one_line
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
     DEFAULT_POLICY,

@@ -33,7 +33,7 @@ from agentic.agent.persona import front_of
 from agentic.agent.roster import KEY, RosterEntry, find, without_mentions
 from agentic.agent.services import AgentServices
 from agentic.chat.splitting import length
-from agentic.context.untrusted import RESERVED, skeleton
+from agentic.context.entries import RESERVED, skeleton
 from agentic.personas.boot import parse_boot
 from agentic.personas.cron import parse_cron
 from agentic.personas.errors import Ambiguous, NotFound, PersonaError

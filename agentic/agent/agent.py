@@ -37,8 +37,8 @@ from agentic.agent.services import AgentServices
 from agentic.agent.side_calls import CheapModel
 from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
 from agentic.chat.service import Person
-from agentic.context.build import Identity
 from agentic.context.options import Options
+from agentic.context.prompt import Identity
 from agentic.ids import LARGEST_ID
 from agentic.llm.prefill_support import PrefillMemory
 from agentic.llm.profiles import Profile

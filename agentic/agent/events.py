@@ -23,11 +23,9 @@ from typing import Any, ClassVar, Self, TypeGuard
 from pydantic import TypeAdapter, ValidationError
 
 from agentic.chat.outlet import NO_CHANNEL
-from agentic.context.automation_task import AutomationTask
-from agentic.context.build import Trigger
 from agentic.context.entries import Entry
 from agentic.context.options import Options
-from agentic.context.unasked_task import unasked_task
+from agentic.context.prompt import AutomationTask, Trigger, unasked_task
 from agentic.state.idle import UNASKED, WRITTEN
 from agentic.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction, Reflection
 

@@ -41,10 +41,10 @@ from pydantic import TypeAdapter, ValidationError
 from agent_config import AgentSettings, EndpointSettings, ModelSettings
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, is_unasked, looks_things_up, searches_first
 from agentic.chat.transcript import Transcript
-from agentic.context.attachment_choice import is_text
-from agentic.context.build import Trigger
+from agentic.context.blocks import is_text
 from agentic.context.entries import Entry
 from agentic.context.options import Options
+from agentic.context.prompt import Trigger
 from agentic.llm.endpoints import ENDPOINTS, Aws, Endpoint, profile_at
 from agentic.llm.errors import BadKey, ModelError, QuotaUsedUp
 from agentic.llm.pricing import Rates, at_home, price

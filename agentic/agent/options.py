@@ -40,8 +40,7 @@ from agent_config import Settings
 from agentic.chat.outlet import CommandReplies, Outlet
 from agentic.context.commands import CommandProblem
 from agentic.context.entries import Entry
-from agentic.context.options import LIVE, MAX_MESSAGES, Options, options_of, read_options
-from agentic.context.pins import Pin, read_pins
+from agentic.context.options import LIVE, MAX_MESSAGES, Options, Pin, options_of, read_options, read_pins
 from agentic.process.tasks import BackgroundTasks
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from typing import Protocol, TypeVar
 
 from agent_config import AgentSettings, FrontMatter, NoModel, Settings
 from agentic.agent.persona import front_of
-from agentic.context.untrusted import RESERVED, skeleton
+from agentic.context.entries import RESERVED, skeleton
 from agentic.coordination_names import letters_of, named
 from agentic.personas.files import FileCache, read_file
 from agentic.personas.identity import parse_identity

@@ -1,7 +1,7 @@
 """What people attach, as pictures and texts for a model.
 
 A file's name and media type are its sender's claims: they only decide which files are worth a download
-(agentic.context.attachment_choice). What a file is, its bytes decide, here.
+(agentic.context.blocks). What a file is, its bytes decide, here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
-from agentic.context.attachment_choice import MAX_BYTES, is_candidate, is_text
+from agentic.context.blocks import MAX_BYTES, is_candidate, is_text
 from agentic.context.entries import Attachment, Entry
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused

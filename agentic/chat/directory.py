@@ -21,7 +21,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Protocol
 
-from agentic.context.untrusted import poses, reads_as_label, skeleton
+from agentic.context.entries import poses, reads_as_label, skeleton
 
 MAX_POSTS = 20_000  # webhook posts remembered, the newest
 

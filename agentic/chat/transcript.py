@@ -24,8 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentic.chat.directory import Directory
-from agentic.context.entries import Entry, Reaction, Speaker
-from agentic.context.visibility import is_mark
+from agentic.context.entries import Entry, Reaction, Speaker, is_mark
 
 MAX_PINS = 250  # Discord's own limit for a channel
 

@@ -1,4 +1,6 @@
-"""Stage 2: replace `.history` messages by the intervals that they name.
+"""`.history`, merged and joined messages.
+
+Stage 2: replace `.history` messages by the intervals that they name.
 
     a  b  .history(X)  c  d    →    a  b  X  |  c  d        the part before | is the prefix: it does not roll
     a  b  .history     c  d    →    c  d                    without an interval: everything before it is dropped
@@ -7,16 +9,31 @@ Intervals may contain `.history` messages too, down to LEVELS; one that leads ba
 with an implied one: its parent up to the message that it branched from, unless it begins with a `.history` of its own.
 Nothing is fetched here: `lookup` returns what was fetched, and `needed` says what is missing, level by level, until
 nothing is.
+
+Stage 4: join consecutive messages of one bot with a space, under the first one's id.
+
+A service takes so many characters a message, so an answer often spans several. Hidden messages are removed before
+this stage, so none of them separates parts. A reply to a later part is shown as one to the joined message.
+`Entry.parts` keeps the messages, so that each id can still be found.
+
+Merge the coordinator's record of a conversation into the channel's transcript, by message id.
+
+Messages in the transcript are not repeated; missing ones (of a bot that runs elsewhere, or not seen yet) are inserted
+in order. A record without an id stays after the record before it. A record names the agents that reacted (`Hot take
+[reactions: 🔥 (grok)]`); where the transcript only has their number, the names are added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from agentic.context.commands import CommandProblem, History, Malformed, is_for, parse_command
-from agentic.context.entries import Entry
-from agentic.context.pins import may_command
+from agentic.context.entries import Entry, Reaction, Speaker, one_line
+from agentic.context.options import may_command
+from agentic.ids import sent_at
 
 LEVELS = 5
 
@@ -173,3 +190,139 @@ def needed(
     resolver = _Resolver(source, roles, names, messages)
     resolver.whole()
     return tuple(resolver.lacking)
+
+
+SEPARATOR = " "
+
+
+def joined(entries: Iterable[Entry]) -> list[Entry]:
+    """Join what belongs together. `entries` are oldest first."""
+    found: list[Entry] = []
+    groups: dict[int, list[Entry]] = {}  # of more than one, by their place among what is found
+    before: Speaker | None = None
+    for entry in entries:
+        speaker = entry.speaker
+        if before is not None and speaker.kind != "person" and _same_bot(before, speaker):
+            groups.setdefault(len(found) - 1, [found[-1]]).append(entry)
+        else:
+            found.append(entry)
+        before = speaker
+    if not groups:
+        return found
+    for place, group in groups.items():
+        found[place] = join(group)
+    aliases = {part.id: group[0].id for group in groups.values() for part in group[1:]}
+    return [_readdressed(entry, aliases) if entry.reply_to in aliases else entry for entry in found]
+
+
+def join(parts: Sequence[Entry]) -> Entry:
+    """Return one or more messages as one: texts joined by a space, files and reactions united."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    return replace(
+        first,
+        text=SEPARATOR.join(part.text.strip() for part in parts if part.text.strip()),
+        attachments=tuple(file for part in parts for file in part.attachments),
+        extras=tuple(line for part in parts for line in part.extras),
+        reactions=_united(reaction for part in parts for reaction in part.reactions),
+        mentions=frozenset().union(*(part.mentions for part in parts)),
+        edited=any(part.edited for part in parts),
+        parts=tuple(parts),
+    )
+
+
+def holder_of(entries: Iterable[Entry], message_id: int) -> Entry | None:
+    """Return the entry that shows a message, which may be one of its parts."""
+    return next((entry for entry in entries if any(unit.id == message_id for unit in entry.units)), None)
+
+
+def _same_bot(one: Speaker, other: Speaker) -> bool:
+    """Whether both are the same bot. An agent is itself under any account or webhook; a webhook is another one under
+    another name."""
+    if one.agent != other.agent:
+        return False
+    return other.agent is not None or (one.id, one.name) == (other.id, other.name)
+
+
+def _united(reactions: Iterable[Reaction]) -> tuple[Reaction, ...]:
+    by_emoji: dict[str, Reaction] = {}
+    for reaction in reactions:
+        before = by_emoji.get(reaction.emoji, Reaction(reaction.emoji, (), 0, by_person=False))
+        names = tuple(dict.fromkeys((*before.by, *reaction.by)))
+        by_person = before.by_person or reaction.by_person
+        by_emoji[reaction.emoji] = Reaction(reaction.emoji, names, before.count + reaction.count, by_person)
+    return tuple(by_emoji.values())
+
+
+def _readdressed(entry: Entry, aliases: Mapping[int, int]) -> Entry:
+    return replace(entry, reply_to=aliases[entry.reply_to or 0])
+
+
+MAX_NAME = 32  # characters of an agent that this process does not know
+
+
+_REACTIONS = re.compile(r"  \[reactions: ([^\[\]\n]{1,2000})\]\Z")
+_BY = re.compile(r"(\S{1,60}) \(([^()\s]{1,60})\)")
+_SELECTOR = "\ufe0f"
+
+
+class Record(Protocol):
+    """A history entry of the wire, as far as merging needs it."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def message_id(self) -> int | None: ...
+
+
+def merge_history(
+    entries: Sequence[Entry], history: Iterable[Record], names: Mapping[str, str], deleted: Iterable[int] = ()
+) -> tuple[Entry, ...]:
+    """Insert the missing records into `entries`, oldest first. `names` maps agents' keys to shown names.
+
+    Records of messages in `deleted` are dropped.
+    """
+    shown = {entry.id: entry for entry in entries}
+    known = shown.keys() | set(deleted)
+    lacking: list[Entry] = []
+    previous = 0
+    for record in history:
+        if record.message_id is not None and record.message_id in known:
+            previous = record.message_id
+            if previous in shown:
+                shown[previous] = _attributed(shown[previous], record.text, names)
+            continue
+        if not record.text:
+            continue
+        entry_id = record.message_id or previous + 1
+        previous = entry_id
+        speaker = Speaker(0, _name(record.agent, names), "agent", record.agent)
+        lacking.append(Entry(entry_id, speaker, record.text, sent_at(entry_id)))
+    if not lacking:
+        return tuple(shown.values())
+    return tuple(sorted([*shown.values(), *lacking], key=lambda entry: entry.id))
+
+
+def _attributed(entry: Entry, recorded: str, names: Mapping[str, str]) -> Entry:
+    """Return the entry with the agents that the record names, for reactions whose authors are unknown."""
+    found = _REACTIONS.search(recorded) if entry.reactions else None
+    by = (
+        [(emoji.replace(_SELECTOR, ""), _name(agent, names)) for emoji, agent in _BY.findall(found[1])] if found else []
+    )
+    if not by:
+        return entry
+
+    def with_names(reaction: Reaction) -> Reaction:
+        emoji = reaction.emoji.replace(_SELECTOR, "")
+        others = [name for one, name in by if one == emoji and name not in reaction.by]
+        nameless = max(0, reaction.count - len(reaction.by))
+        return replace(reaction, by=(*reaction.by, *others[:nameless])) if others and nameless else reaction
+
+    return replace(entry, reactions=tuple(map(with_names, entry.reactions)))
+
+
+def _name(agent: str, names: Mapping[str, str]) -> str:
+    return names.get(agent) or one_line(agent, MAX_NAME)

@@ -25,11 +25,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentic.context.blocks import Block, Line, Note, ToolLine, quoted_in
-from agentic.context.build import Identity, TurnContext, build_persona, memory_part
-from agentic.context.chat import NO_PICTURES, marked, pictures_of
-from agentic.context.entries import Entry, Speaker
+from agentic.context.chat_layout import NO_PICTURES, marked, pictures_of
+from agentic.context.entries import Entry, Speaker, words
+from agentic.context.prompt import Identity, TurnContext, build_persona, memory_part
 from agentic.context.render import MAX_TEXT, NO_FILES, content_marks, quoted_files, speaker_label
-from agentic.context.untrusted import words
 from agentic.llm.types import Message, Picture
 
 SYSTEM = "The system is in CLI simulation mode."

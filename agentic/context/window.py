@@ -1,4 +1,8 @@
-"""Stages 5 and 6: the part of a channel that a turn sees, laid out so that what was sent is sent again unchanged.
+"""The window and its depth.
+
+Stage 5: how far back a context reaches, by messages, characters, or both: whichever limit is reached first.
+
+Stages 5 and 6: the part of a channel that a turn sees, laid out so that what was sent is sent again unchanged.
 
 A window has a first entry and a cut, the time at which it was laid. Times before the cut are relative to it ("3h ago"),
 times after it are distances from it ("+4m"). It grows until its depth is exceeded and is then cut back in one step. In
@@ -16,6 +20,7 @@ restart (`state`, `restore`). Notes do not: after a restart, entries are shown a
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,12 +28,67 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from agentic.context.attachment_choice import NOTHING_CHOSEN, Chosen, choose
-from agentic.context.blocks import BLOCK, Block, Line, Note, ToolLine, behind, in_blocks, in_order, left_of, without
-from agentic.context.depth import Depth
+from agentic.context.blocks import (
+    BLOCK,
+    NOTHING_CHOSEN,
+    Block,
+    Chosen,
+    Line,
+    Note,
+    ToolLine,
+    behind,
+    choose,
+    in_blocks,
+    in_order,
+    left_of,
+    without,
+)
 from agentic.context.entries import Entry
-from agentic.context.join_messages import holder_of, join
+from agentic.context.history import holder_of, join
 from agentic.context.options import Options
+
+GROWTH = 4  # a context grows by this part of its characters before it is cut back to them
+LABEL = 40  # characters of id, time and name, about
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """`messages` and `characters` (None: no limit) right after a cut; `step`: by how many messages the window then
+    grows."""
+
+    messages: int
+    step: int
+    characters: int | None = None
+
+    @classmethod
+    def of(cls, options: Options, share: float = 1.0) -> Depth:
+        """`share`: the part of the messages (0 to 1) that the channel's theme needs; at least one message."""
+        wanted = max(1, math.ceil(options.max_messages * share))
+        return cls(wanted, options.step(wanted), options.max_characters)
+
+    def start(self, entries: Sequence[Entry]) -> int:
+        """Return the index of the first entry after a cut. The newest entry is always included."""
+        earliest = max(0, len(entries) - self.messages)
+        if self.characters is None:
+            return earliest
+        left, index = self.characters, len(entries)
+        while index > earliest and (left := left - weight(entries[index - 1])) >= 0:
+            index -= 1
+        return min(index, max(0, len(entries) - 1))
+
+    def allows(self, entries: Sequence[Entry]) -> bool:
+        """Whether a window over these entries need not be cut yet."""
+        if len(entries) > self.messages + self.step:
+            return False
+        if self.characters is None or len(entries) == 1:
+            return True
+        return sum(map(weight, entries)) <= self.characters + self.characters // GROWTH
+
+
+def weight(entry: Entry) -> int:
+    """The approximate number of characters that an entry takes."""
+    return len(entry.text) + sum(map(len, entry.extras)) + LABEL
+
 
 BACKDROP = 15  # messages from before a conversation that all of its rounds see
 MAX_REMEMBERED = 1000  # windows; one channel has two at most

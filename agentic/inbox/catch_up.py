@@ -16,8 +16,7 @@ from agentic.agent.agent import ChannelInfo, Channels
 from agentic.agent.events import TurnEvent, mention_id, read_begun
 from agentic.agent.services import AgentServices
 from agentic.chat.service import IncomingMessage
-from agentic.context.entries import Entry
-from agentic.context.visibility import visible
+from agentic.context.entries import Entry, visible
 from agentic.inbox.missed_orders import MissedOrders, heard_of
 from agentic.inbox.queue import TurnQueue
 from agentic.inbox.room_calls import RoomCalls

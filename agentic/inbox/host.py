@@ -17,8 +17,8 @@ from agentic.agent.agent import Agent, Channels
 from agentic.agent.services import AgentServices
 from agentic.automation.automation import Automation
 from agentic.chat.service import IncomingMessage, Person, PersonReaction
+from agentic.context.commands import Order
 from agentic.context.entries import Entry
-from agentic.context.stop_words import Order
 from agentic.inbox.batching import belongs
 from agentic.inbox.bot_mentions import BotMentions
 from agentic.inbox.catch_up import CatchUp

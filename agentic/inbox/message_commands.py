@@ -15,8 +15,7 @@ from agentic.agent.events import MentionEvent
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CommandReplies, Outlet
 from agentic.context.commands import parse_m
-from agentic.context.entries import Entry
-from agentic.context.visibility import is_visible
+from agentic.context.entries import Entry, is_visible
 from agentic.inbox.queue import TurnQueue
 from agentic.inbox.triggers import Call
 from agentic.llm.types import Message, Prompt, Reply

@@ -17,8 +17,8 @@ from agentic.agent.limits import ReplyThrottle
 from agentic.agent.services import AgentServices
 from agentic.chat.service import IncomingMessage, Person, PersonReaction
 from agentic.chat.transcript import Transcripts
+from agentic.context.commands import Order
 from agentic.context.entries import Entry
-from agentic.context.stop_words import Order
 from agentic.inbox.queue import TurnQueue
 from agentic.inbox.triggers import Call
 from agentic.state.stop_store import EVERYWHERE

@@ -14,7 +14,7 @@ lowered below these, and an open code block is closed. That matters for memory.m
 strangers say. Comments are for people and not shown.
 
 A prompt cache holds up to the first byte that changed, and memory.md changes most: it is returned separately and comes
-last (agentic.context.build).
+last (agentic.context.prompt).
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from cachetools import LRUCache
 
 from agentic.chat.transcript import Transcript, Transcripts
-from agentic.context.entries import Entry
+from agentic.context.entries import Entry, is_visible
 from agentic.context.render import text_with_marks
-from agentic.context.visibility import is_visible
 from agentic.record.hearers import Hearers, Hearing
 from agentic.state.writer import Notes
 from agentic.wire.entries import LoggedMessage

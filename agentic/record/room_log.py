@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 
 from cachetools import LRUCache
 
-from agentic.context.entries import Entry
+from agentic.context.entries import Entry, is_visible
 from agentic.context.render import text_with_marks
-from agentic.context.visibility import is_visible
 from agentic.wire.entries import RoomMessage, RoomWords
 
 MOST_ROOMS = 500  # remembered

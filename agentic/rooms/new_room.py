@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 
 from agentic.actions.draft import MOST_TOPIC, RoomDraft
-from agentic.context.untrusted import one_line
+from agentic.context.entries import one_line
 from agentic.state.rooms import MOST_RULES, Room, RoomMember
 
 MOST_NAME = 100  # characters of a thread's name

@@ -13,7 +13,7 @@ from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent
 from agentic.agent.limits import budget_request
 from agentic.chat.outlet import Outlet
 from agentic.chat.transcript import Transcript
-from agentic.context.depth import Depth
+from agentic.context.window import Depth
 from agentic.state.limits import TurnRequest
 from agentic.state.rooms import Room
 from agentic.turn.progress import Progress

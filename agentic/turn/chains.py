@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from agentic.chat.transcript import Transcript
-from agentic.context.entries import Entry, Kind, Speaker
-from agentic.context.visibility import is_visible
+from agentic.context.entries import Entry, Kind, Speaker, is_visible
 from agentic.record.memory import Chain
 from agentic.record.reading import MemoryReader
 from agentic.wire.entries import LoggedMessage

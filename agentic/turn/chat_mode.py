@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from agentic.context.build import TurnContext, build_system, memory_part
-from agentic.context.chat import build_history
+from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Entry
 from agentic.context.options import Options
+from agentic.context.prompt import RoomTurn, TurnContext, build_system, memory_part
 from agentic.context.render import content_marks
-from agentic.context.room import RoomTurn
-from agentic.context.tail import build_tail
 from agentic.llm.stop_sequences import settled
 from agentic.llm.types import Message, Prompt
 from agentic.tools.protocol import RunnableTool

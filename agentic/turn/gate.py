@@ -15,11 +15,9 @@ from typing import Any
 from agentic.agent.agent import Turn
 from agentic.agent.events import InstructionEvent
 from agentic.agent.side_calls import CheapModel
-from agentic.context.build import TurnContext, persona_part
-from agentic.context.entries import Entry
+from agentic.context.entries import Entry, one_line, words
+from agentic.context.prompt import TurnContext, persona_part, quoted
 from agentic.context.render import render_entry
-from agentic.context.room import quoted
-from agentic.context.untrusted import one_line, words
 from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
 from agentic.turn.loose_json import objects

@@ -1,4 +1,4 @@
-"""The messages that a turn is shown: stages 1 to 8 of agentic.context.build.
+"""The messages that a turn is shown: stages 1 to 8 of agentic.context.prompt.
 
 The channel's own messages, its parent's for a thread, what `.history` asks for, and the tool calls of earlier turns.
 What `.history` names in other channels is read here, level by level, as far as a turn has time for it.
@@ -16,15 +16,12 @@ from agentic.agent.agent import Agent, Turn
 from agentic.agent.events import InstructionEvent
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import ChannelView
-from agentic.context.attachment_choice import Chosen
-from agentic.context.blocks import ToolLine
-from agentic.context.build import labelled, seen
-from agentic.context.depth import Depth
+from agentic.context.blocks import Chosen, ToolLine
 from agentic.context.entries import Entry
-from agentic.context.history import LEVELS, ChannelSource, Interval, Resolved, needed
-from agentic.context.merge_history import merge_history
+from agentic.context.history import LEVELS, ChannelSource, Interval, Resolved, merge_history, needed
 from agentic.context.options import Options
-from agentic.context.window import Window, conversation_entries
+from agentic.context.prompt import labelled, seen
+from agentic.context.window import Depth, Window, conversation_entries
 from agentic.tools.rendering import record_text
 from agentic.turn.conversation import after
 from agentic.turn.rooms import in_room, room_entries

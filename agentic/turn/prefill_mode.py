@@ -11,13 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from agentic.context.automation_task import automation_task
-from agentic.context.build import TurnContext, memory_part
+from agentic.context.entries import one_line
 from agentic.context.prefill_layout import PrefillLayout, build_prefill, label, read_completion
-from agentic.context.render import text_with_marks
-from agentic.context.reply_chain import NO_CHAIN, chain_sentence
-from agentic.context.room import RoomTurn, angle_line, turn_of
-from agentic.context.untrusted import one_line
+from agentic.context.prompt import RoomTurn, TurnContext, angle_line, automation_task, memory_part, turn_of
+from agentic.context.render import NO_CHAIN, chain_sentence, text_with_marks
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.stop_sequences import cut
 from agentic.llm.types import Tool

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from agentic.agent.events import MentionEvent, TurnEvent, is_unasked
 from agentic.chat.transcript import Transcript
-from agentic.context.entries import Entry
-from agentic.context.visibility import is_visible
+from agentic.context.entries import Entry, is_visible
 
 
 def question(event: MentionEvent, transcript: Transcript) -> Entry | None:

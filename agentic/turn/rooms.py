@@ -10,10 +10,8 @@ from dataclasses import replace
 from agentic.agent.agent import Turn
 from agentic.agent.events import InstructionEvent, TurnEvent
 from agentic.chat.transcript import Transcript
-from agentic.context.build import Identity
-from agentic.context.entries import Entry
-from agentic.context.room import RoomTurn
-from agentic.context.visibility import is_visible
+from agentic.context.entries import Entry, is_visible
+from agentic.context.prompt import Identity, RoomTurn
 from agentic.state.summaries import Summary
 from agentic.turn.schema import FORM, DecisionForm, room_form
 from agentic.wire.link import RedisAway

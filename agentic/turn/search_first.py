@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentic.agent.agent import Turn
+from agentic.context.entries import words as harmless
 from agentic.context.render import INDENT
-from agentic.context.untrusted import words as harmless
 from agentic.llm.profiles import limits_searches
 from agentic.llm.types import Prompt, Reply, Source, Tool, ToolCall
 from agentic.tools.protocol import RunnableTool, ToolContext, ToolOutput

@@ -19,12 +19,10 @@ from dataclasses import replace
 from agentic.agent.agent import Turn
 from agentic.agent.events import InstructionEvent
 from agentic.agent.side_calls import CheapModel
-from agentic.context.build import shown
-from agentic.context.depth import Depth
-from agentic.context.entries import Entry
+from agentic.context.entries import Entry, one_line, words
+from agentic.context.prompt import quoted, shown
 from agentic.context.render import render_entry
-from agentic.context.room import quoted
-from agentic.context.untrusted import one_line, words
+from agentic.context.window import Depth
 from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
 from agentic.state.summaries import MOST_MESSAGES, Summary

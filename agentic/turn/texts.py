@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from agentic.context.entries import one_line, words
 from agentic.context.render import INDENT
-from agentic.context.untrusted import one_line, words
 from agentic.llm.types import Prompt
 from agentic.turn.cleaning import clean_text
 from agentic.turn.model_artifacts import begins_a_form, lines_of_prompt

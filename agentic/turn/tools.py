@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from agentic.agent.agent import Agent, Turn
 from agentic.agent.events import POST_SECONDS
-from agentic.context.build import TurnContext
+from agentic.context.prompt import TurnContext
 from agentic.llm.profiles import PROVIDERS, Profile, profile_of
 from agentic.llm.types import Picture, Prompt, Reply, ToolCall, ToolResult
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from agentic.context.build import TurnContext
+from agentic.context.prompt import TurnContext
 from agentic.llm.types import Message, Picture, Prompt, Reply, Usage
 from agentic.tools.call_runner import ToolEvent
 from agentic.tools.web_search import SPEC as WEB_SEARCH

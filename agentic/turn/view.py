@@ -12,13 +12,12 @@ from agentic.chat.attachments import NOTHING_ATTACHED, AttachmentLimits, TextFil
 from agentic.chat.directory import clean_name, strip_mention
 from agentic.chat.outlet import Outlet
 from agentic.chat.transcript import Transcript
-from agentic.context.attachment_choice import Chosen
-from agentic.context.build import Answered, Identity, Trigger, TurnContext
-from agentic.context.entries import Entry
+from agentic.context.blocks import Chosen
+from agentic.context.entries import Entry, is_visible
 from agentic.context.history import malformed
 from agentic.context.options import Options
-from agentic.context.reply_chain import ReplyChain
-from agentic.context.visibility import is_visible
+from agentic.context.prompt import Answered, Identity, Trigger, TurnContext
+from agentic.context.render import ReplyChain
 from agentic.context.window import Window
 from agentic.llm.types import Picture
 from agentic.record.reading import NoMemory
@@ -58,7 +57,7 @@ class TurnView:
 
 
 async def look(turn: Turn, *, closing: bool = False) -> TurnView:
-    """Build the view, in the stages of agentic.context.build. `closing`: this is the conversation's last turn, since
+    """Build the view, in the stages of agentic.context.prompt. `closing`: this is the conversation's last turn, since
     the day's money ends. A room's last turn may also be known from its limit, and has its tools as any other."""
     with turn.trace.phase("context"):
         return await _look(turn, closing)

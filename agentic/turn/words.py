@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from agentic.context.blocks import Note, ToolLine
-from agentic.context.build import persona_part
 from agentic.context.entries import Entry as Heard
+from agentic.context.prompt import persona_part
 from agentic.llm.types import Message, Picture, Prompt, Reply, ToolRound
 from agentic.net.addresses import FetchRefused
 from agentic.net.picture_fetcher import FetchedPicture

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentic.context.untrusted import words
+from agentic.context.entries import words
 from agentic.llm.providers.agent_sdk import AgentSdkModel, options_of
 from agentic.llm.providers.agent_sdk_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
 from agentic.llm.types import Message, Prompt

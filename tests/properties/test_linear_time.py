@@ -25,12 +25,10 @@ import pytest
 from agent_coordinator.text_signals import questions
 from agentic.chat.directory import strip_mention
 from agentic.chat.splitting import split_text
-from agentic.context.commands import parse_command, parse_m
-from agentic.context.entries import Entry, Speaker
+from agentic.context.commands import order_in, parse_command, parse_m
+from agentic.context.entries import Entry, Speaker, one_line, words
 from agentic.context.prefill_layout import PrefillLayout, escaped, read_completion
 from agentic.context.render import render_entry
-from agentic.context.stop_words import order_in
-from agentic.context.untrusted import one_line, words
 from agentic.net.html_text import readable_page
 from agentic.process.redaction import Redactor
 from agentic.process.root import ROOT

@@ -6,8 +6,8 @@ from datetime import UTC
 from typing import Any
 
 from agentic.chat.outlet import DISCORD
-from agentic.context.build import Identity, TurnContext
 from agentic.context.entries import Attachment, Entry, Speaker
+from agentic.context.prompt import Identity, TurnContext
 from agentic.context.window import Window
 from agentic.themes import theme_named
 

@@ -15,9 +15,7 @@ from typing import Any
 import discord
 
 from agentic.chat.directory import clean_name
-from agentic.context.entries import Attachment
-from agentic.context.hiding import hidden_by_text
-from agentic.context.untrusted import one_line
+from agentic.context.entries import Attachment, hidden_by_text, one_line
 from agentic.services.discord.mentions import mentioned_in, to_names
 
 Json = Mapping[str, Any]

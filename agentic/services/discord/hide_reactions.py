@@ -1,4 +1,4 @@
-"""Counts only people's reactions among those that hide or show a message (agentic.context.visibility).
+"""Counts only people's reactions among those that hide or show a message (agentic.context.entries).
 
 The gateway sends the giver with each reaction. REST sends only the number of older ones, so their givers are read.
 """
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import discord
 
-from agentic.context.visibility import is_mark
+from agentic.context.entries import is_mark
 
 MOST_LOOKUPS = 10  # of one page; reactions beyond count also where a bot gave them
 MOST_GIVERS = 100  # Discord's largest page

@@ -15,9 +15,8 @@ import discord
 from agentic.chat.directory import Directory, clean_name
 from agentic.chat.outlet import unfinished
 from agentic.chat.service import IncomingMessage
-from agentic.context.entries import Attachment, Entry, Reaction, Speaker
-from agentic.context.hiding import hidden_by_text
-from agentic.context.stop_words import order_in
+from agentic.context.commands import order_in
+from agentic.context.entries import Attachment, Entry, Reaction, Speaker, hidden_by_text
 from agentic.services.discord.channels import parent_of
 from agentic.services.discord.extras import extras_of, forwarded_files, forwards_hidden, is_forward, notice_of
 from agentic.services.discord.mentions import mentioned_in, to_names

@@ -9,7 +9,7 @@ import discord
 
 from agentic.chat.service import Person, PersonReaction
 from agentic.chat.transcript import Transcripts
-from agentic.context.stop_words import order_in
+from agentic.context.commands import order_in
 from agentic.services.discord.channels import Channel
 
 _COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")

@@ -14,7 +14,7 @@ import discord
 from agentic.chat.directory import Directory, WebhookPostStore
 from agentic.chat.outlet import CannotPost
 from agentic.chat.splitting import length
-from agentic.context.hiding import hidden_by_text
+from agentic.context.entries import hidden_by_text
 from agentic.services.discord.channels import Channel, permissions_in
 from agentic.services.discord.errors import REQUEST_ERRORS
 from agentic.services.discord.gate import Gate

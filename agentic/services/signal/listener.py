@@ -15,7 +15,7 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
-from agentic.context.stop_words import MAX_ORDER, order_in
+from agentic.context.commands import MAX_ORDER, order_in
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.account import SignalAccount
 from agentic.services.signal.changes import ChangeHandler, Changes, VanishingStore

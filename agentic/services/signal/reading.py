@@ -14,9 +14,8 @@ from functools import lru_cache
 
 from agentic.chat.directory import NOBODY
 from agentic.chat.service import IncomingMessage
-from agentic.context.entries import Attachment, Entry, Speaker
-from agentic.context.hiding import hidden_by_text
-from agentic.context.stop_words import order_in
+from agentic.context.commands import order_in
+from agentic.context.entries import Attachment, Entry, Speaker, hidden_by_text
 from agentic.ids import sent_at
 from agentic.services.signal.chats import Chat
 from agentic.services.signal.contacts import Contact, Contacts, shown_name

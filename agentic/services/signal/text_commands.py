@@ -2,7 +2,7 @@
 
 A command is all of a message and begins with a slash: "why" and "profile" alone are words that people say to an agent.
 Signs around its words don't matter: "/forget me." is one. STOP and RESUME need no slash
-(agentic.context.stop_words). A command and its answer are no context: they leave the transcript when the answer
+(agentic.context.commands). A command and its answer are no context: they leave the transcript when the answer
 is sent.
 """
 

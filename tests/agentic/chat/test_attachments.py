@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.chat.attachments import AttachmentLimits, AttachmentReader, as_text
-from agentic.context.attachment_choice import MAX_BYTES, choose
+from agentic.context.blocks import MAX_BYTES, choose
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.options import Options
 from agentic.net.addresses import FetchRefused

@@ -1,4 +1,4 @@
-from agentic.context.attachment_choice import NOTHING_CHOSEN, Chosen, choose
+from agentic.context.blocks import NOTHING_CHOSEN, Chosen, choose
 from agentic.context.entries import Attachment
 from agentic.context.options import Options
 from tests.support.said import said

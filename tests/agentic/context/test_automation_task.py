@@ -1,6 +1,6 @@
 import pytest
 
-from agentic.context.automation_task import MAX_TEXT, AutomationTask, automation_task
+from agentic.context.prompt import MAX_TEXT, AutomationTask, automation_task
 
 
 def test_an_own_order_is_quoted_and_silence_is_offered():

@@ -3,12 +3,10 @@ from dataclasses import replace
 import pytest
 
 from agentic.context.blocks import BLOCK, ToolLine
-from agentic.context.build import Answered, build_system
-from agentic.context.chat import build_history
-from agentic.context.depth import Depth
+from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Reaction
-from agentic.context.tail import build_tail
-from agentic.context.window import Window, WindowMemory
+from agentic.context.prompt import Answered, build_system
+from agentic.context.window import Depth, Window, WindowMemory
 from agentic.llm.types import Picture
 from agentic.themes import theme_named
 from tests.support.said import ALICE, BOB, CLAUDE, GROK, PICTURE, said

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.context.commands import Config, History, Link, Malformed, is_for, parse_command, parse_m
-from agentic.context.pins import may_command, may_configure, read_pins
+from agentic.context.options import may_command, may_configure, read_pins
 from tests.support.said import ALICE, CLAUDE, said
 
 ONE, TWO = "https://discord.com/channels/7/8/9", "https://ptb.discordapp.com/channels/7/8/10"

@@ -6,15 +6,13 @@ from dataclasses import replace
 import pytest
 
 from agentic.context.blocks import ToolLine
-from agentic.context.build import build_system, seen
-from agentic.context.chat import build_history
-from agentic.context.depth import Depth
+from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Reaction
 from agentic.context.history import ChannelSource
 from agentic.context.options import Options
 from agentic.context.prefill_layout import build_prefill
-from agentic.context.tail import build_tail
-from agentic.context.window import WindowMemory
+from agentic.context.prompt import build_system, seen
+from agentic.context.window import Depth, WindowMemory
 from agentic.llm.types import Picture
 from tests.support.said import ALICE, BOB, CLAUDE, GROK, ME, PICTURE, context, said
 

@@ -1,8 +1,8 @@
 import pytest
 
-from agentic.context.build import seen
 from agentic.context.history import LEVELS, ChannelSource, Interval, needed, resolve_history
 from agentic.context.options import Options
+from agentic.context.prompt import seen
 from tests.support.said import ALICE, BOB, ids, said
 
 HERE, THERE = 8, 20

@@ -1,6 +1,6 @@
-from agentic.context.build import shown
 from agentic.context.entries import Reaction, Speaker
-from agentic.context.join_messages import holder_of, joined
+from agentic.context.history import holder_of, joined
+from agentic.context.prompt import shown
 from tests.support.said import ALICE, CLAUDE, GROK, PICTURE, ids, said
 
 

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from agentic.context.entries import Entry, Reaction, Speaker
-from agentic.context.merge_history import merge_history
+from agentic.context.history import merge_history
 from agentic.wire.messages import HistoryEntry
 
 ALICE = Speaker(1, "Alice", "person")

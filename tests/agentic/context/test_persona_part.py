@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.context.build import build_persona, build_system, memory_part
 from agentic.context.options import Options
 from agentic.context.prefill_layout import build_prefill
+from agentic.context.prompt import build_persona, build_system, memory_part
 from agentic.context.window import Window
 from agentic.llm.profiles import profile_of
 from agentic.llm.providers.anthropic import request_of

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from agentic.chat.directory import clean_name
 from agentic.context.blocks import BLOCK, ToolLine
-from agentic.context.depth import Depth
 from agentic.context.entries import Speaker
-from agentic.context.join_messages import joined
+from agentic.context.history import joined
 from agentic.context.prefill_layout import (
     OPENING,
     SYSTEM,
@@ -20,7 +19,7 @@ from agentic.context.prefill_layout import (
     unescaped,
 )
 from agentic.context.render import MAX_TEXT, render_lines
-from agentic.context.window import Window, WindowMemory
+from agentic.context.window import Depth, Window, WindowMemory
 from agentic.llm.types import Message, Picture
 from tests.support.said import ALICE, BOB, CLAUDE, GROK, PICTURE, context, said
 

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.chat.directory import clean_name
-from agentic.context.build import Identity, TurnContext, build_system
-from agentic.context.chat import build_history
+from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Attachment, Entry, Reaction, Speaker
-from agentic.context.tail import build_tail
+from agentic.context.prompt import Identity, TurnContext, build_system
 from agentic.context.window import Window
 from agentic.ids import sent_at
 from agentic.themes import theme_named

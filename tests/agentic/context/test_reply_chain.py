@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentic.context.build import build_system
-from agentic.context.chat import build_history
-from agentic.context.reply_chain import CHARACTERS, MESSAGE_CHARACTERS, ReplyChain, chain_part, chain_sentence
-from agentic.context.tail import build_tail
+from agentic.context.chat_layout import build_history, build_tail
+from agentic.context.prompt import build_system
+from agentic.context.render import CHARACTERS, MESSAGE_CHARACTERS, ReplyChain, chain_part, chain_sentence
 from agentic.context.window import Window
 from tests.support.said import ALICE, BOB, CLAUDE, context, said
 

@@ -2,11 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.context.build import build_system
-from agentic.context.chat import build_history
+from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.prefill_layout import build_prefill
-from agentic.context.room import RoomTurn
-from agentic.context.tail import build_tail
+from agentic.context.prompt import RoomTurn, build_system
 from agentic.context.window import Window
 from tests.support.said import ALICE, CLAUDE, GROK, said
 from tests.support.said import context as turn

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.context.entries import Attachment, Entry, Reaction, Speaker
-from agentic.context.merge_history import merge_history
+from agentic.context.entries import Attachment, Entry, Reaction, Speaker, one_line, poses, skeleton, words
+from agentic.context.history import merge_history
 from agentic.context.render import render_entry
-from agentic.context.untrusted import one_line, poses, skeleton, words
 
 AGENTS = frozenset(map(skeleton, ("ChatGPT", "Claude", "Gemini", "Grok")))
 MARK = re.compile(r"\[\s*(msg|reactions|picture|file|posted image)\s*:", re.IGNORECASE)

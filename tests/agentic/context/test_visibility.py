@@ -1,8 +1,6 @@
 import pytest
 
-from agentic.context.entries import Reaction
-from agentic.context.hiding import hidden_by_text
-from agentic.context.visibility import is_visible, visible
+from agentic.context.entries import Reaction, hidden_by_text, is_visible, visible
 from tests.support.said import ALICE, CLAUDE, ids, said
 
 

@@ -3,11 +3,10 @@ from dataclasses import replace
 import pytest
 
 from agentic.context.blocks import BLOCK, Note, ToolLine
-from agentic.context.depth import Depth
 from agentic.context.entries import Reaction
-from agentic.context.join_messages import joined
+from agentic.context.history import joined
 from agentic.context.options import Options
-from agentic.context.window import MAX_REMEMBERED, WindowMemory, WindowState, conversation_entries
+from agentic.context.window import MAX_REMEMBERED, Depth, WindowMemory, WindowState, conversation_entries
 from tests.support.said import ALICE, CLAUDE, GROK, PICTURE, ids, said
 
 FIRE = (Reaction("🔥", ("Bob",), 1),)

@@ -13,7 +13,7 @@ import pytest
 from agentic.agent.events import InstructionEvent
 from agentic.chat.outlet import CannotPost, Post
 from agentic.chat.service import Person
-from agentic.context.stop_words import Order, order_in
+from agentic.context.commands import Order, order_in
 from agentic.inbox.stop_orders import answers, may_stop
 from agentic.state.stop_store import EVERYWHERE
 from agentic.turn.cancellation import Cancellation

@@ -9,9 +9,9 @@ import pytest
 
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
+from agentic.context.commands import Order
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.options import Options
-from agentic.context.stop_words import Order
 from agentic.record.hearers import Hearers, Hearing
 from agentic.record.message_log import LogRules, MessageLog
 from agentic.wire.entries import Entry as RecordEntry

@@ -11,7 +11,7 @@ import pytest
 
 from agentic.agent.events import HeartbeatEvent, WebhookEvent
 from agentic.context.options import Options
-from agentic.context.room import RoomTurn
+from agentic.context.prompt import RoomTurn
 from agentic.llm.errors import PrefillRefused
 from agentic.llm.prefill_support import PrefillMemory
 from agentic.state.budget_rules import Caps

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentic.context.depth import Depth
 from agentic.context.entries import Entry, Speaker
+from agentic.context.window import Depth
 from agentic.llm.errors import TimedOut
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.summaries import Summary

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agentic.chat.outlet import DISCORD, SIGNAL, Service
-from agentic.context.build import build_persona, build_system
-from agentic.context.stop_words import order_in
+from agentic.context.commands import order_in
+from agentic.context.prompt import build_persona, build_system
 from agentic.context.window import Window
 from agentic.turn.gate import gate_prompt
 from agentic.turn.schema import FORM, MARKUP, room_form

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from agentic.context.blocks import Block, ToolLine
-from agentic.context.reply_chain import NO_CHAIN
+from agentic.context.render import NO_CHAIN
 from agentic.context.window import Window
 from agentic.llm.errors import RateLimited
 from agentic.llm.types import Picture, Prompt, Reply

@@ -17,14 +17,12 @@ from itertools import takewhile
 
 from agent_config import AGENTS
 from agentic.chat.outlet import DISCORD
-from agentic.context.build import Identity, TurnContext, build_system, seen
-from agentic.context.chat import build_history
-from agentic.context.depth import Depth
+from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.context.history import ChannelSource
 from agentic.context.options import Options
-from agentic.context.tail import build_tail
-from agentic.context.window import WindowMemory, conversation_entries
+from agentic.context.prompt import Identity, TurnContext, build_system, seen
+from agentic.context.window import Depth, WindowMemory, conversation_entries
 from agentic.themes import THEMES, theme_named
 from agentic.turn.schema import FORM
 from tests.benchmarks.stage import Bench

@@ -28,7 +28,7 @@ from support.signal_server import (
 )
 
 from agentic.chat.outlet import Post
-from agentic.context.stop_words import Order
+from agentic.context.commands import Order
 from agentic.ids import is_snowflake
 from agentic.net.addresses import FetchRefused
 from agentic.services.signal.ids import timestamp_of
