@@ -241,7 +241,7 @@ def test_a_turn_names_no_service_to_models_and_people() -> None:
         f"{module}: {text}"
         for module, path in modules().items()
         if any(is_within(module, place) for place in ("agentic.turn", "agentic.inbox", "agentic.context"))
-        if module != "agentic.inbox.hosts"  # logs which persona is where
+        if module != "agentic.inbox.host"  # logs which persona is where
         for text in literals(path.read_text(encoding="utf-8"))
         if "Discord" in text or "Signal" in text
     ]

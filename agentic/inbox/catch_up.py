@@ -17,9 +17,9 @@ from agentic.agent.events import TurnEvent, mention_id, read_begun
 from agentic.agent.services import AgentServices
 from agentic.chat.service import IncomingMessage
 from agentic.context.entries import Entry, visible
-from agentic.inbox.missed_orders import MissedOrders, heard_of
-from agentic.inbox.queue import TurnQueue
+from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.room_calls import RoomCalls
+from agentic.inbox.stop_orders import MissedOrders, heard_of
 from agentic.inbox.triggers import Call
 from agentic.state.shared_state import Ledger
 from agentic.wire.link import RedisAway

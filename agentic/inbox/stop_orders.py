@@ -1,8 +1,21 @@
-"""Stop orders: people stop the bots, and let them resume, by a word or a reaction.
+"""Words and reactions that silence, also missed ones.
+
+The sign 🔕: the person for whom an unasked message was wants no more of them.
+
+It counts from that person alone, and at once: the next agent that would post looks into Redis right before. Every bot
+that sees the sign obeys; the first of them notes it and shows that it was seen.
+
+Stop orders: people stop the bots, and let them resume, by a word or a reaction.
 
 With the right to do so, a person stops the bots in a channel with its threads, or in one thread; without it, only the
 turns that answer that person. In a private chat its person has the right. Every bot that sees the order obeys, since
 the bot that it is for may be offline; one of them shows that it was seen.
+
+Stop orders that people gave while nobody listened: the program was down or paused, the gateway was cut.
+
+They are looked for wherever a channel's past is read, before it is used, and after each new session among the reactions
+to the newest messages. No service says when a reaction was given: it counts as given with the message, so any
+order after the message undoes it. 🔕 is looked for with them, and for longer: it undoes no order.
 """
 
 from __future__ import annotations
@@ -11,7 +24,7 @@ import math
 import secrets
 from collections.abc import Callable, Collection, Iterable
 
-from agentic.agent.agent import Channels
+from agentic.agent.agent import Channels, ReactionView
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_unasked
 from agentic.agent.limits import ReplyThrottle
 from agentic.agent.services import AgentServices
@@ -19,12 +32,51 @@ from agentic.chat.service import IncomingMessage, Person, PersonReaction
 from agentic.chat.transcript import Transcripts
 from agentic.context.commands import Order
 from agentic.context.entries import Entry
-from agentic.inbox.queue import TurnQueue
+from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.triggers import Call
-from agentic.state.stop_store import EVERYWHERE
+from agentic.state.stop_store import EVERYWHERE, LONGEST
 from agentic.wire.entries import ActionNote
 
-STOP_SIGN, SEEN = "🛑", "✅"
+MUTE_SIGN, SEEN = "🔕", "✅"
+
+
+class MuteSigns:
+    """Obeys the sign, for one agent."""
+
+    def __init__(self, services: AgentServices, channels: Channels) -> None:
+        self._consents, self._notices, self._channels = services.consents, services.notices, channels
+        self._unasked, self._memory = services.ledger.unasked, services.memory
+
+    async def on_reaction(self, sign: PersonReaction) -> None:
+        """A person gave a sign to a message."""
+        if sign.emoji == MUTE_SIGN and await self._person_of(sign.message_id) == sign.who.user_id:
+            await self._notices.first(sign.message_id, MUTE_SIGN)  # it is not a missed one after the next start
+            await self._end(sign.who.user_id, sign.channel_id, sign.message_id)
+
+    async def on_missed(self, view: ReactionView, message_id: int) -> None:
+        """A message of the channel's past has the sign. It was given when nobody listened, or long ago: then the person
+        may have said something else since."""
+        person_id = await self._person_of(message_id)
+        if person_id is None or all(who.user_id != person_id for who in await view.givers(message_id, MUTE_SIGN)):
+            return
+        if await self._notices.first(message_id, MUTE_SIGN):
+            await self._end(person_id, view.channel_id, message_id)
+
+    async def _person_of(self, message_id: int) -> int | None:
+        """The person for whom a message was that nobody asked for. Of an old one, or one that Redis has lost, the
+        record alone knows."""
+        sent = await self._unasked.read(message_id) or await self._memory.unasked(message_id)
+        return sent.person_id if sent is not None else None
+
+    async def _end(self, person_id: int, channel_id: int, message_id: int) -> None:
+        if not await self._consents.refuse(person_id, because=MUTE_SIGN, once=True):
+            return
+        outlet = await self._channels.outlet_in_scope(channel_id)
+        if outlet is not None:
+            await outlet.sink.acknowledge(message_id, SEEN)
+
+
+STOP_SIGN, STOP_ORDERS_SEEN = "🛑", "✅"
 
 
 def may_stop(who: Person, moderators: Collection[int]) -> bool:
@@ -90,7 +142,7 @@ class StopOrders:
             return False
         if call is not None and (self._me(channel_id) == min(meant) if first is None else first):
             still = order.word == "resume" and self._channels.is_stopped(channel_id)
-            await self._show(channel_id, heard.message_id, STOP_SIGN if still else SEEN)
+            await self._show(channel_id, heard.message_id, STOP_SIGN if still else STOP_ORDERS_SEEN)
         return True
 
     def is_order(self, order: Order | None, heard: IncomingMessage, call: Call | None) -> bool:
@@ -114,7 +166,7 @@ class StopOrders:
         if first:
             self._note(order.word, who, channel_id)
         if first and call is not None:
-            await self._show(channel_id, heard.message_id, SEEN)
+            await self._show(channel_id, heard.message_id, STOP_ORDERS_SEEN)
 
     async def _stop_late(self, channel_id: int, source: str, seconds: float | None, at: float) -> bool:
         parent = self._channels.parent(channel_id)
@@ -156,7 +208,7 @@ class StopOrders:
             if shows:
                 self._note("stop", sign.who, sign.channel_id)
         if shows:
-            await self._show(sign.channel_id, sign.message_id, SEEN)
+            await self._show(sign.channel_id, sign.message_id, STOP_ORDERS_SEEN)
 
     async def _show(self, channel_id: int, message_id: int, emoji: str) -> None:
         outlet = await self._channels.outlet_in_scope(channel_id)
@@ -223,3 +275,121 @@ class StopOrders:
             other for other in self._queue.channels if channel_id in (EVERYWHERE, other, self._channels.parent(other))
         ]
         await self._queue.stop(covered, lambda _: True)
+
+
+MOST_SIGNED = 10  # messages of a channel's past whose stop signs are looked up
+NEWEST = 25  # messages that are looked at after a new session
+MUTES_LAST = 7 * 86400.0  # seconds after its message; far less than 🔕 is known to have been obeyed once
+
+
+class MissedOrders:
+    """Obeys what was missed, for one agent. `call_of` says how a message calls it."""
+
+    def __init__(
+        self,
+        agent: str,
+        services: AgentServices,
+        channels: Channels,
+        stop_orders: StopOrders,
+        mute_signs: MuteSigns,
+        call_of: Callable[[IncomingMessage], Call | None],
+    ) -> None:
+        self._services, self._channels = services, channels
+        self._stop_orders, self._mute_signs, self._call_of = stop_orders, mute_signs, call_of
+        self._sessions, self._looked = 0, 0
+        self._back = services.directory.id_of(agent) is not None  # an earlier run of this bot has ended
+        self._met = False  # an agent whose user id was not known when the past was read
+        services.fetcher.on_read(self.read)
+        services.directory.on_agent(self._meet)
+
+    def stop(self) -> None:
+        """Its bot has ended; another run of it looks for itself."""
+        self._services.fetcher.off_read(self.read)
+        self._services.directory.off_agent(self._meet)
+
+    def came_back(self) -> None:
+        """A new session has begun."""
+        self._sessions += 1
+
+    def _meet(self, user_id: int, agent: str) -> None:
+        del user_id, agent
+        self._met = True
+
+    async def read(self, channel_id: int) -> None:
+        """Obey the orders in a channel's transcript, oldest first."""
+        view = self._channels.view_of(channel_id)
+        if view is None:
+            return
+        past = self._services.transcripts.of(channel_id).entries()
+        entries = [one for one in past if self._is_young(one.created_at)]
+        for entry in entries:
+            await self._obey(entry, view)
+        signed = [one for one in entries if any(given.emoji == STOP_SIGN for given in one.reactions)]
+        for entry in signed[-MOST_SIGNED:]:
+            await self._obey_signs(view, entry.id, entry.speaker.id, entry.created_at)
+        muted = [one for one in past if any(given.emoji == MUTE_SIGN for given in one.reactions)]
+        for entry in muted[-MOST_SIGNED:]:
+            await self._obey_mute(view, entry.id, entry.created_at)
+
+    async def look_again(self) -> None:
+        """Look at the newest messages for both signs after each new session but the first, in which the whole past is
+        read. Read whole transcripts again where an agent was met since: what was said to it was not known to be an
+        order. Missing messages are read by what notices the gap."""
+        if self._met:
+            self._met = False
+            for channel in self._channels.known():
+                transcript = self._services.transcripts.known(channel.channel_id)
+                if transcript is not None and transcript.whole:
+                    await self.read(channel.channel_id)
+        if self._looked == self._sessions:
+            return
+        first, self._looked = self._looked == 0 and not self._back, self._sessions
+        for channel in () if first else self._channels.known():
+            if (view := self._channels.view_of(channel.channel_id)) is not None:
+                await self._look_at(view)
+
+    async def _look_at(self, view: ReactionView) -> None:
+        for message_id, author, said_at, emoji in await view.newest_with((STOP_SIGN, MUTE_SIGN), NEWEST):
+            if emoji == MUTE_SIGN:
+                await self._obey_mute(view, message_id, said_at)
+            elif self._is_young(said_at):
+                await self._obey_signs(view, message_id, author, said_at)
+
+    def _is_young(self, at: float) -> bool:
+        return at > self._services.clock() - LONGEST
+
+    async def _obey(self, entry: Entry, view: ReactionView) -> None:
+        if entry.order is None or entry.speaker.kind != "person":
+            return
+        facts = heard_of(entry, view.channel_id, view.guild_id, self._channels.parent(view.channel_id))
+        who = Person(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
+        await self._stop_orders.on_missed(entry.order, facts, self._call_of(facts), who, entry.created_at)
+
+    async def _obey_signs(self, view: ReactionView, message_id: int, author: int, said_at: float) -> None:
+        if self._services.directory.agent_of(author) is None:
+            return
+        for who in await view.givers(message_id, STOP_SIGN):
+            sign = PersonReaction(who, view.channel_id, message_id, author, STOP_SIGN)
+            await self._stop_orders.on_reaction(sign, said_at=said_at)
+
+    async def _obey_mute(self, view: ReactionView, message_id: int, said_at: float) -> None:
+        if said_at > self._services.clock() - MUTES_LAST:
+            await self._mute_signs.on_missed(view, message_id)
+
+
+def heard_of(
+    entry: Entry, channel_id: int, guild_id: int | None, parent_id: int | None, *, group: bool = False
+) -> IncomingMessage:
+    """The facts of an old message; ids of users and roles are never the same."""
+    return IncomingMessage(
+        message_id=entry.id,
+        author_id=entry.speaker.id,
+        by_person=entry.speaker.kind == "person",
+        guild_id=guild_id,
+        group=group,
+        channel_id=channel_id,
+        parent_id=parent_id,
+        mentioned_users=entry.mentions,
+        mentioned_roles=entry.mentions,
+        replied_to=entry.replied_to,
+    )

@@ -16,8 +16,7 @@ from agent_config import AgentSettings
 from agent_coordinator.coordinator import Coordinator
 from agentic.agent.services import AgentServices
 from agentic.automation.webhook_server import Receive
-from agentic.inbox.host import AgentHost
-from agentic.inbox.hosts import PersonaHosts
+from agentic.inbox.host import AgentHost, PersonaHosts
 from agentic.net.http_server import Connections
 from agentic.process.signals import Shutdown, last_turns
 from agentic.process.tasks import restart_on_failure

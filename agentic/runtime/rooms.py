@@ -13,7 +13,7 @@ from functools import partial
 from agent_cogs.base import BaseAgentCog
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent
-from agentic.inbox.hosts import PersonaHosts, Place, place_in_rooms, place_on_signal
+from agentic.inbox.host import PersonaHosts, Place, place_in_rooms, place_on_signal
 from agentic.rooms.arena import ArenaKeeper
 from agentic.rooms.closing import RoomCloser
 from agentic.rooms.contenders import answered

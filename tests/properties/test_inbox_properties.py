@@ -1,4 +1,4 @@
-"""The inbox's properties of the specification. "Event queue" is agentic.inbox.lanes; "null" is None."""
+"""The inbox's properties of the specification. "Event queue" is agentic.inbox.inbox; "null" is None."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentic.agent.events import (
     WebhookEvent,
 )
 from agentic.context.entries import Entry, Speaker
-from agentic.inbox.lanes import Inbox
+from agentic.inbox.inbox import Inbox
 from agentic.wire.messages import Instruction
 
 KINDS = ("message", "heartbeat", "cron", "hook", "webhook", "instruction")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.context.entries import Entry, Speaker
-from agentic.inbox.bot_mentions import called_already, calls, last_person, links, spoken_before
+from agentic.inbox.triggers import called_already, calls, last_person, links, spoken_before
 
 CLAUDE, GROK, GEMINI, ALICE = 21, 22, 23, 11
 NAMES = {CLAUDE: "claude", GROK: "grok", GEMINI: "gemini"}

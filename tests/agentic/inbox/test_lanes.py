@@ -1,7 +1,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 
-from agentic.inbox.lanes import Inbox
+from agentic.inbox.inbox import Inbox
 from tests.support.doubles import LoopTime
 
 

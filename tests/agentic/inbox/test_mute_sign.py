@@ -11,7 +11,7 @@ import discord
 import pytest
 
 from agentic.chat.service import Person, PersonReaction
-from agentic.inbox.mute_sign import MuteSigns
+from agentic.inbox.stop_orders import MuteSigns
 from agentic.record.memory import Unasked
 from agentic.wire.entries import ConsentNote
 from tests.support.agent_scene import LOUNGE, Scene

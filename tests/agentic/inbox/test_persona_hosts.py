@@ -10,8 +10,8 @@ from typing import Any
 
 from agentic.agent.persona import Personas
 from agentic.agent.roster import Roster
-from agentic.inbox import hosts
-from agentic.inbox.hosts import PersonaHosts, place_in_rooms
+from agentic.inbox import host as hosts
+from agentic.inbox.host import PersonaHosts, place_in_rooms
 from agentic.services.discord.webhook_agents_channels import PersonaChannels
 from agentic.state.limits import UNLIMITED
 from agentic.wire import keys

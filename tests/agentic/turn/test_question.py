@@ -8,7 +8,7 @@ import pytest
 from agentic.agent.events import MENTION_SECONDS, MentionEvent
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Attachment, Entry, Speaker
-from agentic.inbox.batching import pause
+from agentic.inbox.inbox import pause
 from agentic.turn.question import question, taken_back
 from tests.support.agent_scene import Scene
 from tests.support.doubles import BOB, LoopTime, settle, user
