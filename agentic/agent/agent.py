@@ -40,8 +40,7 @@ from agentic.chat.service import Person
 from agentic.context.options import Options
 from agentic.context.prompt import Identity
 from agentic.ids import LARGEST_ID
-from agentic.llm.prefill_support import PrefillMemory
-from agentic.llm.profiles import Profile
+from agentic.llm.profiles import PrefillMemory, Profile
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Drawing, Message, Model, Picture, Prompt, Reply
 from agentic.net.picture_scaling import Fit

@@ -45,12 +45,10 @@ from agentic.context.blocks import is_text
 from agentic.context.entries import Entry
 from agentic.context.options import Options
 from agentic.context.prompt import Trigger
-from agentic.llm.endpoints import ENDPOINTS, Aws, Endpoint, profile_at
 from agentic.llm.errors import BadKey, ModelError, QuotaUsedUp
-from agentic.llm.pricing import Rates, at_home, price
-from agentic.llm.profiles import Profile, profile_of
+from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, at_home, price, tokens_of
+from agentic.llm.profiles import ENDPOINTS, Aws, Endpoint, Profile, profile_at, profile_of
 from agentic.llm.types import Usage
-from agentic.llm.usage_estimate import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, tokens_of
 from agentic.state.budget_rules import BudgetRequest, Kind
 from agentic.state.costs import Costs
 from agentic.state.limits import UNLIMITED, TurnRequest, Verdict

@@ -22,7 +22,7 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry
 from agentic.inbox.cancels import Cancels
 from agentic.inbox.person_notices import PersonNotices
-from agentic.llm.prefill_support import PrefillMemory
+from agentic.llm.profiles import PrefillMemory
 from agentic.record.consents import Consents
 from agentic.record.embeddings import Meaning
 from agentic.record.gateway_notes import GatewayNotes

@@ -19,9 +19,9 @@ from operator import mul
 from typing import Any, Protocol, TypeAlias
 
 from agentic.llm.errors import BadAnswer
-from agentic.llm.lenient_json import number, parts
+from agentic.llm.pricing import tokens_of
+from agentic.llm.schemas import number, parts
 from agentic.llm.types import Usage
-from agentic.llm.usage_estimate import tokens_of
 
 Vector: TypeAlias = "array[float]"  # of 32-bit floats, of length 1
 

@@ -1,4 +1,6 @@
-"""Errors of model calls.
+"""Error tree and HTTP errors.
+
+Errors of model calls.
 
     ModelError                  base; carries provider, model, status, request_id
       Retryable                 worth retrying within the deadline; may carry retry_after
@@ -23,11 +25,24 @@
         NotInstalled            a package that this provider needs is missing
 
 The text of a ModelError names its kind in one line and never contains a key or a prompt.
+
+Map a provider's HTTP error to one of ours.
+
+The status and the error's codes decide if they can. Many providers have one code for everything
+("invalid_request_error") and say the rest in words: no credit left (400, 402, 403 or 429), a model that calls no tools
+(400, 404, 422 or 500), a prompt that is too long (400, 413, 422, 429 or 500). The words are those of the error's own
+messages, never of a request that a server quotes. Only error codes are kept as detail, never the provider's prose,
+which may quote the key or the prompt.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import email.utils
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from agentic.llm.types import Usage
 
@@ -191,3 +206,253 @@ def not_made(error: ModelError) -> ModelError:
     """Mark the error as that of a call that cost nothing, and return it."""
     error.made = False
     return error
+
+
+_NO_MONEY = (
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "credit balance",
+    "available credits",
+    "monthly spending limit",
+    "spending cap",
+    "credits exhausted",
+    "billing_error",
+)
+_BAD_KEY = ("api_key_invalid", "api key not valid", "incorrect api key", "invalid_api_key")
+_REFUSED = (
+    "content_policy_violation",
+    "moderation_blocked",
+    "usage guidelines",
+    "content_filter",
+    "safety_violations",
+)
+# The words of Anthropic and Bedrock, Mistral, vLLM, and of DeepSeek outside its beta address.
+_NO_PREFILL = (
+    "prefill",
+    "must end with a user message",
+    "expected last role",
+    "continue_final_message",
+    "chat prefix completion",
+)
+_CODE = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,60}")
+
+# --- features that a model or its server lacks ----------------------------------------------------------------------
+
+_LACKS = (
+    r"(?:not (?:been )?(?:support(?:ed)?|enabled|available|allowed|permitted|implemented)"
+    r"|unsupported|unavailable|disabled|\W*extra inputs are not permitted)"
+)
+_LACKING = (
+    r"(?:(?:not|n't|cannot|no endpoints(?: found)? that) (?:support(?:s|ed|ing)?|use)|unsupported"
+    r"|does not (?:allow|accept)|(?:not|n't) (?:capable of|compatible with)"
+    r"|unrecognized request arguments? supplied|unknown name)"
+)
+_TOOLS = (
+    r"(?:tools|tool (?:use|calls?|calling)(?: with function calling)?|tool_(?:use|calls?|calling)|tool_?config"
+    r"|function[ _-]?call(?:s|ing)?|functions)"
+)
+_SCHEMA = (
+    r"(?:json[ _-]?(?:mode|schema|object)|structured[ _-]?outputs?|response[ _-]?(?:format|schema|mime[ _-]?type)"
+    r"|guided[ _-]?(?:json|decoding)|output_config|grammars?)"
+)
+
+
+def _refusal_of(feature: str) -> re.Pattern[str]:
+    """Match "the feature is not supported" and "does not support the feature", as far as nothing else stands between:
+    an error in a single tool's schema must not switch off all tools."""
+    quoted = rf"[`'\"\[{{(]*{feature}[`'\"\])}}]*+"
+    other = r"(?: (?:and|or) [`'\"]?\w+[`'\"]?)?"
+    return re.compile(
+        rf"(?<!parallel )(?<!mode for )(?<!\d )\b{quoted}{other}(?: param(?:eter)?s?)?(?: (?:is|are|has|have))?"
+        rf"(?: currently)? ?{_LACKS}\b"
+        rf"|{_LACKING}\b:?(?: (?:the|any|parameters?:?|param|native|custom|provided|or|and)| \w+,)*[ :]*"
+        rf"{quoted}(?!\w|[.\[]\w| (?:types?|choice|named?|at)\b)"
+        rf"|\b(?:no|lacks?) (?:support for )?{quoted} support\b"
+    )
+
+
+_NO_TOOLS = re.compile(
+    # OpenRouter, Groq, Mistral, DeepSeek, Together, Google AI Studio, Vertex, xAI, Bedrock, Ollama, Azure; llama.cpp
+    # and vLLM
+    _refusal_of(_TOOLS).pattern
+    + r"|does(?: not|n't) support tool\b(?! type| choice)|\b(?:no|lacks?) tool support"
+    + r"|tools? (?:param|choice) requires --|requires --(?:enable-auto-tool-choice|jinja)"
+)
+_NO_SCHEMA = re.compile(
+    _refusal_of(_SCHEMA).pattern
+    # Groq, Google, and Cerebras take tools or structured output, not both
+    + rf"|{_SCHEMA}[`'\"]? (?:cannot be (?:combined|used)|is incompatible) with"
+    + rf"|{_TOOLS}[`'\"]? (?:cannot be (?:combined|used) with|is incompatible with|with(?: a)?) [`'\"]?{_SCHEMA}"
+)
+_NO_TEMPERATURE = re.compile(
+    _refusal_of("temperature").pattern
+    + r"|temperature\W+does not support|temperature(?: and top_p)?\W+(?:is|are) (?:deprecated|not)"
+    r"|invalid temperature: only 1 is allowed"
+)
+_FEATURES = (
+    (ToolsRefused, ("tools", "functions"), _NO_TOOLS),
+    (SchemaRefused, ("response_format", "text.format", "response_schema", "output_config"), _NO_SCHEMA),
+    (TemperatureRefused, ("temperature",), _NO_TEMPERATURE),
+)
+_FEATURE_STATUSES = (400, 404, 405, 422, 500, 501)
+_UNSUPPORTED = {"unsupported_parameter", "unsupported_value", "extra_forbidden"}
+
+# --- a prompt that is longer than the context -----------------------------------------------------------------------
+
+_TOO_LONG_CODES = {
+    "context_length_exceeded",
+    "context_window_exceeded",
+    "exceed_context_size_error",
+    "model_context_window_exceeded",
+    "request_too_large",
+    "tokens_limit_reached",
+    "1261",  # Zhipu, whose words may be Chinese
+}
+_LENGTH = r"(?:length|window|size|limit)"
+_INPUT = r"(?:prompt|input|inputs|messages|request|conversation|context)"
+_TOO_LONG = re.compile(
+    # llama.cpp, and the codes in the prose of gateways; OpenAI, Anthropic, MiniMax, Kimi
+    rf"context[ _-]?{_LENGTH}[ _-]?(?:(?:was|is|has been|been) )?exceed|exceed_context_size"
+    rf"|context (?:window )?overflow"
+    rf"|exceed(?:s|ed|ing)?(?: (?!output|completion)\S+){{0,4}} (?:context|token)[ _-]?{_LENGTH}"
+    rf"|context {_LENGTH} exceeds"
+    rf"|exceed(?:s|ed|ing)? (?:the )?(?:model'?s? )?(?:max(?:imum)? |available )?context\b"
+    # OpenAI, vLLM, DeepSeek, OpenRouter, LM Studio, xAI, Mistral, SambaNova
+    rf"|max(?:imum)?[ _](?:allowed |supported )?(?:context|prompt|input|sequence|model)[ _]"
+    rf"(?:length|size|window|tokens)|context length of only|too large for model with|n_keep\b.{{0,20}}\bn_ctx\b"
+    # Anthropic, Bedrock, Ollama, Zhipu; Google; Cohere; vLLM; GitHub
+    rf"|\b{_INPUT}\b\W+(?:(?:is|are|was|be) )?too (?:long|large)|\b{_INPUT} exceeds max|too long to fit"
+    rf"|\b{_INPUT} (?:token )?(?:length|size|count)\b[^.]{{0,40}}\bexceed|request body too large"
+    rf"|\b(?:input|prompt|total) tokens?(?: count)?\b[^.]{{0,60}}\bexceed|input token count is"
+    rf"|too many (?:input |prompt |total )*(?:tokens|text bytes)|expected maxlength: \d+, actual"
+    # SGLang, LM Studio, TabbyAPI, TGI; Groq; Alibaba, Baidu
+    rf"|(?:longer|greater|larger) than (?:the )?(?:model'?s? |maximum |allowed )*(?:context|model|max_seq_len)"
+    rf"|`inputs` tokens \+ `max_new_tokens` must be|`inputs` must have less than"
+    rf"|reduce the length of (?:the|your) (?:input |prompt|messages)|range of input length|token length must be in"
+    # OpenAI: a message's text, not an id or a name
+    rf"|'(?:instructions|input|(?:messages|input)[^']{{0,30}}\.(?:content|text)[^']{{0,30}})': string too long"
+    rf"|超长|超过.{{0,12}}(?:长度|上下文)"
+)
+_TOO_LARGE_FOR_RATE = "request too large for"  # OpenAI and Groq: more than the tokens of a whole minute
+
+# --- statuses -------------------------------------------------------------------------------------------------------
+
+# Of an error's fields these say what is wrong. Others quote the request ("input", "failed_generation", "metadata").
+_CODE_FIELDS = ("code", "type", "status", "error_type", "reason", "__type")
+_TEXT_FIELDS = ("message", "msg", "detail", "error", "error_message", "description", "title")
+_NESTED_FIELDS = ("error", "errors", "detail", "details", "message", "metadata", "raw")
+_MAX_TEXT = 4_000  # characters
+_MAX_DEPTH = 8
+
+
+def error_of_status(
+    status: int,
+    said: Any,
+    *,
+    code: str = "",
+    headers: Mapping[str, str] | None = None,
+    request_id: str | None = None,
+    retry_after: float | None = None,
+) -> ModelError:
+    """Return the error for an HTTP status above 299. `said`, the body as text or as parsed JSON, is searched but not
+    kept."""
+    kind = _kind(status, said, code)
+    error = kind(code if _CODE.fullmatch(code) else "", status=status, request_id=request_id)
+    if isinstance(error, Retryable):
+        error.retry_after = retry_after if retry_after is not None else seconds_to_wait(headers or {})
+    return error
+
+
+def error_of_body(said: Any, request_id: str | None = None) -> ModelError:
+    """Return the error for an `error` object in an answer with status 200. A numeric code is an HTTP status."""
+    given = said.get("code") if isinstance(said, Mapping) else None
+    if isinstance(given, int) and 300 <= given < 600:
+        return error_of_status(given, said, request_id=request_id)
+    kind = _kind(400, said, "")
+    if kind is BadRequest:
+        return ServerFailed("an error within the answer", request_id=request_id)
+    return kind(request_id=request_id)
+
+
+def _kind(status: int, said: Any, code: str) -> type[ModelError]:
+    found = list(_facts(said))
+    codes = {code.lower(), *(value for field, value in found if field in _CODE_FIELDS)}
+    text = " ".join(value for field, value in found if field in _TEXT_FIELDS)[:_MAX_TEXT]
+    words = f"{' '.join(codes)} {text}"
+    if status == 402 or (status < 500 and any(sign in words for sign in _NO_MONEY)):
+        return QuotaUsedUp
+    if status in (400, 403) and any(sign in words for sign in _REFUSED):
+        return Refused
+    if status in (401, 403) or (status == 400 and any(sign in words for sign in _BAD_KEY)):
+        return BadKey
+    if status == 413 or codes & _TOO_LONG_CODES:
+        return PromptTooLong
+    if status == 429:
+        return PromptTooLong if _TOO_LARGE_FOR_RATE in text else RateLimited
+    if status in _FEATURE_STATUSES:
+        parameters = {value for field, value in found if field == "param"}
+        for kind, names, refusal in _FEATURES:
+            if (codes & _UNSUPPORTED and parameters.intersection(names)) or refusal.search(text):
+                return kind
+    if status in (400, 422, 500) and _TOO_LONG.search(text):
+        return PromptTooLong
+    if "tool_use_failed" in codes:
+        return ServerFailed  # Groq: the model wrote a call that cannot be read; another attempt may succeed
+    if status >= 500 or status in (408, 409, 425, 499):
+        return ServerFailed
+    if status in (400, 422) and any(sign in words for sign in _NO_PREFILL):
+        return PrefillRefused
+    return BadRequest
+
+
+def _facts(said: Any, field: str = "message", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the fields of an error and their texts in lower case. Gateways put a provider's error into a text of their
+    own, as JSON."""
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(said, Mapping):
+        if isinstance(place := said.get("loc"), list):  # of FastAPI: ["body", "tools"]
+            yield "param", ".".join(str(step) for step in place[1:]).lower()
+        for key, value in said.items():
+            if key in (*_CODE_FIELDS, *_TEXT_FIELDS, *_NESTED_FIELDS, "param"):
+                yield from _facts(value, key, depth + 1)
+    elif isinstance(said, list):
+        for value in said[:20]:
+            yield from _facts(value, field, depth + 1)
+    elif isinstance(said, str):
+        inner = _json_in(said)
+        if inner is not None:
+            yield from _facts(inner, field, depth + 1)
+        elif field == "raw":
+            yield "message", said.lower()
+        else:
+            yield field, said.lower()
+
+
+def _json_in(said: str) -> Any:
+    """Return the object or list in a text that is JSON, None if it is not."""
+    if not said.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(said)
+    except (ValueError, RecursionError):
+        return None
+
+
+def seconds_to_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Read retry-after-ms or retry-after, in seconds. A date is relative to `now` (unix seconds)."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after", "")
+    seconds = _number(value)
+    if seconds is not None or not value:
+        return seconds
+    date = email.utils.parsedate_tz(value)
+    if date is None:
+        return None
+    return max(0.0, email.utils.mktime_tz(date) - (time.time() if now is None else now))
+
+
+def _number(value: str) -> float | None:
+    return float(value) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value.strip()) else None

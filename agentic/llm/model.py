@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from agentic.llm import embeddings, pricing, stop_sequences
+from agentic.llm import embeddings, pricing
+from agentic.llm import turns as stop_sequences
 from agentic.llm.embeddings import Embedded
-from agentic.llm.endpoints import Aws, Endpoint
 from agentic.llm.errors import (
     BadAnswer,
     BadRequest,
@@ -26,13 +26,12 @@ from agentic.llm.errors import (
     PromptTooLong,
     Refused,
 )
-from agentic.llm.profiles import Profile, profile_of
+from agentic.llm.pricing import expected, filled_in
+from agentic.llm.profiles import Aws, Endpoint, Profile, profile_of
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import wants_schema
-from agentic.llm.tool_calls import read_calls, rounds_in_words
-from agentic.llm.turns import has_pictures, with_newest_pictures, without_pictures
+from agentic.llm.turns import has_pictures, read_calls, rounds_in_words, with_newest_pictures, without_pictures
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Usage
-from agentic.llm.usage_estimate import expected, filled_in
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -1,4 +1,6 @@
-"""Differences between providers and between their models, as data.
+"""Differences between models as data.
+
+Differences between providers and between their models, as data.
 
 A profile says how to shape a request, so that provider modules translate without asking which model it is. Rules apply
 from top to bottom; each names a provider, prefixes of model ids ("" for all) and the fields it changes.
@@ -9,13 +11,44 @@ model behind an OpenAI-compatible address (provider "compatible") is recognised 
 Structured output together with web search: OpenAI, xAI and Gemini from 3 on take both. Anthropic refuses structured
 output together with citations, which its web search always gives, and Gemini 2 refuses it together with any tool. There
 the schema is given in words.
+
+Addresses of models without a module of their own: OpenAI-compatible endpoints, and AWS. Data only.
+
+The first part of `provider/model` names an endpoint of the table or of the owner's configuration. Endpoints differ in
+how they take a prefilled answer, which `prefill` says:
+
+- "last": the last message is the assistant's (llama.cpp, Ollama, LM Studio, OpenRouter, Groq)
+- "prefix" and "partial": the same, and the message carries that mark (DeepSeek's beta address and Mistral; Qwen)
+- "continue": vLLM's `continue_final_message`, without which vLLM closes the message
+- "completions": the whole prompt as plain text to `/completions`, for base models
+- "": not supported
+
+Which models continue a prefilled answer, and a memory of those that turned out not to.
+
+The table is in `profiles.py`: Claude up to 4.5, and other makers' models by a documented prefix mode or by plain
+completions. Claude from 4.6 on and OpenAI's, Google's and xAI's own models do not. A model that the table does not know
+is tried; if its server refuses, that is remembered for the life of the process.
+
+    if options.mode == "prefill" and memory.takes(model.name):
+        try:
+            return await model.complete(prefilled, history)
+        except PrefillRefused as error:
+            memory.refused(error)
+    return await model.complete(prompt, chat_history)
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
+
+from agentic.llm.errors import PrefillRefused
+
+log = logging.getLogger(__name__)
+
 
 PROVIDERS = ("openai", "anthropic", "google", "xai", "bedrock", "compatible")
 
@@ -268,3 +301,106 @@ def with_most_searches(profile: Profile, most: int | None) -> Profile:
         return {key: most if key in _SEARCH_LIMITS else value for key, value in fields.items()}
 
     return replace(profile, search=limited(profile.search), search_extra=limited(profile.search_extra))
+
+
+Prefill = Literal["last", "prefix", "partial", "continue", "completions", ""]
+Api = Literal["openai", "ollama"]
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """An address that speaks OpenAI's Chat Completions. `base_url` includes the version, usually /v1.
+
+    `api` "ollama": chats go to Ollama's own API beside that address, which has a context size
+    (agentic.llm.providers.ollama). `model`: the one where a setting names the provider alone.
+    `fields` are merged into the body of every request and override ours; they come from the owner's configuration only.
+    `profile` overrides fields of the models' Profile. `stream_usage`: ask for the usage of a stream. Some servers
+    refuse that, or report it anyway.
+    """
+
+    name: str
+    base_url: str
+    model: str = ""
+    api: Api = "openai"
+    prefill: Prefill = "last"
+    fields: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    profile: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    stream_usage: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aws:
+    """A region and credentials: a Bedrock API key, a pair of keys, a profile, or whatever boto3 finds on the
+    machine."""
+
+    region: str
+    access_key: str | None = field(default=None, repr=False)
+    secret_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    profile: str | None = None
+
+
+def profile_at(endpoint: Endpoint, model: str) -> Profile:
+    """Return the profile of a model there: the profile for its name, overridden by the endpoint's settings."""
+    profile = profile_of("compatible", model)
+    if endpoint.prefill in ("", "completions"):  # plain completions continue any text
+        profile = replace(profile, prefill=bool(endpoint.prefill))
+    return replace(profile, **endpoint.profile)
+
+
+_UNBOUNDED: Mapping[str, Any] = {"max_stops": 64}  # these servers have no limit of their own
+
+ENDPOINTS: Mapping[str, Endpoint] = {
+    endpoint.name: endpoint
+    for endpoint in (
+        Endpoint(name="openrouter", base_url="https://openrouter.ai/api/v1"),
+        # https://api-docs.deepseek.com/guides/chat_prefix_completion
+        Endpoint(
+            name="deepseek", base_url="https://api.deepseek.com/beta", prefill="prefix", profile={"max_stops": 16}
+        ),
+        Endpoint(name="mistral", base_url="https://api.mistral.ai/v1", prefill="prefix", stream_usage=False),
+        Endpoint(name="groq", base_url="https://api.groq.com/openai/v1"),
+        # https://www.alibabacloud.com/help/en/model-studio/partial-mode
+        Endpoint(name="qwen", base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", prefill="partial"),
+        Endpoint(
+            name="ollama",
+            base_url="http://127.0.0.1:11434/v1",
+            model="gpt-oss:20b",
+            api="ollama",
+            profile=_UNBOUNDED,
+        ),
+        Endpoint(name="llamacpp", base_url="http://127.0.0.1:8080/v1", profile=_UNBOUNDED),
+        Endpoint(name="lmstudio", base_url="http://127.0.0.1:1234/v1", profile=_UNBOUNDED),
+        Endpoint(name="vllm", base_url="http://127.0.0.1:8000/v1", prefill="continue", profile=_UNBOUNDED),
+    )
+}
+"""Name → endpoint. The last four are on this machine and cost nothing."""
+
+
+def takes_prefill(name: str) -> bool:
+    """Look `provider/model` up in the table. An unknown provider counts as an OpenAI-compatible address."""
+    provider, _, model = name.partition("/")
+    return profile_of(provider if provider in PROVIDERS else "compatible", model).prefill
+
+
+class PrefillMemory:
+    """The table, corrected by experience. One for the process."""
+
+    def __init__(self) -> None:
+        self._refused: set[str] = set()
+
+    def takes(self, name: str) -> bool:
+        """Whether it is worth asking `provider/model` to continue a prefilled answer."""
+        if name not in self._refused and not takes_prefill(name):
+            self._note(name)
+        return name not in self._refused
+
+    def refused(self, error: PrefillRefused) -> None:
+        """Remember the model that refused."""
+        self._note(f"{error.provider}/{error.model}")
+
+    def _note(self, name: str) -> None:
+        if name not in self._refused:
+            self._refused.add(name)
+            log.warning("%s does not continue a prefilled answer: its turns use chat mode", name)

@@ -1,17 +1,69 @@
-"""Turn a Prompt and a history into the turns that every provider's request is made of.
+"""Prompt, history, tool calls, stops in provider form.
+
+Stop sequences on our side: where an answer ends, and how much of a growing one may be shown.
+
+A provider takes few stop sequences or none, and a model may write one that was not sent. Pure functions.
+
+Turn a Prompt and a history into the turns that every provider's request is made of.
 
 Pure functions. A part is a text or a picture; `cache` marks the last part of what does not change between calls.
+
+Tools on the wire, as far as providers share the format. Pure functions.
+
+A round of the tool loop is sent back to the same model as the model itself wrote it (its `echo`), thinking and
+signatures included. Another model gets the calls and results with ids of ours, since providers form ids by different
+rules and want each only once. A call also gets one of ours if its provider sent no id, or one that is already used.
+
+Arguments that are not a JSON object become the single argument RAW with the text as it came. The tool then reports what
+is missing, and the model sees its own mistake. Python's integers keep every digit.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Container, Iterable, Sequence
+import html
+import json
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from agentic.llm.profiles import Profile
-from agentic.llm.schemas import tail_of
-from agentic.llm.types import Message, Picture, Prompt, Role, Source
+from agentic.llm.schemas import ConvertedSchemas, parts, tail_of
+from agentic.llm.types import Message, Picture, Prompt, Role, Source, ToolCall, ToolResult, ToolRound
+
+
+def for_request(stops: Sequence[str], most: int) -> list[str]:
+    """Return the first `most` that a provider accepts: no duplicates, none of mere whitespace."""
+    return list(dict.fromkeys(stop for stop in stops if stop.strip()))[:most]
+
+
+def cut(text: str, stops: Sequence[str]) -> str:
+    """Cut the text at the stop sequence that begins first."""
+    found = [at for at in (text.find(stop) for stop in stops if stop) if at >= 0]
+    return text[: min(found)] if found else text
+
+
+def settled(text: str, stops: Sequence[str]) -> str:
+    """Return the part of a growing text that can no longer turn out to belong to a stop sequence."""
+    ends = (_beginning(text, stop) for stop in stops if stop)
+    return text[: min(ends, default=len(text))][: len(cut(text, stops))]
+
+
+def _beginning(text: str, stop: str) -> int:
+    """Return where a stop sequence may have begun at the end of the text, or the text's length."""
+    for size in range(min(len(stop) - 1, len(text)), 0, -1):
+        if text.endswith(stop[:size]):
+            return len(text) - size
+    return len(text)
+
+
+def until_stop(on_text: Callable[[str], None] | None, stops: Sequence[str]) -> Callable[[str], None] | None:
+    """Wrap a listener of a growing text so that it gets nothing from a stop sequence on."""
+    if on_text is None or not stops:
+        return on_text
+    return lambda text: on_text(settled(text, stops))
+
 
 # Inserted where a conversation must begin with the user but begins with the model's own words.
 OPENING = "[the conversation so far]"
@@ -152,3 +204,191 @@ def unique_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
         if source.url and (source.url not in found or (source.title and not found[source.url].title)):
             found[source.url] = source
     return tuple(found.values())
+
+
+RAW = "_raw"
+
+# Refused by Anthropic and OpenAI at the top of a function's parameters, and common in the tools of MCP servers.
+_COMBINED = ("allOf", "anyOf", "oneOf")
+# The keywords of a schema that OpenAI's strict mode takes at every depth without a further rule.
+_PLAIN = frozenset(
+    {"type", "properties", "required", "additionalProperties", "items", "enum", "description", "anyOf", "title"}
+)
+
+
+_NO_MORE_TOOLS = "The tools are not available any more. Answer now with their results:"
+# What HTML writes for the characters that mean something in it. A bare "&copy" may be part of an address.
+_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
+
+
+def arguments_of(written: Any) -> Mapping[str, Any]:
+    """Return a call's arguments from the JSON text or object that a provider sends."""
+    if isinstance(written, Mapping):
+        return written
+    said = written if isinstance(written, str) else ""
+    try:
+        read = json.loads(said or "{}", parse_constant=_refuse)
+        json.dumps(read, ensure_ascii=False).encode()  # half a surrogate pair could not be sent back
+    except (ValueError, RecursionError):
+        return {RAW: said}
+    return read if isinstance(read, dict) else {RAW: said}
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def written(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as JSON text, and unparsable ones as the model wrote them."""
+    raw = arguments.get(RAW)
+    if isinstance(raw, str) and len(arguments) == 1:
+        return raw
+    return json.dumps(dict(arguments), ensure_ascii=False, default=str)
+
+
+def parameters_of(parameters: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+    """Convert a tool's parameters for a provider: one plain object at the top, no keyword that the model refuses."""
+    return _PARAMETERS.of(parameters, profile.unknown_in_parameters)
+
+
+def _plain(parameters: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
+    cleaned = _cleaned(parameters, unknown)
+    properties: dict[str, Any] = {}
+    required: list[str] = list(cleaned.get("required", ()))
+    for keyword in _COMBINED:
+        for branch in parts(cleaned, keyword):
+            properties |= branch.get("properties", {})
+            required += branch.get("required", ()) if keyword == "allOf" else ()
+        cleaned.pop(keyword, None)
+    flat = {**cleaned, "type": "object", "properties": properties | dict(cleaned.get("properties") or {})}
+    return flat | ({"required": list(dict.fromkeys(required))} if required else {})
+
+
+_PARAMETERS = ConvertedSchemas(_plain, most=1000)
+
+
+def _cleaned(schema: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
+    """Remove the keywords at every depth. Names of properties are not keywords."""
+    cleaned: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
+            cleaned[key] = {name: _cleaned_value(part, unknown) for name, part in value.items()}
+        elif key not in unknown:
+            cleaned[key] = value if key in ("enum", "const", "default") else _cleaned_value(value, unknown)
+    return cleaned
+
+
+def _cleaned_value(value: Any, unknown: frozenset[str]) -> Any:
+    if isinstance(value, Mapping):
+        return _cleaned(value, unknown)
+    return [_cleaned_value(item, unknown) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether a schema already satisfies OpenAI's strict mode, so that asking for it changes no meaning.
+
+    Every object is closed and requires all of its properties:
+    https://platform.openai.com/docs/guides/structured-outputs
+    """
+    if not isinstance(schema, Mapping) or not schema.keys() <= _PLAIN:
+        return False
+    properties = schema.get("properties", {})
+    is_object = schema.get("type") == "object" or "properties" in schema
+    if is_object and (
+        schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties)
+    ):
+        return False
+    inner = [*properties.values(), *schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())]
+    return all(is_strict(part) for part in inner)
+
+
+# --- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def echo_of(name: str, content: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return a model's answer in its provider's shape, for `ToolRound.echo`. `name` is `provider/model`."""
+    return {"by": name, "content": list(content)}
+
+
+def own_echo(step: ToolRound, name: str) -> list[Mapping[str, Any]]:
+    """Return the answer of a round if this model gave it. Empty for another model's, and if no echo was kept."""
+    return parts(step.echo, "content") if isinstance(step.echo, Mapping) and step.echo.get("by") == name else []
+
+
+def read_calls(calls: Sequence[ToolCall], rounds: Sequence[ToolRound], profile: Profile) -> tuple[ToolCall, ...]:
+    """Return the calls of an answer as the turn uses them: with ids that are unique over its rounds, and without the
+    HTML entities that the model writes into arguments."""
+    taken = {call.id for step in rounds for call in step.calls}
+    read = []
+    for number, call in enumerate(calls):
+        name, spare = call.id, number
+        while not name or name in taken:
+            name, spare = _id_of(len(rounds), spare), spare + 1
+        taken.add(name)
+        arguments = call.arguments
+        if profile.escapes_arguments:
+            arguments = _without_entities(arguments)
+            arguments = arguments_of(arguments[RAW]) if arguments.keys() == {RAW} else arguments
+        read.append(ToolCall(name, call.name, arguments))
+    return tuple(read)
+
+
+def _id_of(place: int, number: int) -> str:
+    """Return an id of ours for a call of the round at `place`. Mistral takes nine letters and digits, nothing else."""
+    return f"call{place:02d}{number:03d}"
+
+
+def _without_entities(value: Any) -> Any:
+    if isinstance(value, str):
+        return _ENTITY.sub(lambda entity: html.unescape(entity[0]), value)
+    if isinstance(value, Mapping):
+        return {key: _without_entities(inner) for key, inner in value.items()}
+    return [_without_entities(inner) for inner in value] if isinstance(value, list) else value
+
+
+def calls_with_results(step: ToolRound, place: int, *, own: bool) -> list[tuple[ToolCall, ToolResult]]:
+    """Pair each call of the round at `place` with its result, by id. Providers require a result for every call."""
+    results = list(step.results)
+    pairs = []
+    for number, call in enumerate(step.calls):
+        result = next((one for one in results if one.call_id == call.id), None)
+        if result is None:
+            result = ToolResult(call.id, call.name, "this call was not run", is_error=True)
+        else:
+            results.remove(result)
+        name = call.id if own else _id_of(place, number)
+        pairs.append((replace(call, id=name), replace(result, call_id=name, name=call.name)))
+    return pairs
+
+
+def rounds_in_words(prompt: Prompt) -> Prompt:
+    """Return the prompt without tools, with the results of its rounds as text: servers refuse rounds without tools."""
+    if not prompt.rounds:
+        return replace(prompt, tools=())
+    lines, pictures = [prompt.text, "", _NO_MORE_TOOLS, ""], list(prompt.pictures)
+    for place, step in enumerate(prompt.rounds):
+        for call, result in calls_with_results(step, place, own=True):
+            name = " ".join(call.name.split())[:100]
+            outcome = "failed" if result.is_error else "returned"
+            # Indented, so that no line of a result poses as another result.
+            text = result.text.replace("\r", "").replace("\n", "\n  ")
+            lines += [f"[{name}] was called with: {written(call.arguments)}", f"[{name}] {outcome}:\n  {text}"]
+            pictures += result.pictures
+    return replace(prompt, text="\n".join(lines).lstrip(), pictures=tuple(pictures), tools=(), rounds=())
+
+
+def with_ids(content: Iterable[Mapping[str, Any]], kind: str, field: str, calls: Sequence[ToolCall]) -> list[Any]:
+    """Return an echo whose items of type `kind` have the ids of `calls` in `field`: those of the provider, unless they
+    were missing or repeated."""
+    ids = iter(call.id for call in calls)
+    return [{**item, field: next(ids, item.get(field))} if item.get("type") == kind else dict(item) for item in content]
+
+
+def shown(result: ToolResult, profile: Profile) -> tuple[str, list[Picture]]:
+    """Return a result's text and the pictures that the model can see. The text mentions the others."""
+    seen = [picture for picture in result.pictures if is_seen(picture, profile)]
+    missing = len(result.pictures) - len(seen)
+    if not missing:
+        return result.text, seen
+    line = f"[{missing} picture{'s' if missing > 1 else ''} came with this and cannot be shown here]"
+    return f"{result.text}\n{line}".lstrip("\n"), seen

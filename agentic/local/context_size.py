@@ -12,8 +12,8 @@ from typing import Any
 
 import aiohttp
 
-from agentic.llm.lenient_json import number, part, parts, text
 from agentic.llm.providers.wire_ollama import LEAST_CONTEXT
+from agentic.llm.schemas import number, part, parts, text
 from agentic.local.server_kinds import KINDS
 from agentic.local.server_search import NoAnswer, get_json, post_json
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agentic.llm.lenient_json import part, parts, text
+from agentic.llm.schemas import part, parts, text
 
 Body = Mapping[str, Any]
 _NAME = re.compile(r"[\w./:@+-]{1,120}")  # may be typed in a shell as it is

@@ -16,10 +16,10 @@ from typing import Any
 import aiohttp
 
 from agent_config import Settings
-from agentic.llm.endpoints import ENDPOINTS
 from agentic.llm.errors import BadAnswer
-from agentic.llm.lenient_json import json_object
-from agentic.llm.sdk_http import on_loopback
+from agentic.llm.http import on_loopback
+from agentic.llm.profiles import ENDPOINTS
+from agentic.llm.schemas import json_object
 from agentic.local.server_kinds import KINDS, Kind, RunningServer, named
 from agentic.runtime.bot_run import cancel
 from agentic.settings.models import endpoint_key

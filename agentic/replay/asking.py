@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentic.llm.errors import ModelError
-from agentic.llm.stop_sequences import cut
+from agentic.llm.turns import cut
 from agentic.llm.types import Message, Model, Prompt, Reply, ToolResult, Usage
 from agentic.replay.prompts import inputs_of
 from agentic.replay.tool_results import RecordedResults

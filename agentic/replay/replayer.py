@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 from agent_config import Settings
+from agentic.llm.pricing import expected
 from agentic.llm.types import Model, Usage
-from agentic.llm.usage_estimate import expected
 from agentic.process.redaction import Redactor, own_folders
 from agentic.replay.asking import Replaying
 from agentic.replay.comparison import Comparison, RecordedTurn, compared

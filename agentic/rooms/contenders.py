@@ -11,8 +11,8 @@ from agentic.agent.options import Pins
 from agentic.agent.side_calls import CallRefused, SingleCall, made
 from agentic.llm.errors import ModelError
 from agentic.llm.markup import strip_reasoning
+from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt, Reply
-from agentic.llm.usage_estimate import expected
 from agentic.rooms.card import cut
 from agentic.state.arenas import Arena, ArenaAnswer
 from agentic.state.shared_state import Ledger

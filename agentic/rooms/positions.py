@@ -10,8 +10,8 @@ from typing import Any
 from agentic.agent.limits import AgentLimits
 from agentic.agent.side_calls import CallRefused, CheapModel, SingleCall, made
 from agentic.llm.errors import ModelError
+from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
-from agentic.llm.usage_estimate import expected
 from agentic.rooms.card import members_of
 from agentic.services.discord.room_upkeep import RoomPost
 from agentic.state.rooms import Room

@@ -21,8 +21,8 @@ from agent_config import Settings
 from agentic.actions.forget import CompletedRequests
 from agentic.agent.services import AgentServices
 from agentic.automation.webhook_server import WebhookServer, serve_webhooks
-from agentic.llm.fallback import Fallbacks
-from agentic.llm.lazy import LazyModel, warm_up
+from agentic.llm.registry import LazyModel, warm_up
+from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Model
 from agentic.process.redaction import Redactor, own_folders
 from agentic.record.embeddings import Meaning

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError
 
-from agentic.llm.endpoints import ENDPOINTS
+from agentic.llm.profiles import ENDPOINTS
 from agentic.settings.fields import HTTP, address_with
 
 KEY_SETTINGS: Mapping[str, str] = MappingProxyType(
@@ -79,7 +79,7 @@ class ProfileSettings(_Written):
 class EndpointSettings(_Written):
     """An entry of config/endpoints.yaml; None leaves the known value. Prices are USD per million tokens.
 
-    agentic.llm.endpoints explains `api`, `prefill`, `fields` and `stream_usage`.
+    agentic.llm.profiles explains `api`, `prefill`, `fields` and `stream_usage`.
     """
 
     name: _Name
@@ -144,7 +144,7 @@ class Sources:
 
     def parted(self, name: str, own: str) -> tuple[str, str]:
         """Provider and model of a name; without a known provider it is a model of the agent's `own`. A provider alone
-        stands for its default model, if it has one in `agentic.llm.endpoints`."""
+        stands for its default model, if it has one in `agentic.llm.profiles`."""
         provider, model = provider_and_model(name)
         return (provider, model) if model and self.knows(provider) else (own, name)
 

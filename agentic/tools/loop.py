@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentic.llm.markup import strip_reasoning
-from agentic.llm.tool_calls import rounds_in_words
-from agentic.llm.turns import unique_sources
+from agentic.llm.turns import rounds_in_words, unique_sources
 from agentic.llm.types import Prompt, Reply, Source, ToolCall, ToolResult, ToolRound, Usage
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
 from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, visible, went_on, with_description

@@ -12,7 +12,7 @@ from agentic.context.entries import Entry
 from agentic.context.options import Options
 from agentic.context.prompt import RoomTurn, TurnContext, build_system, memory_part
 from agentic.context.render import content_marks
-from agentic.llm.stop_sequences import settled
+from agentic.llm.turns import settled
 from agentic.llm.types import Message, Prompt
 from agentic.tools.protocol import RunnableTool
 from agentic.turn.decision import Decision, parse_decision

@@ -17,7 +17,7 @@ from functools import partial
 from agentic.agent.agent import Turn
 from agentic.llm.errors import PrefillRefused
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources
-from agentic.llm.stop_sequences import cut
+from agentic.llm.turns import cut
 from agentic.llm.types import Prompt, Reply, Source
 from agentic.turn.chat_mode import ChatMode, ModelRequest
 from agentic.turn.decision import Decision, UnreadableDecision, decided, fields_of, parse_decision, spoken

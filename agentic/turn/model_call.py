@@ -13,8 +13,8 @@ from agentic.agent.agent import Turn
 from agentic.agent.events import POST_SECONDS
 from agentic.agent.side_calls import CheapModel
 from agentic.llm.errors import BadAnswer, ModelError
+from agentic.llm.pricing import expected, input_tokens
 from agentic.llm.types import Message, Prompt, Reply, Usage
-from agentic.llm.usage_estimate import expected, input_tokens
 from agentic.turn.conversation import conversation_of
 from agentic.turn.decision import UnreadableDecision
 from agentic.turn.trace import CallKind

@@ -16,7 +16,7 @@ from agentic.context.prefill_layout import PrefillLayout, build_prefill, label, 
 from agentic.context.prompt import RoomTurn, TurnContext, angle_line, automation_task, memory_part, turn_of
 from agentic.context.render import NO_CHAIN, chain_sentence, text_with_marks
 from agentic.llm.markup import strip_reasoning
-from agentic.llm.stop_sequences import cut
+from agentic.llm.turns import cut
 from agentic.llm.types import Tool
 from agentic.tools.prefill_tools import describe
 from agentic.tools.protocol import RunnableTool, ToolContext, ToolOutput

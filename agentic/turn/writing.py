@@ -11,7 +11,7 @@ from dataclasses import replace
 from agentic.agent.agent import Agent, Turn
 from agentic.agent.events import ReflectionEvent
 from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, Frame, under_way
-from agentic.llm.usage_estimate import expected
+from agentic.llm.pricing import expected
 from agentic.state.budget_rules import BudgetRequest
 from agentic.state.limits import TurnRequest
 from agentic.turn.decision import UnreadableDecision

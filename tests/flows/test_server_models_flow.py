@@ -7,8 +7,8 @@ import time
 
 from agent_config import AGENTS, load_settings
 from agentic.actions.explain import why
-from agentic.llm.lazy import LazyModel
 from agentic.llm.pricing import price
+from agentic.llm.registry import LazyModel
 from agentic.llm.types import Usage
 from agentic.local.discord import worlds
 from agentic.runtime.models import provider_model

@@ -10,16 +10,30 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentic.llm import sdk_http, stop_sequences
+from agentic.llm import http as sdk_http
+from agentic.llm import turns as stop_sequences
 from agentic.llm.errors import ModelError
-from agentic.llm.lenient_json import json_object, number, parts, text
 from agentic.llm.model import Access, ProviderModel, StreamListener
 from agentic.llm.profiles import Profile, with_most_searches
 from agentic.llm.providers import anthropic_stream
 from agentic.llm.retry import Retrier
-from agentic.llm.schemas import schema_of, wants_schema
-from agentic.llm.tool_calls import arguments_of, calls_with_results, echo_of, own_echo, parameters_of, shown, with_ids
-from agentic.llm.turns import Part, Turn, base64_of, cache_marks, system_parts, turns_of, unique_sources
+from agentic.llm.schemas import json_object, number, parts, schema_of, text, wants_schema
+from agentic.llm.turns import (
+    Part,
+    Turn,
+    arguments_of,
+    base64_of,
+    cache_marks,
+    calls_with_results,
+    echo_of,
+    own_echo,
+    parameters_of,
+    shown,
+    system_parts,
+    turns_of,
+    unique_sources,
+    with_ids,
+)
 from agentic.llm.types import (
     CacheTtl,
     Message,

@@ -11,11 +11,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from agentic.llm import sse
-from agentic.llm.errors import ConnectionFailed
-from agentic.llm.http_errors import error_of_status
-from agentic.llm.lenient_json import number, part, text
-from agentic.llm.tool_calls import RAW
+from agentic.llm import http as sse
+from agentic.llm.errors import ConnectionFailed, error_of_status
+from agentic.llm.schemas import number, part, text
+from agentic.llm.turns import RAW
 
 Blocks = list[Mapping[str, Any]]
 

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentic.llm import sdk_http
-from agentic.llm.endpoints import Aws
+from agentic.llm import http as sdk_http
 from agentic.llm.errors import BadKey, ModelError, NotInstalled
 from agentic.llm.model import Access
+from agentic.llm.profiles import Aws
 from agentic.llm.providers import anthropic as claude
 from agentic.llm.types import Message, Prompt, Reply
 

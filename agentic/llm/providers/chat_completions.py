@@ -11,16 +11,24 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from agentic.llm import stop_sequences
-from agentic.llm.endpoints import Endpoint, Prefill
-from agentic.llm.errors import BadAnswer
-from agentic.llm.http_errors import error_of_body
-from agentic.llm.lenient_json import number, part, parts, text
+from agentic.llm import turns as stop_sequences
+from agentic.llm.errors import BadAnswer, error_of_body
 from agentic.llm.markup import strip_reasoning
-from agentic.llm.profiles import Profile
-from agentic.llm.schemas import schema_of, wants_schema
-from agentic.llm.tool_calls import arguments_of, calls_with_results, parameters_of, written
-from agentic.llm.turns import Part, Turn, cache_marks, data_url, system_parts, turns_of, without_pictures
+from agentic.llm.profiles import Endpoint, Prefill, Profile
+from agentic.llm.schemas import number, part, parts, schema_of, text, wants_schema
+from agentic.llm.turns import (
+    Part,
+    Turn,
+    arguments_of,
+    cache_marks,
+    calls_with_results,
+    data_url,
+    parameters_of,
+    system_parts,
+    turns_of,
+    without_pictures,
+    written,
+)
 from agentic.llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, ToolResult, ToolRound, Usage
 
 _STOPS: Mapping[str, StopReason] = {

@@ -11,16 +11,17 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentic.llm import sdk_http, sse
+from agentic.llm import http as sdk_http
+from agentic.llm import http as sse
 from agentic.llm.embeddings import Embedded
-from agentic.llm.endpoints import profile_at
 from agentic.llm.errors import ModelError
-from agentic.llm.lenient_json import json_object
 from agentic.llm.model import Access, ProviderModel, StreamListener
+from agentic.llm.profiles import profile_at
 from agentic.llm.providers import chat_completions
 from agentic.llm.providers.compatible_stream import gathered
 from agentic.llm.providers.openai import embedded, load
 from agentic.llm.retry import Retrier
+from agentic.llm.schemas import json_object
 from agentic.llm.types import Message, Prompt, Reply
 
 if TYPE_CHECKING:

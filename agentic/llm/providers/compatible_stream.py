@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Any
 
-from agentic.llm.errors import ConnectionFailed
-from agentic.llm.http_errors import error_of_body
-from agentic.llm.lenient_json import part, parts, text
+from agentic.llm.errors import ConnectionFailed, error_of_body
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.providers.chat_completions import said_in
-from agentic.llm.tool_calls import RAW, arguments_of
+from agentic.llm.schemas import part, parts, text
+from agentic.llm.turns import RAW, arguments_of
 
 MOST_CHARACTERS = 100_000  # a server that ignores its limit is cut here, with the same outcome
 STEPS = 50  # a growing text is read again when it is longer by this part

@@ -15,15 +15,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
 
-from agentic.llm import sdk_http
-from agentic.llm.errors import BadAnswer, ModelError, QuotaUsedUp
-from agentic.llm.http_errors import error_of_status
-from agentic.llm.lenient_json import json_object
+from agentic.llm import http as sdk_http
+from agentic.llm.errors import BadAnswer, ModelError, QuotaUsedUp, error_of_status
+from agentic.llm.http import bound_middleware
 from agentic.llm.model import KEEP_ALIVE_SECONDS, Access, ProviderModel, StreamListener
 from agentic.llm.providers import gemini_stream
 from agentic.llm.providers.gemini_wire import drawing_of, reply_of, request_of, usage_of
 from agentic.llm.retry import Retrier
-from agentic.llm.size_limit import bound_middleware
+from agentic.llm.schemas import json_object
 from agentic.llm.types import Drawing, Message, Prompt, Reply
 
 if TYPE_CHECKING:

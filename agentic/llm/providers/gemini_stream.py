@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from agentic.llm import sse
+from agentic.llm import http as sse
 from agentic.llm.errors import ConnectionFailed
-from agentic.llm.lenient_json import part, parts, text
 from agentic.llm.model import StreamListener
+from agentic.llm.schemas import part, parts, text
 
 
 class ErrorWithin(Exception):

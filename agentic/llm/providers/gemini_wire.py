@@ -10,13 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agentic.llm import stop_sequences
+from agentic.llm import turns as stop_sequences
 from agentic.llm.errors import BadAnswer, Refused
-from agentic.llm.lenient_json import number, part, parts, picture_of, text
 from agentic.llm.profiles import Profile
-from agentic.llm.schemas import schema_of, wants_schema
-from agentic.llm.tool_calls import arguments_of, calls_with_results, echo_of, own_echo, parameters_of, shown
-from agentic.llm.turns import Part, Turn, base64_of, turns_of, unique_sources
+from agentic.llm.schemas import number, part, parts, picture_of, schema_of, text, wants_schema
+from agentic.llm.turns import (
+    Part,
+    Turn,
+    arguments_of,
+    base64_of,
+    calls_with_results,
+    echo_of,
+    own_echo,
+    parameters_of,
+    shown,
+    turns_of,
+    unique_sources,
+)
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, Tool, ToolCall, ToolRound, Usage
 
 # The names of FinishReason and BlockedReason that mean that a model or its filter declined.

@@ -17,12 +17,22 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agentic.llm import sdk_http
+from agentic.llm import http as sdk_http
 from agentic.llm.embeddings import Embedded, vectors_of
-from agentic.llm.endpoints import profile_at
-from agentic.llm.errors import BadAnswer, BadRequest, ConnectionFailed, ModelError, ServerFailed, TimedOut, not_made
-from agentic.llm.http_errors import error_of_status
+from agentic.llm.errors import (
+    BadAnswer,
+    BadRequest,
+    ConnectionFailed,
+    ModelError,
+    ServerFailed,
+    TimedOut,
+    error_of_status,
+    not_made,
+)
+from agentic.llm.http import ENCODINGS, TooLong, bound_httpx_response
 from agentic.llm.model import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, Access, ProviderModel, StreamListener
+from agentic.llm.pricing import input_tokens
+from agentic.llm.profiles import profile_at
 from agentic.llm.providers import chat_completions
 from agentic.llm.providers.compatible_stream import gathered
 from agentic.llm.providers.wire_ollama import (
@@ -34,9 +44,7 @@ from agentic.llm.providers.wire_ollama import (
     with_fields,
 )
 from agentic.llm.retry import Retrier
-from agentic.llm.size_limit import ENCODINGS, TooLong, bound_httpx_response
 from agentic.llm.types import Message, Prompt, Reply, Usage
-from agentic.llm.usage_estimate import input_tokens
 
 if TYPE_CHECKING:
     import httpx

@@ -9,28 +9,31 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentic.llm import sdk_http
+from agentic.llm import http as sdk_http
 from agentic.llm.embeddings import Embedded, openai_vectors
-from agentic.llm.errors import BadAnswer, ModelError, QuotaUsedUp, RateLimited, Refused, ServerFailed
-from agentic.llm.http_errors import error_of_status
-from agentic.llm.lenient_json import json_object, number, part, parts, picture_of, text
+from agentic.llm.errors import BadAnswer, ModelError, QuotaUsedUp, RateLimited, Refused, ServerFailed, error_of_status
 from agentic.llm.model import Access, ProviderModel, StreamListener
 from agentic.llm.profiles import Profile, with_most_searches
 from agentic.llm.providers import openai_stream
 from agentic.llm.retry import Retrier
-from agentic.llm.schemas import schema_of, wants_schema
-from agentic.llm.tool_calls import (
+from agentic.llm.schemas import json_object, number, part, parts, picture_of, schema_of, text, wants_schema
+from agentic.llm.turns import (
+    Part,
+    Turn,
     arguments_of,
+    cache_marks,
     calls_with_results,
+    data_url,
     echo_of,
     is_strict,
     own_echo,
     parameters_of,
     shown,
+    turns_of,
+    unique_sources,
     with_ids,
     written,
 )
-from agentic.llm.turns import Part, Turn, cache_marks, data_url, turns_of, unique_sources
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, Tool, ToolCall, ToolRound, Usage
 
 if TYPE_CHECKING:

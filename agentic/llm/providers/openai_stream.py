@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from agentic.llm import sse
+from agentic.llm import http as sse
 from agentic.llm.errors import ConnectionFailed
-from agentic.llm.lenient_json import number, part, text
 from agentic.llm.model import StreamListener
+from agentic.llm.schemas import number, part, text
 
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 

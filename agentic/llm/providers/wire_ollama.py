@@ -16,8 +16,8 @@ from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from agentic.llm.lenient_json import number, part, parts, text
-from agentic.llm.tool_calls import arguments_of
+from agentic.llm.schemas import number, part, parts, text
+from agentic.llm.turns import arguments_of
 
 LEAST_CONTEXT = 8_192  # tokens
 MOST_CONTEXT = 131_072

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
-from agentic.llm.usage_estimate import tokens_of
 from agentic.local.voices.composing import Composer, caption_picture
 from agentic.local.voices.debating import END, Debater
 from agentic.local.voices.drawing import draw_png

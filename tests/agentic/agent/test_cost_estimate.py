@@ -18,8 +18,8 @@ from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.options import Options
+from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, tokens_of
 from agentic.llm.types import Usage
-from agentic.llm.usage_estimate import PICTURE_TOKENS, SEARCH_TOKENS, tokens_of
 from agentic.process.root import ROOT
 from agentic.wire.messages import HistoryEntry, Instruction
 
@@ -177,4 +177,4 @@ def test_the_whole_program_counts_as_many_characters_to_a_token():
     names = re.compile(r"^\w*(CHARACTERS|CHARS)_?(A|PER)_TOKEN\w* *=", re.MULTILINE)
 
     sources = [path for folder in ROOT.glob("agent*") for path in folder.rglob("*.py")] + list(ROOT.glob("*.py"))
-    assert [path.name for path in sources if names.search(path.read_text())] == ["usage_estimate.py"]
+    assert [path.name for path in sources if names.search(path.read_text())] == ["pricing.py"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentic.llm.errors import BadAnswer, PrefillRefused
-from agentic.llm.prefill_support import PrefillMemory, takes_prefill
+from agentic.llm.profiles import PrefillMemory, takes_prefill
 from agentic.llm.types import Message, Picture, Prompt
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer

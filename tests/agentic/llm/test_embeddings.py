@@ -10,9 +10,8 @@ import pytest
 
 from agentic.llm.embeddings import MOST_CHARACTERS, cosine, expected, nearest, packed, unpacked, vector_of
 from agentic.llm.errors import BadAnswer, BadKey, BadRequest, ModelError
-from agentic.llm.lazy import LazyEmbedder
 from agentic.llm.model import ProviderModel
-from agentic.llm.registry import build_model
+from agentic.llm.registry import LazyEmbedder, build_model
 from agentic.llm.retry import RetryPolicy
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 

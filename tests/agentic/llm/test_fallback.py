@@ -21,7 +21,7 @@ from agentic.llm.errors import (
     ServerFailed,
     TimedOut,
 )
-from agentic.llm.fallback import SHARE, Fallbacks
+from agentic.llm.retry import SHARE, Fallbacks
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 
 

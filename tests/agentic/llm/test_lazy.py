@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from agentic.llm import registry
-from agentic.llm.lazy import LazyModel, warm_up
-from agentic.llm.registry import build_model
+from agentic.llm.registry import LazyModel, build_model, warm_up
 from agentic.llm.types import Model, Prompt
 from tests.support.models.model_doubles import talking
 

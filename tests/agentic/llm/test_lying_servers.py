@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from agentic.llm import size_limit
+from agentic.llm import http as size_limit
 from agentic.llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut
 from agentic.llm.model import ProviderModel
 from agentic.llm.registry import build_model

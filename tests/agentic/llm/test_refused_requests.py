@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from agentic.llm.errors import BadRequest, ModelError, PromptTooLong, RateLimited, ServerFailed
-from agentic.llm.fallback import Fallbacks
 from agentic.llm.registry import build_model
+from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Message, Prompt, Reply, Tool
 from agentic.tools.loop import run_tools
 from agentic.tools.toolbox import gathered

@@ -7,8 +7,16 @@ import random
 import pytest
 
 from agentic.llm import errors, retry
-from agentic.llm.errors import BadKey, Final, ModelError, RateLimited, Retryable, ServerFailed, TimedOut
-from agentic.llm.http_errors import seconds_to_wait
+from agentic.llm.errors import (
+    BadKey,
+    Final,
+    ModelError,
+    RateLimited,
+    Retryable,
+    ServerFailed,
+    TimedOut,
+    seconds_to_wait,
+)
 from agentic.llm.retry import FAILURE_RULES, Retrier, RetryPolicy, rule_for
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agentic.llm.pricing import SEARCHES, expected
 from agentic.llm.profiles import limits_searches, profile_of, with_most_searches
 from agentic.llm.types import Prompt
-from agentic.llm.usage_estimate import SEARCHES, expected
 
 LIMITED = [("openai", "gpt-6-luna"), ("anthropic", "claude-haiku-5-5"), ("anthropic", "claude-sonnet-4-5")]
 

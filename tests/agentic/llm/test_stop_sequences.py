@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.llm.stop_sequences import cut, for_request, settled, until_stop
+from agentic.llm.turns import cut, for_request, settled, until_stop
 
 TEXTS = st.text("ab:\n", max_size=30)
 STOPS = st.lists(st.text("ab:\n", max_size=4), max_size=4)

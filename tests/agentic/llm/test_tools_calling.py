@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentic.llm.errors import BadAnswer
 from agentic.llm.profiles import profile_of
-from agentic.llm.tool_calls import RAW, arguments_of, is_strict, parameters_of, written
+from agentic.llm.turns import RAW, arguments_of, is_strict, parameters_of, written
 from agentic.llm.types import Message, Picture, Prompt, Reply, Tool, ToolCall, ToolResult, ToolRound
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer

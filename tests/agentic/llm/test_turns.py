@@ -9,10 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.llm.endpoints import ENDPOINTS, profile_at
-from agentic.llm.fallback import Fallbacks
-from agentic.llm.profiles import Profile, profile_of
+from agentic.llm.profiles import ENDPOINTS, Profile, profile_at, profile_of
 from agentic.llm.registry import build_model, in_order, parted
+from agentic.llm.retry import Fallbacks
 from agentic.llm.schemas import schema_of
 from agentic.llm.turns import OPENING, cache_marks, has_pictures, turns_of, with_newest_pictures
 from agentic.llm.types import Message, Model, Picture, Prompt, ToolResult, ToolRound
@@ -124,7 +123,7 @@ def test_older_models_are_not_asked_for_what_they_lack(model: str, effort: str |
 
 def test_importing_the_package_imports_no_sdk() -> None:
     code = (
-        "import sys, agentic.llm.registry, agentic.llm.types, agentic.llm.sdk_http\n"
+        "import sys, agentic.llm.registry, agentic.llm.types, agentic.llm.http\n"
         "heavy = {'openai', 'anthropic', 'boto3', 'google.genai', 'httpx2', 'aiohttp', 'genai_prices', 'pydantic'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -8,8 +8,8 @@ import pytest
 from agentic.agent.limits import ProviderBackoff, Tariff
 from agentic.agent.side_calls import CheapModel
 from agentic.llm.errors import ServerFailed
+from agentic.llm.pricing import expected
 from agentic.llm.types import Reply, Usage
-from agentic.llm.usage_estimate import expected
 from agentic.rooms.closing import RoomCloser
 from agentic.rooms.positions import CheapPositions, positions_in, prompt_of
 from agentic.services.discord.room_upkeep import RoomPost

@@ -9,15 +9,14 @@ from pydantic import SecretStr
 
 from agent_config import AGENTS, BASE_URL_SETTINGS, Settings, SettingsError, load_settings, missing_key_message
 from agentic.agent.limits import Tariff, access, is_free
-from agentic.llm import endpoints, registry
-from agentic.llm.endpoints import Aws
-from agentic.llm.fallback import Fallbacks
-from agentic.llm.lazy import LazyModel
-from agentic.llm.profiles import Profile
+from agentic.llm import profiles as endpoints
+from agentic.llm import registry
+from agentic.llm.profiles import Aws, Profile
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.providers.compatible import CompatibleModel
 from agentic.llm.providers.ollama import OllamaModel
-from agentic.llm.registry import build_model
+from agentic.llm.registry import LazyModel, build_model
+from agentic.llm.retry import Fallbacks
 from agentic.process.root import ROOT
 from agentic.runtime.bot import runnable
 from agentic.runtime.bot_run import cog_class

@@ -13,7 +13,7 @@ from agentic.agent.events import HeartbeatEvent, WebhookEvent
 from agentic.context.options import Options
 from agentic.context.prompt import RoomTurn
 from agentic.llm.errors import PrefillRefused
-from agentic.llm.prefill_support import PrefillMemory
+from agentic.llm.profiles import PrefillMemory
 from agentic.state.budget_rules import Caps
 from agentic.tools.records import ToolRecords
 from agentic.turn.chat_mode import ChatMode

@@ -17,9 +17,9 @@ from botocore.auth import SigV4Auth  # type: ignore[import-untyped]
 from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
 from botocore.credentials import Credentials  # type: ignore[import-untyped]
 
-from agentic.llm.endpoints import Aws
 from agentic.llm.errors import BadKey, BadRequest, NotInstalled, PrefillRefused
 from agentic.llm.model import ProviderModel
+from agentic.llm.profiles import Aws
 from agentic.llm.providers.bedrock import is_invoked
 from agentic.llm.registry import build_model
 from agentic.llm.retry import Retrier

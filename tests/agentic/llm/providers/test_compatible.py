@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agentic.llm.endpoints import ENDPOINTS, Endpoint
 from agentic.llm.errors import BadAnswer, BadKey, BadRequest, QuotaUsedUp, RateLimited, Refused, ServerFailed
+from agentic.llm.profiles import ENDPOINTS, Endpoint
 from agentic.llm.registry import build_model
-from agentic.llm.tool_calls import RAW
+from agentic.llm.turns import RAW
 from agentic.llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
 from tests.support.models.chat_api import ChatAnswer
 from tests.support.models.chat_doubles import chatting

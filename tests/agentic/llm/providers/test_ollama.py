@@ -9,8 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from agentic.llm import size_limit
-from agentic.llm.endpoints import ENDPOINTS, Endpoint
+from agentic.llm import http as size_limit
 from agentic.llm.errors import (
     BadAnswer,
     BadRequest,
@@ -21,6 +20,7 @@ from agentic.llm.errors import (
     ServerFailed,
     TimedOut,
 )
+from agentic.llm.profiles import ENDPOINTS, Endpoint
 from agentic.llm.providers.wire_ollama import LEAST_CONTEXT, MOST_CONTEXT, context_for
 from agentic.llm.registry import build_model
 from agentic.llm.retry import RetryPolicy

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.llm import sse
+from agentic.llm import http as sse
 from agentic.llm.errors import (
     BadAnswer,
     BadRequest,
@@ -23,10 +23,9 @@ from agentic.llm.errors import (
     ServerFailed,
     TimedOut,
 )
-from agentic.llm.lazy import LazyModel
 from agentic.llm.model import StreamListener
 from agentic.llm.providers import anthropic_stream, gemini_stream, openai_stream
-from agentic.llm.registry import build_model
+from agentic.llm.registry import LazyModel, build_model
 from agentic.llm.types import Message, Picture, Prompt, Reply
 from tests.support.models.model_doubles import Script, talking
 from tests.support.models.model_server import ModelServer

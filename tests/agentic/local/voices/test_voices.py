@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Message, Prompt
-from agentic.llm.usage_estimate import tokens_of
 from agentic.local.voices.answering import NOTE
 from agentic.local.voices.asking import understand
 from agentic.local.voices.lines import PERSONAS, known_themes, persona, theme_lines, topic_in
