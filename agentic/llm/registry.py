@@ -28,7 +28,8 @@ from agentic.llm import pricing
 from agentic.llm.embeddings import Embedded, Embedder
 from agentic.llm.model import Access, ProviderModel
 from agentic.llm.profiles import DEFAULTS, ENDPOINTS, Aws, Defaults, Endpoint
-from agentic.llm.providers import anthropic, bedrock, compatible, gemini, grok, ollama, openai
+from agentic.llm.providers import anthropic, bedrock, compatible, gemini, ollama, openai
+from agentic.llm.providers import openai as grok
 from agentic.llm.retry import Fallbacks, Retrier, RetryPolicy
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 
@@ -42,7 +43,7 @@ class Provider:
     seconds: float
 
 
-_COMPATIBLE = Provider(compatible.CompatibleModel, compatible.load, 0.3)
+_COMPATIBLE = Provider(compatible.CompatibleModel, openai.load, 0.3)
 _OLLAMA = Provider(ollama.OllamaModel, ollama.load, 0.2)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from agentic.llm.providers.wire_ollama import LEAST_CONTEXT
+from agentic.llm.providers.ollama import LEAST_CONTEXT
 from agentic.llm.schemas import number, part, parts, text
 from agentic.local.server_kinds import KINDS
 from agentic.local.server_search import NoAnswer, get_json, post_json

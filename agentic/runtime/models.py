@@ -9,8 +9,7 @@ from agent_config import AgentSettings, CodingSettings, ModelSettings, Settings
 from agentic.agent.limits import access, is_free
 from agentic.agent.side_calls import cheapest
 from agentic.llm.embeddings import Embedder
-from agentic.llm.providers.agent_sdk import AgentSdkModel
-from agentic.llm.providers.agent_sdk_query import QueryConfig
+from agentic.llm.providers.agent_sdk import AgentSdkModel, QueryConfig
 from agentic.llm.registry import LazyEmbedder, LazyModel, build_model, in_order
 from agentic.llm.retry import RetryPolicy
 from agentic.llm.types import Model

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent
 from agentic.agent.services import AgentServices
 from agentic.context.entries import Entry
-from agentic.llm.providers.agent_sdk_query import AgentSession
+from agentic.llm.providers.agent_sdk import AgentSession
 from agentic.state.sessions import Sessions
 
 
 class AgentSessions:
-    """The SDK sessions of one agent, by channel; implements agentic.llm.providers.agent_sdk_query.Conversations."""
+    """The SDK sessions of one agent, by channel; implements agentic.llm.providers.agent_sdk.Conversations."""
 
     def __init__(self, agent: str, store: Sessions) -> None:
         self._agent, self._store = agent, store

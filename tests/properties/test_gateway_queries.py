@@ -14,8 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentic.context.entries import words
-from agentic.llm.providers.agent_sdk import AgentSdkModel, options_of
-from agentic.llm.providers.agent_sdk_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
+from agentic.llm.providers.agent_sdk import (
+    IN_FOLDER,
+    AgentSdkModel,
+    QueryConfig,
+    after_reading,
+    options_of,
+    query_arguments,
+)
 from agentic.llm.types import Message, Prompt
 from tests.support.agent_scene import LOUNGE, MEMES
 from tests.support.gateway_agent import gateway

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentic.context.entries import Entry, Speaker
-from agentic.llm.providers.agent_sdk_query import AgentSession
+from agentic.llm.providers.agent_sdk import AgentSession
 from agentic.state.sessions import Resets, Sessions
 from agentic.state.shared_state import Ledger
 from agentic.turn.conversation import AgentSessions, after, reset_conversation

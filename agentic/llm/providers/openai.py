@@ -1,20 +1,41 @@
-"""OpenAI by its Responses API: https://platform.openai.com/docs/api-reference/responses
+"""OpenAI Responses API; xAI on top of it.
+
+A streamed response of OpenAI's or xAI's: https://platform.openai.com/docs/api-reference/responses-streaming
+
+The last event carries the whole response. The events before it are only needed to follow the growing text.
+
+OpenAI by its Responses API: https://platform.openai.com/docs/api-reference/responses
 
 The answer is a list of output items (reasoning, web searches, messages). Only messages that are not commentary are the
 answer. Requests and answers are plain JSON, see `sdk_http.post`.
+
+xAI: https://docs.x.ai/docs/api-reference. It speaks OpenAI's Responses and Images APIs, so that SDK is used.
+
+The differences are in its profile: the system prompt is a message, searches leave no marks in the text, pictures take
+no size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from agentic.llm import http as sdk_http
+from agentic.llm import http as sse
 from agentic.llm.embeddings import Embedded, openai_vectors
-from agentic.llm.errors import BadAnswer, ModelError, QuotaUsedUp, RateLimited, Refused, ServerFailed, error_of_status
+from agentic.llm.errors import (
+    BadAnswer,
+    ConnectionFailed,
+    ModelError,
+    QuotaUsedUp,
+    RateLimited,
+    Refused,
+    ServerFailed,
+    error_of_status,
+)
 from agentic.llm.model import Access, ProviderModel, StreamListener
 from agentic.llm.profiles import Profile, with_most_searches
-from agentic.llm.providers import openai_stream
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import json_object, number, part, parts, picture_of, schema_of, text, wants_schema
 from agentic.llm.turns import (
@@ -38,6 +59,60 @@ from agentic.llm.types import Drawing, Message, Prompt, Reply, Source, StopReaso
 
 if TYPE_CHECKING:
     import openai
+
+
+_LAST = ("response.completed", "response.incomplete", "response.failed")
+
+
+class StreamedResponse:
+    """Collects the events. `said` is the text so far; `answer` is the whole response, None until it has come."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[int, Mapping[str, Any]] = {}
+        self._texts: dict[tuple[int, int], str] = {}
+        self.answer: Mapping[str, Any] | None = None
+
+    @property
+    def said(self) -> str:
+        """The texts in order without commentary, joined as `openai.reply_of` joins them."""
+        pieces = (self._texts[place] for place in sorted(self._texts) if not self._is_commentary(place[0]))
+        return "\n\n".join(pieces)
+
+    def _is_commentary(self, item: int) -> bool:
+        return self._kinds.get(item, {}).get("phase") == "commentary"
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        kind = text(event, "type")
+        place = number(event, "output_index")
+        if kind in _LAST:
+            self.answer = self._whole(part(event, "response"))
+        elif kind == "error":
+            self.answer = {"status": "failed", "error": part(event, "error") or event}
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            self._kinds[place] = part(event, "item")
+        elif kind == "response.output_text.delta":
+            at = (place, number(event, "content_index"))
+            self._texts[at] = self._texts.get(at, "") + text(event, "delta")
+
+    def _whole(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the response. If its output is missing, it is put together from the item events."""
+        if response.get("output"):
+            return response
+        return {**response, "output": [self._kinds[place] for place in sorted(self._kinds)]}
+
+
+async def gathered(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapping[str, Any]:
+    """Return the whole response. Raises ConnectionFailed if the stream ends before it has come."""
+    response = StreamedResponse()
+    async with aclosing(sse.objects_in(chunks)) as events:
+        async for event in events:
+            response.add(event)
+            if response.answer is not None:
+                await sse.rest(events)
+                return response.answer
+            listener(response.said)
+    raise ConnectionFailed("cut in mid-answer")
+
 
 _EXPLICIT = {"mode": "explicit"}
 _STOPS: Mapping[str, StopReason] = {"max_output_tokens": "length", "content_filter": "refusal"}
@@ -85,7 +160,7 @@ class OpenAIModel(ProviderModel):
         else:
             response = await sdk_http.begin(self._client, "/responses", request, seconds)
             try:
-                answer = await openai_stream.gathered(response.aiter_bytes(), listener)
+                answer = await gathered(response.aiter_bytes(), listener)
             finally:
                 await response.aclose()
         return reply_of(answer, response.headers.get("x-request-id"), self.name)
@@ -304,3 +379,16 @@ def drawing_of(answer: Mapping[str, Any]) -> Drawing:
         output_tokens=number(answer, "usage", "output_tokens"),
     )
     return Drawing(picture=picture_of(text(images[0], "b64_json")), usage=usage)
+
+
+class GrokModel(OpenAIModel):
+    """A Grok model."""
+
+    provider = "xai"
+    home = "https://api.x.ai/v1"
+
+    def _headers(self) -> dict[str, Any]:
+        """Omit OPENAI_ORG_ID and OPENAI_PROJECT_ID, which the SDK reads from the environment: xAI must not get them."""
+        import openai
+
+        return {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from agentic.llm.providers.agent_sdk import AgentSdkModel
-from agentic.llm.providers.agent_sdk_query import AgentSession, QueryConfig
+from agentic.llm.providers.agent_sdk import AgentSdkModel, AgentSession, QueryConfig
 
 
 class ClaudeSDKError(Exception):

@@ -19,8 +19,7 @@ from agentic.llm.errors import (
     SessionLost,
     TimedOut,
 )
-from agentic.llm.providers.agent_sdk import AgentSdkModel
-from agentic.llm.providers.agent_sdk_query import after_reading, unread
+from agentic.llm.providers.agent_sdk import AgentSdkModel, after_reading, unread
 from agentic.llm.types import Message, Prompt, Tool, ToolResult
 from tests.support.doubles import until
 from tests.support.models.agent_sdk_doubles import (

@@ -10,8 +10,7 @@ import pytest
 from aiohttp import web
 
 from agentic.llm.errors import BadKey, ModelError, SessionLost
-from agentic.llm.providers.agent_sdk import AgentSdkModel
-from agentic.llm.providers.agent_sdk_query import after_reading
+from agentic.llm.providers.agent_sdk import AgentSdkModel, after_reading
 from agentic.llm.types import Message, Prompt, Tool, ToolResult
 from tests.support.models.agent_sdk_doubles import MemoryConversations, config_in
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentic.llm.errors import BadAnswer, ConnectionFailed, RateLimited
 from agentic.llm.http import SSE_MOST_BYTES as MOST_BYTES
 from agentic.llm.http import Decoder
-from agentic.llm.providers.compatible_stream import MOST_CHARACTERS, StreamedCompletion, gathered
+from agentic.llm.providers.compatible import MOST_CHARACTERS, StreamedCompletion, gathered
 from agentic.llm.types import Prompt
 from agentic.turn.streaming import StreamFilter
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, pieces, whole, written

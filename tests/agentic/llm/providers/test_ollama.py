@@ -21,7 +21,7 @@ from agentic.llm.errors import (
     TimedOut,
 )
 from agentic.llm.profiles import ENDPOINTS, Endpoint
-from agentic.llm.providers.wire_ollama import LEAST_CONTEXT, MOST_CONTEXT, context_for
+from agentic.llm.providers.ollama import LEAST_CONTEXT, MOST_CONTEXT, context_for
 from agentic.llm.registry import build_model
 from agentic.llm.retry import RetryPolicy
 from agentic.llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound

@@ -24,7 +24,9 @@ from agentic.llm.errors import (
     TimedOut,
 )
 from agentic.llm.model import StreamListener
-from agentic.llm.providers import anthropic_stream, gemini_stream, openai_stream
+from agentic.llm.providers import anthropic as anthropic_stream
+from agentic.llm.providers import gemini as gemini_stream
+from agentic.llm.providers import openai as openai_stream
 from agentic.llm.registry import LazyModel, build_model
 from agentic.llm.types import Message, Picture, Prompt, Reply
 from tests.support.models.model_doubles import Script, talking
