@@ -22,7 +22,7 @@ from agent_config import AGENTS, load_settings
 from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import World
 from agentic.local.discord.worlds import small_world
-from agentic.local.local_conversations import LocalConversations
+from agentic.local.mode import LocalConversations
 from agentic.local.terminal.terminal import Header, Terminal
 from agentic.local.terminal.view import Names
 from agentic.local.voices.voice import ScriptedVoice

@@ -1,4 +1,12 @@
-"""`python run_all.py --local`: the program as in production, with a Discord stand-in on loopback and a terminal.
+"""Runs local mode.
+
+Conversations that the person at the terminal starts.
+
+Hints for a person who waits for an answer that will not come: what to type instead.
+
+The room of `--room TOPIC`: personas of the program debate, the terminal follows their thread.
+
+`python run_all.py --local`: the program as in production, with a Discord stand-in on loopback and a terminal.
 
 Only settings, models and delays differ (local_settings.py). An agent whose key is set uses its real model, the others
 speak with a scripted voice.
@@ -11,27 +19,27 @@ import logging
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
+from typing import Any, TypeVar
 
 from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
 from agent_config import AgentSettings, Settings
 from agent_coordinator.coordinator import Coordinator
-from agent_coordinator.events import ConversationReport
+from agent_coordinator.events import ConversationEnded, ConversationReport, Event
 from agentic.agent.limits import is_free
 from agentic.check.machine import setting_warnings_here
 from agentic.console.app import free_port
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model
-from agentic.local.browser_person import BrowserPerson
-from agentic.local.command_use import CommandUse
 from agentic.local.discord.server import DiscordStandIn, routed_to
-from agentic.local.hints import give_hints
-from agentic.local.local_conversations import LocalConversations
-from agentic.local.local_settings import (
+from agentic.local.discord.world import User, World
+from agentic.local.models import Found, Thinking, WatchedModel, advice, looking_for_servers, nothing_found
+from agentic.local.person import BrowserPerson, CommandUse
+from agentic.local.session import LOG_FILE, SessionLog, allow_any_characters, fill_standard_streams, summary, writable
+from agentic.local.settings import (
     CHANNELS,
     LOCAL,
     ONCE,
@@ -41,16 +49,10 @@ from agentic.local.local_settings import (
     local_settings,
     local_world,
 )
-from agentic.local.opened_room import one_room, open_room
-from agentic.local.server_kinds import advice
-from agentic.local.server_search import Found, looking_for_servers, nothing_found
-from agentic.local.session_log import LOG_FILE, SessionLog, writable
-from agentic.local.standard_streams import allow_any_characters, fill_standard_streams
-from agentic.local.summary import summary
+from agentic.local.terminal.bot_commands import Use
 from agentic.local.terminal.saved_files import SavedFiles
 from agentic.local.terminal.terminal import Header, Terminal
 from agentic.local.terminal.view import Names
-from agentic.local.thinking import Thinking, WatchedModel
 from agentic.local.voices.memory import SaidInRooms
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES
@@ -61,11 +63,174 @@ from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup
 from agentic.themes import THEMES
+from agentic.wire.endings import ENDINGS
+
+log = logging.getLogger(__name__)
+
+
+class LocalConversations:
+    """Starts conversations of the bots of a running process in the channels of its world."""
+
+    def __init__(self, runtime: Runtime, world: World) -> None:
+        assert runtime.coordinator is not None
+        self._coordinator, self._stops, self._world = runtime.coordinator, runtime.services.stops, world
+
+    def refusal(self, channel_id: int) -> str:
+        """Why none can start in a channel now, and what to do; "" if one can."""
+        if self._world.channel(channel_id).is_thread:
+            return "this thread is a room; use /room status to see how it is, and /room resume to continue"
+        if stopped := self.stopped(channel_id):
+            return stopped
+        name = self._world.channel(channel_id).name
+        if channel_id in self._coordinator.engine.holds.busy:
+            return f"one is running in #{name} already; write there to join it, or wait for its end"
+        return ""
+
+    def stopped(self, channel_id: int) -> str:
+        """A line about a channel that a person stopped, "" for any other."""
+        if self._stops.paused:
+            return "all bots are paused, perhaps since an earlier start; /bots resume lifts it"
+        if not self._stops.holds(channel_id):
+            return ""
+        name = self._world.channel(channel_id).name
+        return f"#{name} is stopped, perhaps since an earlier start; /resume there lifts it"
+
+    async def hold(self, channel_id: int, theme: str | None) -> str:
+        """Hold one to its end; return why none started, "" if one was held."""
+        if refusal := self.refusal(channel_id):
+            return refusal
+        report = await self._coordinator.fire(channel_id, theme)
+        return "" if report is not None else self.refusal(channel_id) or "the bots are busy; try again in a moment"
+
+
+NO_CONVERSATION = "no conversation is running here; mention a bot (@claude) or start one with /fire"
+NO_ROOM = "the room isn't running; use /room resume to continue"
+
+
+def last_bot_message(server: DiscordStandIn, channel_id: int) -> str | None:
+    """The id of the newest message of a bot, None without one."""
+    bots = {app.user.id for app in server.world.apps.values()}
+    said = (message for message in reversed(server.messages(channel_id)) if int(message["author"]["id"]) in bots)
+    return next((str(message["id"]) for message in said), None)
+
+
+def ended_line(report: ConversationReport, channel: str) -> str | None:
+    """Say why a conversation in the channel of this name has ended, and what to type next. None for one that an earlier
+    start left: this terminal has shown nothing of it."""
+    if report.ended_because == "too_old":
+        return None
+    what = f"the conversation in #{channel} has ended" if report.messages else f"no bot spoke in #{channel}"
+    next_step = "/resume lets the bots speak again" if report.ended_because == "stopped" else "/fire starts another"
+    return f"{what}: {ENDINGS[report.ended_because]}; {next_step}"
+
+
+def give_hints(
+    note: Callable[[str], None],
+    server: DiscordStandIn,
+    coordinator: Coordinator,
+    conversations: LocalConversations,
+    person: User,
+) -> None:
+    """Pass hints to `note` from now on, about what this person does."""
+
+    def on_ended(event: Event) -> None:
+        if isinstance(event, ConversationEnded) and not _is_room(event.report.channel_id):
+            line = ended_line(event.report, server.world.channel(event.report.channel_id).name)
+            if line is not None:
+                note(line)
+
+    def _is_room(channel_id: int) -> bool:
+        """Its end is said in its thread, which may be gone."""
+        channel = server.world.find_channel(channel_id)
+        return channel is None or channel.is_thread
+
+    def on_message(event: str, data: Mapping[str, Any]) -> None:
+        if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:
+            return
+        words, channel_id = str(data["content"]), int(data["channel_id"])
+        if not words:  # the report of a pin
+            return
+        if words.startswith(".config"):
+            note("it takes effect once it is pinned: /pin")
+        elif words.startswith(".") and not words.startswith((".history", "..")):
+            note("the bots do not see a message that begins with a period")
+        elif data["mentions"] or data["mention_roles"] or words.startswith("."):
+            return
+        elif words.startswith("m "):  # a command in a message
+            if last_bot_message(server, channel_id) is None:
+                note("no bot has written here yet; name one: @claude m continue")
+        elif channel_id not in coordinator.engine.holds.busy:
+            silent = NO_ROOM if _is_room(channel_id) else NO_CONVERSATION
+            note(conversations.stopped(channel_id) or silent)
+
+    coordinator.engine.observers.append(on_ended)
+    server.subscribe(on_message)
+
+
+DEBATERS = ("historian", "optimist", "engineer", "sceptic", "economist", "ethicist")  # the first four debate
+SEATS = 4
+SHORT_TURNS = 10  # with --once
+LONGEST_ROOM = 3600.0  # seconds that --once waits for the end of a room
+CARD_SECONDS = 20.0  # and then for its closing card
+
+
+async def one_room(
+    topic: str, terminal: Terminal, server: DiscordStandIn, runtime: Runtime
+) -> ConversationReport | None:
+    """Open a short room and wait for its end, and for the card that closes it; None where it was not opened."""
+    assert runtime.coordinator is not None
+    world, ended = server.world, dict[int, ConversationReport]()
+
+    def on_ended(event: Event) -> None:
+        if isinstance(event, ConversationEnded):
+            ended[event.report.channel_id] = event.report
+
+    runtime.coordinator.engine.observers.append(on_ended)
+    thread_id = await open_room(topic, world, terminal, runtime, short=True)
+    if thread_id is None:
+        return None
+    report = await server.wait_for(lambda: ended.get(thread_id), LONGEST_ROOM)
+    with suppress(TimeoutError):  # the debate itself was shown
+        await server.wait_for(lambda: world.channel(thread_id).archived, CARD_SECONDS)
+    return report
+
+
+async def open_room(
+    topic: str, world: World, terminal: Terminal, runtime: Runtime, *, short: bool = False
+) -> int | None:
+    """Open the room as the person, and go there; None where the terminal says why there is none."""
+    personas = [entry.key for entry in runtime.services.roster.personas if entry.why_not is None]
+    before = newest_thread(world)
+    members = members_for(personas, runtime.services.settings.agents)
+    await terminal.use(room_command(topic, members, short=short))
+    thread_id = newest_thread(world)
+    if thread_id is None or thread_id == before:
+        return None
+    terminal.go_to(thread_id)
+    return thread_id
+
+
+def members_for(personas: Iterable[str], bots: Iterable[str]) -> tuple[str, ...]:
+    """Choose at most four: the program's own debaters, then other personas, then bots."""
+    there = list(personas)
+    known = [name for name in DEBATERS if name in there]
+    others = [name for name in there if name not in known]
+    return tuple([*known, *others, *bots][:SEATS])
+
+
+def room_command(topic: str, members: Iterable[str], *, short: bool) -> Use:
+    """The command that a person would type."""
+    values: dict[str, str | int] = {"topic": topic, "personas": ", ".join(members)}
+    return Use("room create", {**values, "turns": SHORT_TURNS} if short else values)
+
+
+def newest_thread(world: World) -> int | None:
+    """The thread that was made last; None for none."""
+    return max((channel.id for channel in world.channels() if channel.is_thread), default=None)
+
 
 T = TypeVar("T")
 FILES = "files"  # the folder of saved files, below the data folder
-
-log = logging.getLogger(__name__)
 
 
 def run_local(settings: Settings, *, once: bool, scripted: bool, topic: str | None = None) -> int:

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
     os.umask(0o077)  # what it writes has people's words in it
     from agent_config import SettingsError, load_settings, process_environment
     from agentic.agent.persona import read_fronts
-    from agentic.local.local_settings import LOCAL
+    from agentic.local.settings import LOCAL
 
     options = parser().parse_args(arguments)
     try:

@@ -16,8 +16,8 @@ from rich.console import Console
 from agent_config import Settings, SettingsError, load_settings, process_environment
 from agentic.agent.persona import read_fronts
 from agentic.llm.pricing import load as load_prices
-from agentic.local.chosen_model import check_model
-from agentic.local.local_settings import LOCAL
+from agentic.local.models import check_model
+from agentic.local.settings import LOCAL
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
 from agentic.record.database import opened

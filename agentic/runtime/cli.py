@@ -66,11 +66,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_local(settings: Settings, options: argparse.Namespace) -> int:
-    from agentic.local.local_settings import LOCAL
-    from agentic.local.only_start import AlreadyRunning, only_start
+    from agentic.local.session import AlreadyRunning, only_start
+    from agentic.local.settings import LOCAL
 
     if options.model is not None:
-        from agentic.local.chosen_model import check_model
+        from agentic.local.models import check_model
 
         verdict = check_model(settings, options.model)
         if verdict.problem:

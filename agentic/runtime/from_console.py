@@ -88,7 +88,7 @@ class ConsoleReplayer:
             await models.aclose()
 
     async def _settings_with(self, model: str) -> Settings:
-        from agentic.local.chosen_model import verdict_on
+        from agentic.local.models import verdict_on
 
         try:
             settings = await asyncio.to_thread(self._load, model)

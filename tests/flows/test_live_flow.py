@@ -7,7 +7,7 @@ import socket
 
 import aiohttp
 
-from agentic.local.browser_person import BrowserPerson
+from agentic.local.person import BrowserPerson
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import SMALL_PNG
 

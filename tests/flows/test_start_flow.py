@@ -23,7 +23,7 @@ from tests.support.redis_server import RedisServer, until
 
 # Nobody watches: voices think and wait no longer than they must.
 AT_ONCE = (
-    "from agentic.local import mode; from agentic.local.local_settings import Pace; "
+    "from agentic.local import mode; from agentic.local.settings import Pace; "
     "mode.ONCE = mode.WATCHING = Pace((0, 0), (0, 0.01), max_rounds=2); "
 )
 

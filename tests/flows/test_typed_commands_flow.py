@@ -6,9 +6,8 @@ from functools import partial
 from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.command_use import CommandUse
-from agentic.local.local_conversations import LocalConversations
-from agentic.local.mode import content_of
+from agentic.local.mode import LocalConversations, content_of
+from agentic.local.person import CommandUse
 from agentic.local.terminal.saved_files import SavedFiles
 from agentic.local.terminal.terminal import Names, Terminal
 from agentic.personas.files import PERSONA_FILES

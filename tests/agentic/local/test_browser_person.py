@@ -3,10 +3,10 @@
 import pytest
 
 from agentic.console.parts import NotSaid, Upload
-from agentic.local.browser_person import BrowserPerson
 from agentic.local.discord.backend import Backend
 from agentic.local.discord.control import People
 from agentic.local.discord.worlds import small_world
+from agentic.local.person import BrowserPerson
 
 
 async def test_what_is_written_in_the_page_is_posted_or_refused_in_one_line():

@@ -7,8 +7,7 @@ import pytest
 from aiohttp import web
 
 from agent_config import load_settings
-from agentic.local.chosen_model import check_model
-from agentic.local.server_kinds import KINDS
+from agentic.local.models import KINDS, check_model
 from tests.support.models.local_servers import serving, speaking
 from tests.support.models.model_server import ModelServer
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_config import load_settings
-from agentic.local.local_settings import WATCHING, local_coordinator, local_settings, local_world
+from agentic.local.settings import WATCHING, local_coordinator, local_settings, local_world
 
 
 @pytest.mark.parametrize(("environment", "policy"), [({}, "pull"), ({"COORDINATOR_POLICY": "rounds"}, "rounds")])

@@ -9,8 +9,7 @@ import pytest
 from agent_config import AGENTS, load_settings
 from agentic.agent.persona import Persona
 from agentic.agent.roster import PersonaFolders
-from agentic.local.local_settings import local_personas
-from agentic.local.own_personas import link_personas, to_edit
+from agentic.local.settings import link_personas, local_personas, to_edit
 from agentic.personas.memory import append
 
 

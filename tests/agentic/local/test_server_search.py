@@ -6,9 +6,8 @@ import pytest
 from aiohttp import web
 
 from agent_config import EndpointSettings, load_settings
-from agentic.local import server_search
-from agentic.local.server_kinds import KINDS, RunningServer, advice
-from agentic.local.server_search import looking_for_servers
+from agentic.local import models as server_search
+from agentic.local.models import KINDS, RunningServer, advice, looking_for_servers
 from tests.support.models.local_servers import LISTS, serving, speaking
 
 NOBODY = "http://127.0.0.1:1"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from agentic.local.standard_streams import allow_any_characters
+from agentic.local.session import allow_any_characters
 
 
 def test_characters_that_the_encoding_lacks_become_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:

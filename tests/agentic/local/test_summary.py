@@ -10,8 +10,8 @@ from rich.console import Console
 
 from agent_coordinator.events import ConversationReport
 from agent_coordinator.state import Tally
-from agentic.local.hints import ended_line
-from agentic.local.summary import summary
+from agentic.local.mode import ended_line
+from agentic.local.session import summary
 from agentic.wire.endings import ENDINGS, EndReason
 
 REPORT = ConversationReport(

@@ -4,8 +4,8 @@ import asyncio
 
 from agent_config import load_settings
 from agentic.llm.types import Prompt, Reply
-from agentic.local.local_settings import SLOW_TURN, WATCHING, local_coordinator, local_settings, local_world
-from agentic.local.thinking import PAUSE, SLOW, Thinking, WatchedModel
+from agentic.local.models import PAUSE, SLOW, Thinking, WatchedModel
+from agentic.local.settings import SLOW_TURN, WATCHING, local_coordinator, local_settings, local_world
 
 
 class SlowModel:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, Refused
-from agentic.local.warning_notes import WarningNotes
+from agentic.local.session import WarningNotes
 
 
 class Notes:

@@ -1,4 +1,18 @@
-"""The settings of local mode, made from an owner's, and the world that it runs in.
+"""Settings and world of local mode.
+
+The world of local mode: the same guild, channels, people and bots at every start.
+
+Their ids are kept in data/local/ids.json, so that data/local still refers to them: the channels of notes, stops, what
+`/forget me` looks for. Messages are not kept.
+
+The personas of local mode: the program's own files, with a separate memory.
+
+    data/local/personas/claude/soul.md → personas/claude/soul.md    a link, so an edit there counts here too
+    data/local/personas/claude/memory.md, .history/, workspace/     local mode's own
+
+So local mode writes nothing into the folder of the real bots, be it `personas` or that of PERSONAS_DIR.
+
+The settings of local mode, made from an owner's, and the world that it runs in.
 
 Tokens, channels and REDIS_URL of .env are not used, and data is kept separately under data/local/, the agents' notes
 too (own_personas.py).
@@ -6,6 +20,10 @@ too (own_personas.py).
 
 from __future__ import annotations
 
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +36,77 @@ from agentic.agent.limits import is_free
 from agentic.agent.roster import PersonaFolders
 from agentic.local.discord.world import World
 from agentic.local.discord.worlds import small_world
-from agentic.local.kept_world import kept_world
-from agentic.local.own_personas import link_personas
+from agentic.personas.files import PERSONA_FILES
 from agentic.runtime.coordinating import coordinator_config
 from agentic.settings.agents import CodingSettings
 from agentic.settings.fields import NO_LIMIT
+
+log = logging.getLogger(__name__)
+
+
+FILE = "ids.json"
+MOST = 2**63
+
+
+def kept_world(folder: Path, make: Callable[[Mapping[str, int]], World]) -> World:
+    """Make a world with the ids of earlier starts, and keep new ids. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    known = _read(folder / FILE)
+    world = make(known)
+    ids = {**known, **world.named_ids()}
+    if ids != known:
+        beside = folder / f"{FILE}.new"
+        beside.write_text(json.dumps(ids, indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, folder / FILE)
+    return world
+
+
+def _read(path: Path) -> dict[str, int]:
+    """Read the known ids; a missing or unreadable file counts as empty, and everything gets a new id."""
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    if not isinstance(read, dict):
+        return {}
+    return {name: number for name, number in read.items() if type(number) is int and 0 < number < MOST}
+
+
+OWN = ("memory.md",)
+
+
+def link_personas(source: Path, folder: Path, agents: Iterable[str]) -> Path:
+    """Link the persona files of `source` into `folder`, except for memories; return `folder`. `agents` have one even
+    where `source` has none; links to a persona that is gone from there go too. Raises OSError."""
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    before = (entry.name for entry in folder.iterdir() if entry.is_dir())
+    for agent in sorted({*agents, *PersonaFolders(source).refresh(), *before}):
+        (folder / agent).mkdir(0o700, exist_ok=True)
+        for name in PERSONA_FILES:
+            if name not in OWN:
+                _link(folder / agent / name, (source / agent / name).absolute())
+    return folder
+
+
+def to_edit(file: Path) -> Path:
+    """The file to edit: a link's target, since many editors replace a link by a file."""
+    return file.readlink() if file.is_symlink() else file
+
+
+def _link(here: Path, target: Path) -> None:
+    """Replace a file in the place of the link: one that local mode created while the target did not exist, or one
+    that an editor put there, which is kept under another name."""
+    if here.is_symlink() and here.readlink() == target and target.exists():
+        return  # another local session of this folder may be reading it
+    if not here.is_symlink() and here.is_file() and target.exists() and here.read_bytes() != target.read_bytes():
+        kept = here.with_name(f"{here.name}.edited")
+        os.replace(here, kept)
+        log.warning("%s was edited and is not used, %s is: the edited text is kept in %s", here, target, kept.name)
+    elif here.is_symlink() or target.exists():
+        here.unlink(missing_ok=True)
+    if target.exists():
+        here.symlink_to(target)
+
 
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; the terminal starts in the first
 PERSON = "Sam"  # the person at the terminal: a name that the bots can use

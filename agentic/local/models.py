@@ -1,0 +1,513 @@
+"""Model servers on this machine; who is thinking.
+
+The four usual kinds of model servers: their names, and how their lists of models look. Data and pure functions.
+
+Sources: https://docs.ollama.com/api/tags, https://lmstudio.ai/docs/developer/rest/endpoints,
+https://github.com/ggml-org/llama.cpp/tree/master/tools/server, https://docs.vllm.ai/en/stable/serving/openai_compatible_server
+
+Model servers on this machine: each usual address on loopback is asked while the rest of the program starts.
+
+Any program may listen there and answer anything, or nothing: answers are limited in size and time, redirects are not
+followed, and a program that does not answer as a model server does is not mentioned.
+
+The number of tokens that a model reads at a time, as its server has loaded it: a longer prompt fails, or loses its
+older messages.
+
+Sources: https://docs.ollama.com/api-reference/show-model-details, https://lmstudio.ai/docs/developer/rest/endpoints,
+https://github.com/ggml-org/llama.cpp/tree/master/tools/server (GET /props)
+
+The model of `--model`: whether it can be used, asked before anything is opened, at no cost.
+
+Bots that think: a slow model looks like a hanging program unless somebody sees that it is at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import math
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+
+from agent_config import ModelSettings, Settings
+from agentic.check.agents import error_of
+from agentic.llm.errors import BadAnswer, BadKey, ModelError, Retryable
+from agentic.llm.http import on_loopback
+from agentic.llm.profiles import DEFAULTS, ENDPOINTS
+from agentic.llm.providers.ollama import LEAST_CONTEXT
+from agentic.llm.schemas import json_object, number, part, parts, text
+from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
+from agentic.local.terminal.view import one_line
+from agentic.runtime.bot_run import cancel
+from agentic.settings.models import KEY_SETTINGS, PROVIDERS, endpoint_key
+
+Body = Mapping[str, Any]
+_NAME = re.compile(r"[\w./:@+-]{1,120}")  # may be typed in a shell as it is
+MOST_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of server. `name` is the provider's, `path` lists its models, beside /v1. `names` returns their names, and
+    None for an answer of another program. `start`, `get` and `longer` say how to start it, to get a model, and to get a
+    longer context."""
+
+    name: str
+    title: str
+    path: str
+    names: Callable[[Body], list[str] | None]
+    start: str
+    get: str
+    longer: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    kind: Kind
+    models: Sequence[str]
+
+
+def advice(server: RunningServer) -> str:
+    """How to let the bots speak by it."""
+    kind = server.kind
+    if not server.models:
+        return f"{kind.title} runs on this machine, without a model. {kind.get}, then start again"
+    return (
+        f"{kind.title} runs on this machine ({some_of(server.models)}). To let all four bots speak by it, at no cost:"
+        f" make local ARGS='--model {kind.name}/{server.models[0]}'"
+    )
+
+
+def some_of(names: Sequence[str], most: int = MOST_SHOWN) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def plain_name(model: str) -> str:
+    """A model's name without the tag that Ollama adds by itself."""
+    return model.removesuffix(":latest")
+
+
+def listed_names(body: Body) -> list[str]:
+    """The names in a list of models as OpenAI writes it."""
+    return [plain_name(text(model, "id")) for model in parts(body, "data")]
+
+
+def _ollama(body: Body) -> list[str] | None:
+    if not isinstance(body.get("models"), list):
+        return None
+    return [plain_name(text(model, "name")) for model in parts(body, "models") if not _embeds(model)]
+
+
+def _embeds(model: Body) -> bool:
+    """Whether it turns texts into numbers and cannot speak."""
+    return "bert" in text(part(model, "details"), "family")
+
+
+def _lm_studio(body: Body) -> list[str] | None:
+    models = parts(body, "data")
+    if not isinstance(body.get("data"), list) or not all("state" in model for model in models):
+        return None
+    return [text(model, "id") for model in models if text(model, "type") in ("llm", "vlm")]
+
+
+def _owned_by(owner: str, body: Body) -> list[str] | None:
+    models = parts(body, "data")
+    if not models or any(text(model, "owned_by") != owner for model in models):
+        return None
+    return listed_names(body)
+
+
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "ollama",
+            "Ollama",
+            "/api/tags",
+            _ollama,
+            start="ollama serve",
+            get="Get one: ollama pull llama3.2",
+            longer="take a model with a longer context",
+        ),
+        Kind(
+            "lmstudio",
+            "LM Studio",
+            "/api/v0/models",
+            _lm_studio,
+            start="lms server start",
+            get="Get one: lms get qwen3-4b",
+            longer="load it again: lms load MODEL --context-length 16384",
+        ),
+        Kind(
+            "llamacpp",
+            "llama.cpp",
+            "/v1/models",
+            partial(_owned_by, "llamacpp"),
+            start="llama-server -hf ggml-org/gemma-3-4b-it-GGUF",
+            get="Give it one",
+            longer="start it with -c 16384",
+        ),
+        Kind(
+            "vllm",
+            "vLLM",
+            "/v1/models",
+            partial(_owned_by, "vllm"),
+            start="vllm serve Qwen/Qwen3-4B",
+            get="Give it one",
+            longer="start it with --max-model-len 16384",
+        ),
+    )
+}
+"""Provider → kind."""
+
+
+def named(kind: Kind, body: Body) -> RunningServer | None:
+    """The server that gave this list of models; None for another program."""
+    names = kind.names(body)
+    return None if names is None else RunningServer(kind, [name for name in names if _NAME.fullmatch(name)])
+
+
+PATIENCE = 0.2  # seconds from the first question; the rest of the start takes longer
+SECONDS = 5.0  # for an answer
+MOST_BYTES = 4_000_000  # gateways list hundreds of models
+_CHUNK = 65_536
+
+Found = Callable[[], Coroutine[Any, Any, list[RunningServer]]]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonAnswer:
+    """`body` is empty unless it is a JSON object."""
+
+    status: int
+    body: Mapping[str, Any]
+
+
+class NoAnswer(Exception):
+    """No program answered, or not in HTTP, or too much, or too late."""
+
+
+async def nothing_found() -> list[RunningServer]:
+    """A search that was not made."""
+    return []
+
+
+@asynccontextmanager
+async def looking_for_servers(settings: Settings) -> AsyncIterator[Found]:
+    """Ask all addresses from now on. The result returns the servers that have answered; it waits for at most PATIENCE
+    since the beginning."""
+    began = time.monotonic()
+    async with json_session() as session:
+        tasks = [asyncio.create_task(_look(session, settings, kind)) for kind in KINDS.values()]
+
+        async def found() -> list[RunningServer]:
+            await asyncio.wait(tasks, timeout=max(0.0, began + PATIENCE - time.monotonic()))
+            return [server for task in tasks if task.done() and (server := task.result()) is not None]
+
+        try:
+            yield found
+        finally:
+            await cancel(tasks)
+
+
+async def _look(session: aiohttp.ClientSession, settings: Settings, kind: Kind) -> RunningServer | None:
+    address = address_of(settings, kind.name)
+    if not on_loopback(address) or not address.endswith("/v1"):
+        return None
+    try:
+        answer = await get_json(session, address.removesuffix("/v1") + kind.path, key_of(settings, kind.name))
+    except NoAnswer:
+        return None
+    return named(kind, answer.body) if answer.status == 200 else None
+
+
+def address_of(settings: Settings, provider: str) -> str:
+    """The base URL of an endpoint: the owner's, else the usual one."""
+    own = settings.endpoints.get(provider)
+    return ((own.base_url if own else None) or ENDPOINTS[provider].base_url).rstrip("/")
+
+
+def key_of(settings: Settings, provider: str) -> str | None:
+    key = settings.keys.get(endpoint_key(provider))
+    return key.get_secret_value() if key else None
+
+
+def json_session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(auto_decompress=False)
+
+
+async def get_json(session: aiohttp.ClientSession, url: str, key: str | None) -> JsonAnswer:
+    """Return the answer to a GET. Raises NoAnswer."""
+    return await _request(session, "GET", url, key)
+
+
+async def post_json(session: aiohttp.ClientSession, url: str, key: str | None, body: Mapping[str, Any]) -> JsonAnswer:
+    """Return the answer to a POST. Raises NoAnswer."""
+    return await _request(session, "POST", url, key, body)
+
+
+async def _request(
+    session: aiohttp.ClientSession, method: str, url: str, key: str | None, body: Mapping[str, Any] | None = None
+) -> JsonAnswer:
+    headers = {"accept-encoding": "identity"} | ({"authorization": f"Bearer {key}"} if key else {})
+    asking = session.request(method, url, headers=headers, json=body, allow_redirects=False)
+    try:
+        async with asyncio.timeout(SECONDS), asking as response:
+            return JsonAnswer(response.status, _object_in(await _bounded(response)))
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        raise NoAnswer from error
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise NoAnswer
+    return bytes(body)
+
+
+def _object_in(body: bytes) -> Mapping[str, Any]:
+    try:
+        return json_object(body)
+    except BadAnswer:
+        return {}
+
+
+async def context_warning(
+    session: aiohttp.ClientSession, provider: str, address: str, model: str, key: str | None, listed: Body
+) -> str | None:
+    """A line for a model whose context is too small; None for one that is large enough, or not known. `listed` is the
+    server's list of models."""
+    kind = KINDS.get(provider)
+    if kind is None or not address.endswith("/v1"):
+        return None
+    try:
+        tokens = await _context(session, provider, address.removesuffix("/v1"), model, key, listed)
+    except NoAnswer:
+        return None
+    if not 0 < tokens < LEAST_CONTEXT:
+        return None
+    return (
+        f"{kind.title} reads {tokens:,} tokens at a time by this model, less than a long prompt has"
+        f" ({LEAST_CONTEXT:,}); {kind.longer}, or set CONTEXT_WINDOW_SIZE lower"
+    )
+
+
+async def _context(
+    session: aiohttp.ClientSession, provider: str, root: str, model: str, key: str | None, listed: Body
+) -> int:
+    """Tokens, 0 if not known. Raises NoAnswer."""
+    match provider:
+        case "ollama":  # which is asked for a size with each request, up to the model's own
+            shown = (await post_json(session, f"{root}/api/show", key, {"model": model})).body
+            family = text(part(shown, "model_info"), "general.architecture")
+            return number(shown, "model_info", f"{family}.context_length")
+        case "lmstudio":
+            models = parts((await get_json(session, f"{root}/api/v0/models", key)).body, "data")
+            return next((number(each, "loaded_context_length") for each in models if text(each, "id") == model), 0)
+        case "llamacpp":
+            properties = (await get_json(session, f"{root}/props", key)).body
+            return number(properties, "default_generation_settings", "n_ctx")
+        case _:
+            models = parts(listed, "data")
+            return next((number(each, "max_model_len") for each in models if text(each, "id") == model), 0)
+
+
+MOST_NAMED = 8
+NO_LIST = (404, 405)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A line each, "" for none: why the bots cannot use the model and what to do, or what will go wrong with it."""
+
+    problem: str = ""
+    warning: str = ""
+
+
+def check_model(settings: Settings, name: str) -> Verdict:
+    """Check the model `name`. `settings` were loaded with it, so it is the model of all agents."""
+    verdict = asyncio.run(verdict_on(settings, name))
+    lines = (one_line(f"--model {name}: {line}") if line else "" for line in (verdict.problem, verdict.warning))
+    return Verdict(*lines)
+
+
+async def verdict_on(settings: Settings, name: str) -> Verdict:
+    """As `check_model`, in a running loop; the lines do not name the model."""
+    provider, _, model = name.partition("/")
+    known = {*PROVIDERS, *settings.endpoints}
+    if provider not in known or (not model and provider in KEY_SETTINGS):
+        expected = f"expected provider/model, such as ollama/llama3.3; the providers are {', '.join(sorted(known))}"
+        return Verdict(expected)
+    if provider not in KEY_SETTINGS:
+        return await _at_endpoint(settings, provider, model)
+    return Verdict(await _problem_at_provider(_of_all(settings)) or "")
+
+
+def _of_all(settings: Settings) -> ModelSettings:
+    return next(iter(settings.agents.values())).models[0]
+
+
+async def _problem_at_provider(model: ModelSettings) -> str | None:
+    if model.lacks:
+        return f"{model.lacks} is not set; set it in .env"
+    error = await error_of(model, model.model)
+    if error is None or (isinstance(error, Retryable) and error.status is not None):
+        return None  # a busy provider is no reason not to start
+    if error.status == 404:
+        usual = DEFAULTS.get(model.provider)
+        return f"{model.provider} has no such model" + (f"; its usual one is {usual.model}" if usual else "")
+    if isinstance(error, BadKey):
+        return f"the key was refused; correct {model.key_setting}"
+    return f"{error.kind}{_status(error)}"
+
+
+def _status(error: ModelError) -> str:
+    return f" ({error.status})" if error.status else "; check the network"
+
+
+async def _at_endpoint(settings: Settings, provider: str, model: str) -> Verdict:
+    if model and (needed := _of_all(settings).lacks):
+        return Verdict(f"{needed} is not set; set it in .env")
+    address, key = address_of(settings, provider), key_of(settings, provider)
+    async with json_session() as session:
+        try:
+            answer = await get_json(session, f"{address}/models", key)
+        except NoAnswer:
+            return Verdict(f"nothing answers at {_shown(address)}; {_to_do(settings, provider)}")
+        if problem := _problem_in(answer, provider, model, address, has_key=key is not None):
+            return Verdict(problem)
+        return Verdict(warning=await context_warning(session, provider, address, model, key, answer.body) or "")
+
+
+def _to_do(settings: Settings, provider: str) -> str:
+    kind, own = KINDS.get(provider), settings.endpoints.get(provider)
+    start = f"start {kind.title} ({kind.start})" if kind else "check the network"
+    return f"{start}, or correct config/endpoints.yaml" if own and own.base_url else start
+
+
+def _problem_in(answer: JsonAnswer, provider: str, model: str, address: str, *, has_key: bool) -> str | None:
+    """Read the list of models of an endpoint."""
+    if answer.status in (401, 403):
+        setting = endpoint_key(provider)
+        key = f"refused the key; correct {setting}" if has_key else f"wants a key; set {setting} in .env"
+        return f"{_shown(address)} {key}"
+    if answer.status in NO_LIST and provider not in KINDS and model:
+        return None  # not every gateway lists its models
+    if answer.status == 503:
+        return f"{_shown(address)} is not ready (503), it may be loading its model; try again in a moment"
+    if answer.status != 200 or not isinstance(answer.body.get("data"), list):
+        return f"the program at {_shown(address)} is no model server (status {answer.status})"
+    names = [name for name in listed_names(answer.body) if name]
+    if not model:
+        return (
+            f"name one of its models: {some_of([f'{provider}/{name}' for name in names], MOST_NAMED) or 'it has none'}"
+        )
+    return None if _has(names, model, provider) else _not_among(names, model, provider)
+
+
+def _has(names: list[str], model: str, provider: str) -> bool:
+    """Gateways append variants to a name, such as :free, which they do not list."""
+    return plain_name(model) in names or (provider not in KINDS and model.partition(":")[0] in names)
+
+
+def _not_among(names: list[str], model: str, provider: str) -> str:
+    kind, close = KINDS.get(provider), difflib.get_close_matches(model, names, MOST_NAMED)
+    names = [*close, *(name for name in names if name not in close)]
+    owner = kind.title if kind else provider
+    it_has = f"it has {some_of(names, MOST_NAMED)}" if names else f"it has none. {kind.get if kind else ''}".rstrip()
+    pull = f". To get it: ollama pull {model}" if provider == "ollama" and names else ""
+    return f"{owner} has no such model; {it_has}{pull}"
+
+
+def _shown(address: str) -> str:
+    """The address without a password."""
+    parts = urlsplit(address)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+SLOW = 10.0  # seconds, from which on a line is worth it
+PAUSE = 60.0  # seconds between two such lines
+
+
+@dataclass(eq=False, slots=True)
+class _Thought:
+    bot: str
+    channel: int | None
+    since: float
+
+
+class Thinking:
+    """The calls under way. `clock` in seconds, `channel_name` for a channel's id."""
+
+    def __init__(self, clock: Callable[[], float], channel_name: Callable[[int], str]) -> None:
+        self._clock, self._channel_name = clock, channel_name
+        self._thoughts: list[_Thought] = []
+        self._next_line = -math.inf
+
+    @contextmanager
+    def of(self, bot: str, channel: int | None) -> Iterator[None]:
+        """A call by this bot, as long as it is entered. `bot` is its display name."""
+        thought = _Thought(bot, channel, self._clock())
+        self._thoughts.append(thought)
+        try:
+            yield
+        finally:
+            self._thoughts.remove(thought)
+
+    def shown(self, least: float = 0.0) -> str:
+        """A line about the bots that have thought for at least so many seconds, "" for none."""
+        now = self._clock()
+        return ", ".join(self._words(each, now) for each in self._thoughts if now - each.since >= least)
+
+    def slow_line(self) -> str:
+        """The same for slow ones, at most once in PAUSE seconds."""
+        line = self.shown(SLOW) if self._clock() >= self._next_line else ""
+        if line:
+            self._next_line = self._clock() + PAUSE
+        return line
+
+    def _words(self, thought: _Thought, now: float) -> str:
+        where = f" in #{self._channel_name(thought.channel)}" if thought.channel is not None else ""
+        return f"{thought.bot} is thinking{where}… {now - thought.since:.0f} s"
+
+
+class WatchedModel:
+    """A model whose calls are noted in `thinking` under the bot's name."""
+
+    def __init__(self, model: Model, bot: str, thinking: Thinking) -> None:
+        self._model, self._bot, self._thinking = model, bot, thinking
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def can_draw(self) -> bool:
+        return self._model.can_draw
+
+    @property
+    def free(self) -> bool:
+        return self._model.free
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
+        with self._thinking.of(self._bot, prompt.conversation):
+            return await self._model.complete(prompt, history)
+
+    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
+        with self._thinking.of(self._bot, None):
+            return await self._model.draw(prompt, timeout=timeout)
+
+    async def aclose(self) -> None:
+        await self._model.aclose()

@@ -1,0 +1,242 @@
+"""Its log, lock, streams, summary.
+
+Standard streams that are missing (`<&-`), or whose encoding lacks characters.
+
+The summary of a conversation for `--once`, as a table.
+
+Warnings of the log as notes in the terminal: none twice a minute, and a failing model in one line a minute.
+
+The log of local mode: a file, so that it does not mix with the conversation; warnings also in the terminal.
+
+The lock of local mode's folder: a second start there says so at once, before anything is opened.
+"""
+
+from __future__ import annotations
+
+import codecs
+import fcntl
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from io import TextIOWrapper
+from logging.handlers import MemoryHandler, RotatingFileHandler
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from agent_config import Settings, SettingsError
+from agent_coordinator.events import ConversationReport
+from agent_coordinator.state import Tally
+from agentic.llm.errors import (
+    BadAnswer,
+    BadKey,
+    BadRequest,
+    ConnectionFailed,
+    ModelError,
+    NotInstalled,
+    PromptTooLong,
+    QuotaUsedUp,
+    RateLimited,
+    ServerFailed,
+    TimedOut,
+)
+from agentic.process.logs import set_up_logging
+from agentic.process.redaction import Redactor
+from agentic.settings.models import KEY_SETTINGS
+from agentic.wire.endings import ENDINGS
+
+PLAIN = {"·": "-", "↳": ">", "↱": ">", "←": "<", "›": ">", "…": "...", "✗": "x", "✎": "~"}
+"""What stands for a character of the terminal where the encoding lacks it; anything else becomes a question mark."""
+
+
+def fill_standard_streams() -> None:
+    """Open the null device for each missing stream, before anything else is opened: a file or connection that got its
+    descriptor would be read as typed input."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def allow_any_characters() -> None:
+    """Let standard output take characters that its encoding lacks, instead of ending the program."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        codecs.register_error("plain characters", _plain)
+        sys.stdout.reconfigure(errors="plain characters")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(PLAIN.get(letter, "?") for letter in lacking), error.end
+
+
+HEADINGS = ("messages", "skips", "timeouts", "reactions", "pictures", "calls", "tokens", "cost")
+
+
+def summary(report: ConversationReport, names: Mapping[str, str]) -> RenderableType:
+    """A headline and a row for each agent; `names` maps agents to display names."""
+    table = Table(box=None, pad_edge=False, show_footer=True)
+    table.add_column("", footer="all")
+    for heading, total in zip(HEADINGS, _cells(sum(report.per_agent.values(), Tally())), strict=True):
+        table.add_column(heading, footer=total, justify="right")
+    for agent, tally in sorted(report.per_agent.items()):
+        table.add_row(Text(names.get(agent, agent)), *_cells(tally))
+    rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
+    return Group(Text(f"{rounds}, ended: {ENDINGS[report.ended_because]}", "bold"), table)
+
+
+def _cells(tally: Tally) -> tuple[str, ...]:
+    tokens = tally.input_tokens + tally.output_tokens
+    counts = (tally.messages, tally.skips, tally.timeouts, tally.reactions, tally.pictures, tally.calls, tokens)
+    return (*(f"{count:,}" for count in counts), f"${tally.cost_usd:.4f}")
+
+
+EVERY_SECONDS = 60.0
+MODEL_CALLS = "agentic.llm."  # each attempt is logged there; the failure of the turn is what a person wants to know
+ADVICE: Mapping[type[ModelError], str] = {
+    BadKey: "check its API key in .env",
+    QuotaUsedUp: "add money or quota at the provider",
+    ConnectionFailed: "check the network, or start the model's server",
+    RateLimited: "wait a minute",
+    ServerFailed: "try again later",
+    TimedOut: "ask for less, or give it a faster model",
+    PromptTooLong: "load it with a longer context, or lower CONTEXT_WINDOW_SIZE",
+    BadRequest: "check the model's name in .env",
+    BadAnswer: "ask again, or give it another model",
+    NotInstalled: "install the package that the log names",
+}
+
+
+class WarningNotes(logging.Handler):
+    """Passes warnings to `note`. `names` maps agents to shown names, `log_file` has the details."""
+
+    def __init__(
+        self,
+        note: Callable[[str], None],
+        redact: Callable[[str], str],
+        names: Mapping[str, str],
+        log_file: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(logging.WARNING)
+        self._note, self._redact, self._names, self._log_file, self._clock = note, redact, names, log_file, clock
+        self._noted: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        failed = next((one for one in arguments if isinstance(one, ModelError)), None)
+        if failed is None or record.levelno > logging.WARNING:
+            text = f"{record.levelname.lower()}: {self._redact(record.getMessage())}"
+            self._note_rarely(text, text)
+        elif not record.name.startswith(MODEL_CALLS):
+            self._note_rarely(str(arguments[0]), self._of_model(str(arguments[0]), failed))
+
+    def _of_model(self, agent: str, failed: ModelError) -> str:
+        """A line about the failure of an agent's model: what happened, and what to do."""
+        advice = next((text for kind, text in ADVICE.items() if isinstance(failed, kind)), "")
+        if isinstance(failed, BadKey) and (setting := KEY_SETTINGS.get(failed.provider)):
+            advice = f"check {setting} in .env"
+        done = f"{self._names.get(agent, agent)} could not answer, {failed.kind} ({failed.model})"
+        return f"{done}{f'; {advice}' if advice else ''}. More is in {self._log_file}"
+
+    def _note_rarely(self, subject: str, text: str) -> None:
+        """Pass the text on, unless there was a note on the subject within the last minute."""
+        now = self._clock()
+        self._noted = {noted: at for noted, at in self._noted.items() if now - at < EVERY_SECONDS}
+        if subject not in self._noted:
+            self._noted[subject] = now
+            self._note(text)
+
+
+LOG_FILE = "agentic-discord.log"
+LOG_BYTES = 2_000_000
+EARLY_WARNINGS = 1_000
+
+
+class SessionLog:
+    """The log, entered by `open()`. Warnings are held until `show_warnings()`, since the first come before the
+    terminal."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._redact = Redactor(settings.secrets()).secrets
+        self._early = MemoryHandler(EARLY_WARNINGS, logging.CRITICAL + 1, flushOnClose=False)
+        self._early.setLevel(logging.WARNING)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Raises SettingsError if the file cannot be written."""
+        folder = self._settings.data_dir
+        with writable():
+            for each_folder in (folder.parent, folder):
+                each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
+        settings = self._settings
+        set_up_logging(settings.log_level, (file, self._early), style=settings.log_format, redact=self._redact)
+        try:
+            yield
+        finally:
+            file.close()
+            logging.getLogger().handlers.clear()
+
+    def show_warnings(self, note: Callable[[str], None]) -> None:
+        """Pass warnings to `note`: earlier ones now, others as they come."""
+        names = {name: agent.display_name for name, agent in self._settings.agents.items()}
+        warnings = WarningNotes(note, self._redact, names, str(self._settings.data_dir / LOG_FILE))
+        root = logging.getLogger()
+        self._early.setTarget(warnings)
+        self._early.flush()
+        root.removeHandler(self._early)
+        root.addHandler(warnings)
+
+
+@contextmanager
+def writable() -> Iterator[None]:
+    """Turn an OSError below the data folder into a SettingsError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"DATA_DIR: expected to be able to write {error.filename} ({error.strerror or error})"
+        raise SettingsError([problem]) from error
+
+
+FILE = "running.lock"
+
+
+class AlreadyRunning(Exception):
+    """Another process runs in this folder. `process` is its id, "" if unknown."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__(process)
+        self.process = process
+
+    def __str__(self) -> str:
+        process = f" (process {self.process})" if self.process else ""
+        return f"Already running in this folder{process}: type /quit there first, or set DATA_DIR to another folder."
+
+
+@contextmanager
+def only_start(folder: Path) -> Iterator[None]:
+    """Hold the lock while entered; the kernel releases it when the process dies.
+
+    Raises AlreadyRunning, and SettingsError if the folder is not writable.
+    """
+    with writable():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        opened = (folder / FILE).open("a+", encoding="utf-8")
+    with opened as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise AlreadyRunning(file.read(20).strip()) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
