@@ -23,9 +23,9 @@ from playwright.async_api import Browser, Page, async_playwright
 from agent_config import AGENTS, load_settings
 from agent_coordinator.coordinator import Coordinator
 from agentic.console.app import free_port
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import World
-from agentic.local.discord.worlds import small_world
 from agentic.local.person import BrowserPerson
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.runtime.process import Runtime

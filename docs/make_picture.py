@@ -19,9 +19,9 @@ from pathlib import Path
 from rich.console import Console
 
 from agent_config import AGENTS, load_settings
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import World
-from agentic.local.discord.worlds import small_world
 from agentic.local.mode import LocalConversations
 from agentic.local.terminal.terminal import Header, Terminal
 from agentic.local.terminal.view import Names

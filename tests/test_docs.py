@@ -31,8 +31,8 @@ from agentic.inbox.triggers import CHAIN_END
 from agentic.llm.model import Access
 from agentic.llm.pricing import price
 from agentic.llm.types import Prompt, Usage
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
-from agentic.local.discord.worlds import small_world
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.process.root import ROOT
 from agentic.runtime.bot_run import cog_class

@@ -13,10 +13,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from agentic.console.parts import NotSaid, Upload
-from agentic.local.discord import components
-from agentic.local.discord.control import File, People
-from agentic.local.discord.discord_interactions import EPHEMERAL, Interaction
-from agentic.local.discord.server import DiscordStandIn
+from agentic.local.discord import backend as components
+from agentic.local.discord.backend import EPHEMERAL, Interaction
+from agentic.local.discord.server import DiscordStandIn, File, People
 from agentic.local.discord.world import Attachment
 from agentic.local.settings import to_edit
 from agentic.local.terminal.bot_commands import Use

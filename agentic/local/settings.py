@@ -34,8 +34,8 @@ from agent_config import AgentSettings, Settings
 from agent_coordinator.config import CoordinatorConfig
 from agentic.agent.limits import is_free
 from agentic.agent.roster import PersonaFolders
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.world import World
-from agentic.local.discord.worlds import small_world
 from agentic.personas.files import PERSONA_FILES
 from agentic.runtime.coordinating import coordinator_config
 from agentic.settings.agents import CodingSettings

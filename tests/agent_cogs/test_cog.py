@@ -13,7 +13,7 @@ from agent_cogs.slash import NOT_EDITABLE, TOO_SLOW, CommandInvocation, Completi
 from agentic.actions.base import Choice, CommandReply, Form, Menu, Response
 from agentic.actions.base import ResponsesField as Field
 from agentic.local.discord import messages
-from agentic.local.discord.discord_interactions import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
+from agentic.local.discord.backend import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
 from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.outbound import OutboundShared

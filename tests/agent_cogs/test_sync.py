@@ -3,7 +3,7 @@
 import pytest
 
 from agent_cogs.slash_sync import CommandSync
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord.backend import RestFault
 from agentic.services.discord.gate import Gate
 from tests.support.discord.gateway_scene import scene
 

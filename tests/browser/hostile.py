@@ -21,10 +21,10 @@ from pathlib import Path
 from agent_config import AGENTS, Settings, load_settings
 from agentic.console.app import free_port
 from agentic.llm.types import Message, Prompt, Reply, Usage
-from agentic.local.discord import world_reactions as reactions
+from agentic.local.discord import rest_channels as reactions
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import World
-from agentic.local.discord.worlds import small_world
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES
 from agentic.record.database import connect_blocking

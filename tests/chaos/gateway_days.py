@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from agent_config import AGENTS
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord.backend import RestFault
 from tests.chaos.scene import until
 from tests.chaos.stage import Inside
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from agentic.local.discord.faults import RequestInfo, RestFault
+from agentic.local.discord.backend import RequestInfo, RestFault
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.link import RedisLink

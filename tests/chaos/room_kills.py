@@ -24,7 +24,7 @@ from typing import Any
 
 from aiohttp import web
 
-from agentic.local.discord.faults import RequestInfo, RestFault
+from agentic.local.discord.backend import RequestInfo, RestFault
 from agentic.state.room_store import RoomStore
 from agentic.state.rooms import Room, RoomMember
 from agentic.wire import keys

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from agent_config import AGENTS
-from agentic.local.discord.faults import RequestInfo
+from agentic.local.discord.backend import RequestInfo
 from agentic.wire import keys
 from agentic.wire.link import RedisLink
 from tests.chaos.tally import Tally

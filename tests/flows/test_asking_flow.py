@@ -6,7 +6,7 @@ import pytest
 
 from agent_cogs.handlers import NO_RIGHT_TO_RESET
 from agentic.agent.persona import MANAGERS_ONLY
-from agentic.local.discord.discord_interactions import EPHEMERAL
+from agentic.local.discord.backend import EPHEMERAL
 from tests.flows.test_commands_flow import ready, told
 from tests.support.asking import link
 from tests.support.flow import decision, flow

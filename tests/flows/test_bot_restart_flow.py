@@ -6,7 +6,7 @@ from itertools import repeat
 import aiohttp
 import pytest
 
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord.backend import RestFault
 from agentic.runtime.health import serving_health
 from agentic.wire import keys
 from tests.support.flow import flow

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agentic.local.discord import permissions
+from agentic.local.discord import world as permissions
 from agentic.local.discord.world import Overwrite
 from agentic.wire import keys
 from agentic.wire.messages import Instruction

@@ -7,8 +7,7 @@ import itertools
 import pytest
 
 from agent_coordinator.config import from_settings
-from agentic.local.discord.permissions import READ_MESSAGE_HISTORY, VIEW_CHANNEL
-from agentic.local.discord.world import PRIVATE_THREAD, PUBLIC_THREAD, Overwrite
+from agentic.local.discord.world import PRIVATE_THREAD, PUBLIC_THREAD, READ_MESSAGE_HISTORY, VIEW_CHANNEL, Overwrite
 from tests.support.asking import ask
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from agentic.local.discord.faults import RestFault
-from agentic.local.discord.limits import RateLimits
+from agentic.local.discord.backend import RestFault
+from agentic.local.discord.rest import RateLimits
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import SMALL_PNG
 from tests.support.redis_server import until

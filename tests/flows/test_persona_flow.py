@@ -8,7 +8,7 @@ import time
 
 from agent_config import load_settings
 from agentic.agent.persona import read_fronts
-from agentic.local.discord import permissions
+from agentic.local.discord import world as permissions
 from agentic.local.discord.world import Overwrite
 from agentic.process.root import ROOT
 from tests.support.flow import decision, flow

@@ -7,7 +7,7 @@ import pytest
 import redis.asyncio
 
 from agent_config import AGENTS
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord.backend import RestFault
 from agentic.wire import keys
 from agentic.wire.messages import Instruction
 from tests.support.flow import decision, flow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord.backend import RestFault
 from agentic.services.discord.rate_limit import CLOSE_AT, NARROW_AT
 from agentic.wire import keys
 from tests.support.flow import flow

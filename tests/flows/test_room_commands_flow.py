@@ -4,8 +4,7 @@ import logging
 
 import pytest
 
-from agentic.local.discord.discord_interactions import EPHEMERAL
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord.backend import EPHEMERAL, RestFault
 from agentic.local.discord.world import PUBLIC_THREAD
 from tests.flows.test_commands_flow import ready, told
 from tests.support.flow import flow

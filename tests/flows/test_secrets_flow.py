@@ -13,7 +13,7 @@ import pytest
 import redis.asyncio
 
 from agent_config import AGENTS
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord.backend import RestFault
 from agentic.process.root import ROOT
 from agentic.record.database import connect
 from agentic.record.export.render import FORMATS, export

@@ -10,7 +10,7 @@ from agentic.actions.explain import why
 from agentic.llm.pricing import price
 from agentic.llm.registry import LazyModel
 from agentic.llm.types import Usage
-from agentic.local.discord import worlds
+from agentic.local.discord import channels as worlds
 from agentic.runtime.models import provider_model
 from tests.support.asking import ask, config
 from tests.support.flow import QUICK, decision, flow

@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from agentic.local.discord import permissions
+from agentic.local.discord import world as permissions
 from agentic.local.discord.world import Overwrite
 from agentic.process.root import ROOT
 from agentic.runtime.runtime import running, serve

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from agent_config import AGENTS, Settings, load_settings
 from agentic.check.run import run_check
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
 from agentic.local.discord.world import World
-from agentic.local.discord.worlds import small_world
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.models.model_server import ModelServer
 from tests.support.redis_server import RedisServer

@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 
 from agent_config import AGENTS, Settings, load_settings
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
 from agentic.local.discord.world import World
-from agentic.local.discord.worlds import small_world
 from agentic.runtime.models import provider_model
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running

@@ -12,10 +12,10 @@ from pathlib import Path
 from rich.console import Console
 
 from agent_config import AGENTS, Settings, load_settings
-from agentic.local.discord import worlds
+from agentic.local.discord import channels as worlds
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
 from agentic.local.discord.world import World
-from agentic.local.discord.worlds import small_world
 from agentic.setup.setup import run_setup
 from tests.support.check_doubles import EMOJIS, KEYS, TOKENS, KeyedModelServer
 from tests.support.discord.stand_in import DiscordStandIn

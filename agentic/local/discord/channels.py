@@ -1,12 +1,219 @@
-"""Creating, changing and deleting channels; a thread is deleted like a channel, and created in threads.py."""
+"""Channels, threads, ready-made worlds.
 
-from agentic.local.discord import payloads, worlds
+Threads: creating, archiving and locking them.
+
+A thread that grows from a message has that message's id. A post unarchives a thread. In a locked one only members who
+may manage threads post; in an archived one nothing happens but deletions, until it is unarchived.
+
+https://discord.com/developers/docs/topics/threads
+
+A ready-made world, and the steps to build others: a guild, people, bots, channels.
+
+Creating, changing and deleting channels; a thread is deleted like a channel, and created in threads.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from agentic.local.discord import payloads
+from agentic.local.discord import payloads as message_payloads
+from agentic.local.discord import world as errors
+from agentic.local.discord import world as permissions
 from agentic.local.discord.backend import Backend
-from agentic.local.discord.world import Channel, Guild
+from agentic.local.discord.messages import Draft, Posting, place, post, reference
+from agentic.local.discord.world import (
+    PUBLIC_THREAD,
+    THREAD_CREATED,
+    THREAD_STARTER,
+    BotApplication,
+    Channel,
+    Guild,
+    Member,
+    Message,
+    Role,
+    User,
+    World,
+)
+
+ARCHIVE_MINUTES = (60, 1440, 4320, 10080)
+MAX_NAME = 100
+_UNARCHIVE = {"archived": False}
 
 
-def create(backend: Backend, guild: Guild, name: str, topic: str | None = None) -> Channel:
-    channel = worlds.add_channel(backend.world, guild, name, topic)
+def create(
+    backend: Backend,
+    parent: Channel,
+    name: str,
+    owner: User,
+    *,
+    message: Message | None = None,
+    kind: int = PUBLIC_THREAD,
+    archive_minutes: int = 1440,
+) -> Channel:
+    """Start a thread, from a message or alone, with the system message that Discord adds."""
+    guild = backend.world.guilds[parent.guild_id or 0]
+    thread = Channel(
+        id=message.id if message else backend.world.snowflakes.next(),
+        guild_id=guild.id,
+        name=name,
+        type=kind,
+        parent_id=parent.id,
+        owner_id=owner.id,
+        archive_minutes=archive_minutes,
+        created_at=backend.clock(),
+        archive_changed_at=backend.clock(),
+        thread_members=[owner.id],
+    )
+    guild.channels[thread.id] = thread
+    backend.emit("THREAD_CREATE", {**payloads.channel(backend.world, thread), "newly_created": True}, thread)
+    if message is not None:
+        message.thread_id = thread.id
+        backend.emit("MESSAGE_UPDATE", message_payloads.gateway_message(backend.world, message, parent), parent)
+        post(backend, thread, owner, Draft(reference=reference(parent, message)), Posting(type=THREAD_STARTER))
+    elif kind == PUBLIC_THREAD:
+        pointer = {"type": 0, **place(thread)}
+        post(backend, parent, owner, Draft(name, reference=pointer), Posting(type=THREAD_CREATED))
+    return thread
+
+
+def read_name(body: dict[str, Any]) -> str:
+    """The name in a request's body. Raises the API's error for none, or one that is too long."""
+    name = str(body.get("name") or "").strip()
+    if not 1 <= len(name) <= MAX_NAME:
+        raise errors.invalid_form("name", "BASE_TYPE_BAD_LENGTH", f"Must be between 1 and {MAX_NAME} in length.")
+    return name
+
+
+def read_archive_minutes(body: dict[str, Any], default: int = 1440) -> int:
+    """The auto-archive duration in a request's body. Raises the API's error for one that Discord does not take."""
+    minutes = int(body.get("auto_archive_duration") or default)
+    if minutes not in ARCHIVE_MINUTES:
+        text = f"Value must be one of {set(ARCHIVE_MINUTES)}."
+        raise errors.invalid_form("auto_archive_duration", "BASE_TYPE_CHOICES", text)
+    return minutes
+
+
+def change(backend: Backend, thread: Channel, body: dict[str, Any]) -> None:
+    """Set the fields of a request's body; the caller publishes the thread."""
+    if "name" in body:
+        thread.name = read_name(body)
+    thread.archive_minutes = read_archive_minutes(body, thread.archive_minutes)
+    thread.locked = bool(body.get("locked", thread.locked))
+    if bool(body.get("archived", thread.archived)) != thread.archived:
+        thread.archived = not thread.archived
+        thread.archive_changed_at = backend.clock()
+
+
+def require_change(world: World, user_id: int, thread: Channel, body: dict[str, Any]) -> None:
+    """Raise the API's error if this user may not change these fields, or not while the thread is archived."""
+    if thread.archived and body.get("archived") is not False and set(body) != {"archived"}:
+        raise errors.archived()
+    if "locked" in body or (thread.locked and "archived" in body):
+        permissions.require(world, user_id, thread, permissions.MANAGE_THREADS)
+    elif body == _UNARCHIVE:
+        permissions.require(world, user_id, thread, permissions.SEND_MESSAGES_IN_THREADS)
+    elif thread.owner_id != user_id:
+        permissions.require(world, user_id, thread, permissions.MANAGE_THREADS)
+
+
+def require_post(world: World, user_id: int, channel: Channel) -> None:
+    """Raise the API's error for a post into a locked thread by somebody who may not manage threads."""
+    if channel.locked and not permissions.permissions_of(world, user_id, channel) & permissions.MANAGE_THREADS:
+        raise errors.locked()
+
+
+def require_webhook_post(channel: Channel) -> None:
+    """A webhook has no permissions: it posts into a locked thread, and cannot unarchive one."""
+    if channel.locked and channel.archived:
+        raise errors.archived()
+
+
+THEIR_ROLE = "bots"
+
+
+def small_world(
+    bots: Mapping[str, tuple[str, str]],
+    channels: Sequence[str] = ("debate",),
+    people: Sequence[str] = ("you",),
+    *,
+    clock: Callable[[], float] = time.time,
+    guild_name: str = "Roundtable",
+    bots_role: str | None = THEIR_ROLE,
+    ids: Mapping[str, int] = MappingProxyType({}),
+) -> World:
+    """A world with one guild and these text channels, people and bots.
+
+    bots maps a key to (shown name, token). The first of people owns the guild (a person named "owner" is made when
+    there are none). Every bot has the managed role that Discord gives it, and all carry bots_role, a mentionable one,
+    unless that is None. `ids` are those of an earlier
+    world, by its `named_ids()`.
+    """
+    world = World(clock, ids)
+    owner, *_ = [add_person(world, name) for name in (people or ("owner",))]
+    guild = add_guild(world, guild_name, owner)
+    for user in world.users.values():
+        guild.members[user.id] = Member(user, joined_at=clock())
+    shared = add_role(world, guild, bots_role, mentionable=True) if bots_role else None
+    for key, (name, token) in bots.items():
+        app = add_bot(world, key, name, token)
+        invite(world, guild, app, extra_roles=[shared.id] if shared else [])
+    for name in channels:
+        add_channel(world, guild, name)
+    return world
+
+
+def add_guild(world: World, name: str, owner: User) -> Guild:
+    guild = Guild(world.id_for("guild", name), name, owner.id)
+    guild.roles[guild.id] = Role(guild.id, "@everyone", permissions.PEOPLE)
+    world.guilds[guild.id] = guild
+    return guild
+
+
+def add_person(world: World, name: str) -> User:
+    username = name.lower().replace(" ", "_")
+    user = User(world.id_for("user", username), username, global_name=name)
+    world.users[user.id] = user
+    return user
+
+
+def add_role(world: World, guild: Guild, name: str, bits: int = 0, *, mentionable: bool = False) -> Role:
+    role = Role(world.id_for("role", name), name, bits, position=len(guild.roles), mentionable=mentionable)
+    guild.roles[role.id] = role
+    return role
+
+
+def add_bot(world: World, key: str, name: str, token: str) -> BotApplication:
+    """Add an application and its bot user, not yet in a guild."""
+    user = User(world.id_for("bot", key), name, bot=True)
+    world.users[user.id] = user
+    app = BotApplication(user.id, key, token, user)
+    world.apps[key] = app
+    return app
+
+
+def invite(
+    world: World, guild: Guild, app: BotApplication, *, bits: int = permissions.BOTS, extra_roles: Sequence[int] = ()
+) -> Member:
+    """Add a bot to a guild, with the managed role that Discord would create."""
+    role = add_role(world, guild, app.user.username, bits)
+    role.bot_id = app.user.id
+    member = Member(app.user, [role.id, *extra_roles], joined_at=world.clock())
+    guild.members[app.user.id] = member
+    return member
+
+
+def add_channel(world: World, guild: Guild, name: str, topic: str | None = None) -> Channel:
+    channel = Channel(world.id_for("channel", name), guild.id, name, topic=topic, position=len(guild.channels))
+    guild.channels[channel.id] = channel
+    return channel
+
+
+def channels_create(backend: Backend, guild: Guild, name: str, topic: str | None = None) -> Channel:
+    channel = add_channel(backend.world, guild, name, topic)
     backend.emit("CHANNEL_CREATE", payloads.channel(backend.world, channel), channel)
     return channel
 

@@ -1,19 +1,122 @@
-"""Posting, editing, deleting and pinning messages: each changes the world, then publishes an event.
+"""Posts, edits, pings.
+
+Width and height of a picture, read from its first bytes: Discord adds them to every attached picture.
+
+The pings of a text: its mentions, limited by allowed_mentions and by the author's permissions.
+
+https://discord.com/developers/docs/resources/message#allowed-mentions-object
+
+Posting, editing, deleting and pinning messages: each changes the world, then publishes an event.
 
 Used by REST for the bots, after it has checked their permissions, and by control.py for people.
 """
 
+from __future__ import annotations
+
 import mimetypes
-from collections.abc import Sequence
+import re
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentic.local.discord import errors, message_payloads, payloads
+from agentic.local.discord import payloads
+from agentic.local.discord import payloads as message_payloads
+from agentic.local.discord import world as errors
+from agentic.local.discord import world as permissions
 from agentic.local.discord.backend import Backend, TypingEvent
-from agentic.local.discord.images import image_size
-from agentic.local.discord.mentions import Pings, pings
-from agentic.local.discord.snowflakes import iso
-from agentic.local.discord.world import DEFAULT, PINS_ADD, REPLY, Attachment, Channel, Message, User
+from agentic.local.discord.world import DEFAULT, PINS_ADD, REPLY, Attachment, Channel, Message, User, World, iso
+
+
+def image_size(content: bytes) -> tuple[int, int] | None:
+    """(width, height) in pixels of a PNG, GIF or JPEG; None for anything else."""
+    if content.startswith(b"\x89PNG\r\n\x1a\n") and len(content) >= 24:
+        width, height = struct.unpack(">II", content[16:24])
+        return width, height
+    if content[:6] in (b"GIF87a", b"GIF89a") and len(content) >= 10:
+        width, height = struct.unpack("<HH", content[6:10])
+        return width, height
+    return _jpeg_size(content) if content.startswith(b"\xff\xd8") else None
+
+
+def _jpeg_size(content: bytes) -> tuple[int, int] | None:
+    """Walk the segments to the frame header (SOF0 to SOF15, without the tables that share its range)."""
+    at = 2
+    while at + 9 <= len(content) and content[at] == 0xFF:
+        marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4], "big")
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", content[at + 5 : at + 9])
+            return width, height
+        at += 2 + length
+    return None
+
+
+_USER = re.compile(r"<@!?(\d{15,20})>")
+_ROLE = re.compile(r"<@&(\d{15,20})>")
+_EVERYONE = re.compile(r"@(everyone|here)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Pings:
+    users: list[int] = field(default_factory=list)
+    roles: list[int] = field(default_factory=list)
+    everyone: bool = False
+
+
+def pings(
+    world: World,
+    channel: Channel,
+    author_id: int | None,
+    content: str,
+    allowed: dict[str, Any] | None = None,
+    replied_to: int | None = None,
+) -> Pings:
+    """allowed is the request's allowed_mentions, None if there is none (then all mentions count).
+
+    replied_to is the author answered.
+
+    A webhook (author_id None) may ping everything. Raises ApiError for allowed_mentions that Discord refuses.
+    """
+    check(allowed)
+    users = [u for u in _ids(_USER, content) if u in world.users and _permits(allowed, "users", u)]
+    if replied_to in world.users and replied_to not in users and (allowed is None or allowed.get("replied_user")):
+        users.insert(0, replied_to)
+    if channel.guild_id is None:
+        return Pings(users)
+    may_all = author_id is None or bool(
+        permissions.permissions_of(world, author_id, channel) & permissions.MENTION_EVERYONE
+    )
+    known = world.guilds[channel.guild_id].roles
+    roles = [
+        r
+        for r in _ids(_ROLE, content)
+        if r in known and (may_all or known[r].mentionable) and _permits(allowed, "roles", r)
+    ]
+    everyone = may_all and bool(_EVERYONE.search(content)) and (allowed is None or "everyone" in _parse(allowed))
+    return Pings(users, roles, everyone)
+
+
+def check(allowed: dict[str, Any] | None) -> None:
+    """Discord refuses a kind that is both parsed and listed."""
+    for kind in ("users", "roles"):
+        if allowed is not None and kind in _parse(allowed) and allowed.get(kind):
+            text = f'parse:["{kind}"] and {kind}: [ids...] are mutually exclusive.'
+            raise errors.invalid_form("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
+
+
+def _ids(pattern: re.Pattern[str], content: str) -> Iterable[int]:
+    return dict.fromkeys(int(found) for found in pattern.findall(content))
+
+
+def _permits(allowed: dict[str, Any] | None, kind: str, wanted: int) -> bool:
+    if allowed is None or kind in _parse(allowed):
+        return True
+    return wanted in {int(listed) for listed in allowed.get(kind) or ()}
+
+
+def _parse(allowed: dict[str, Any]) -> list[str]:
+    return allowed.get("parse") or []
+
 
 MAX_CONTENT = 2000
 MAX_NONCE = 25

@@ -1,15 +1,111 @@
-"""The records of the world: guilds with their roles, members, channels and messages, bot applications and webhooks.
+"""Guilds, channels, people, permissions, ids, errors.
+
+The errors of Discord's REST, as one exception with a status and the JSON body that bots receive.
+
+Codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes#json-json-error-codes
+
+New ids, as Discord gives them.
+
+A later id is always larger, even if the clock stops or steps back: histories are ordered by id.
+
+The records of the world: guilds with their roles, members, channels and messages, bot applications and webhooks.
 
 Plain mutable records without behaviour of Discord's: backend.py publishes their changes, payloads.py converts them
 into Discord's JSON. Ids are ints here and strings on the wire. Times are unix seconds.
+
+A member's permissions, computed as Discord documents it: @everyone, then roles, then the channel's overwrites.
+
+https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from agentic.local.discord.snowflakes import Snowflakes
+from agentic.ids import id_at
+
+
+class ApiError(Exception):
+    """A request that Discord would refuse. status is the HTTP status, body the JSON object sent with it."""
+
+    def __init__(self, status: int, code: int, message: str, **extra: Any) -> None:
+        super().__init__(f"{status} ({code}): {message}")
+        self.status = status
+        self.body: dict[str, Any] = {"message": message, "code": code, **extra}
+
+
+def unauthorized() -> ApiError:
+    return ApiError(401, 0, "401: Unauthorized")
+
+
+def not_found() -> ApiError:
+    return ApiError(404, 0, "404: Not Found")
+
+
+def unknown(what: str) -> ApiError:
+    """what is a key of UNKNOWN, such as "Channel"."""
+    return ApiError(404, UNKNOWN[what], f"Unknown {what}")
+
+
+UNKNOWN = {
+    "Application": 10002,
+    "Channel": 10003,
+    "Guild": 10004,
+    "Member": 10007,
+    "Message": 10008,
+    "Role": 10011,
+    "User": 10013,
+    "Webhook": 10015,
+    "interaction": 10062,
+    "application command": 10063,
+}
+
+
+def missing_access() -> ApiError:
+    return ApiError(403, 50001, "Missing Access")
+
+
+def missing_permissions() -> ApiError:
+    return ApiError(403, 50013, "Missing Permissions")
+
+
+def locked() -> ApiError:
+    return ApiError(400, 160005, "Thread is locked")
+
+
+def archived() -> ApiError:
+    return ApiError(400, 50083, "Thread is archived")
+
+
+def invalid_form(field: str, code: str, message: str) -> ApiError:
+    """A field that breaks its rules: 400 with code 50035 and the field's own error in Discord's nested form."""
+    detail: dict[str, Any] = {"_errors": [{"code": code, "message": message}]}
+    for name in reversed(field.split(".")):
+        detail = {name: detail}
+    return ApiError(400, 50035, "Invalid Form Body", errors=detail)
+
+
+class Snowflakes:
+    """Make strictly increasing ids, larger than `after`. `clock` returns unix seconds."""
+
+    def __init__(self, clock: Callable[[], float], after: int = 0) -> None:
+        self._clock = clock
+        self._last = after
+
+    def next(self) -> int:
+        fresh = id_at(self._clock())
+        self._last = fresh if fresh > self._last else self._last + 1
+        return self._last
+
+
+def iso(unix_seconds: float) -> str:
+    """A timestamp as Discord writes it: 2026-11-20T11:32:53.123000+00:00."""
+    return datetime.fromtimestamp(unix_seconds, UTC).isoformat(timespec="microseconds")
+
 
 T = TypeVar("T")
 
@@ -262,3 +358,98 @@ def _found(found: T | None, kind: str, which: int | str, known: Iterable[str]) -
     if found is None:
         raise KeyError(f"no {kind} {which!r}; there are: {', '.join(sorted(known))}")
     return found
+
+
+ADD_REACTIONS = 1 << 6
+VIEW_CHANNEL = 1 << 10
+SEND_MESSAGES = 1 << 11
+MANAGE_MESSAGES = 1 << 13
+EMBED_LINKS = 1 << 14
+ATTACH_FILES = 1 << 15
+READ_MESSAGE_HISTORY = 1 << 16
+MENTION_EVERYONE = 1 << 17
+MANAGE_CHANNELS = 1 << 4
+ADMINISTRATOR = 1 << 3
+MANAGE_ROLES = 1 << 28
+MANAGE_WEBHOOKS = 1 << 29
+USE_APPLICATION_COMMANDS = 1 << 31
+MANAGE_THREADS = 1 << 34
+CREATE_PUBLIC_THREADS = 1 << 35
+CREATE_PRIVATE_THREADS = 1 << 36
+SEND_MESSAGES_IN_THREADS = 1 << 38
+PIN_MESSAGES = 1 << 51
+
+ALL = (1 << 53) - 1
+PEOPLE = (
+    VIEW_CHANNEL
+    | SEND_MESSAGES
+    | SEND_MESSAGES_IN_THREADS
+    | READ_MESSAGE_HISTORY
+    | ADD_REACTIONS
+    | ATTACH_FILES
+    | EMBED_LINKS
+    | CREATE_PUBLIC_THREADS
+    | USE_APPLICATION_COMMANDS
+)
+"""The permissions of @everyone in a usual server."""
+BOTS = PEOPLE | MANAGE_MESSAGES | MANAGE_WEBHOOKS | MANAGE_THREADS | PIN_MESSAGES
+"""The permissions of an invited bot's own role."""
+
+
+def permissions_of(world: World, user_id: int, channel: Channel) -> int:
+    """The permission bits of a user in a channel; 0 without membership. In a DM its recipients have all."""
+    if channel.guild_id is None:
+        return ALL if user_id in channel.recipients else 0
+    guild = world.guilds[channel.guild_id]
+    base = guild_permissions(guild, user_id)
+    if base & ADMINISTRATOR or not base:
+        return base
+    bearer = guild.channels.get(channel.parent_id or 0, channel) if channel.is_thread else channel
+    return _with_overwrites(guild, user_id, bearer, base)
+
+
+def guild_permissions(guild: Guild, user_id: int) -> int:
+    """The bits of a member's roles, before any channel's overwrites."""
+    member = guild.members.get(user_id)
+    if member is None:
+        return 0
+    if guild.owner_id == user_id:
+        return ALL
+    bits = guild.roles[guild.id].permissions
+    for role_id in member.roles:
+        bits |= guild.roles[role_id].permissions
+    return ALL if bits & ADMINISTRATOR else bits
+
+
+def _with_overwrites(guild: Guild, user_id: int, channel: Channel, bits: int) -> int:
+    if not channel.overwrites:
+        return bits
+    everyone = channel.overwrites.get(guild.id)
+    if everyone is not None:
+        bits = bits & ~everyone.deny | everyone.allow
+    allow = deny = 0
+    for role_id in guild.members[user_id].roles:
+        overwrite = channel.overwrites.get(role_id)
+        if overwrite is not None:
+            allow |= overwrite.allow
+            deny |= overwrite.deny
+    bits = bits & ~deny | allow
+    own = channel.overwrites.get(user_id)
+    return bits if own is None else bits & ~own.deny | own.allow
+
+
+def may_view(world: World, user_id: int, channel: Channel) -> bool:
+    return bool(permissions_of(world, user_id, channel) & VIEW_CHANNEL)
+
+
+def require(world: World, user_id: int, channel: Channel, needed: int) -> None:
+    """Raise Discord's 403: 50001 for a channel that cannot be seen, 50013 for a missing bit."""
+    bits = permissions_of(world, user_id, channel)
+    if not bits & VIEW_CHANNEL:
+        raise missing_access()
+    if bits & needed != needed:
+        raise missing_permissions()
+
+
+def sending_bit(channel: Channel) -> int:
+    return SEND_MESSAGES_IN_THREADS if channel.is_thread else SEND_MESSAGES

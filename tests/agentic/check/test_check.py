@@ -17,8 +17,8 @@ from rich.console import Console
 from agent_config import AGENTS
 from agentic.check.report import Findings
 from agentic.check.run import _guarded
-from agentic.local.discord import worlds
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord import channels as worlds
+from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import Channel, Overwrite
 from agentic.process.root import ROOT
 from tests.support.check_doubles import EMOJIS, KEYS, TOKENS, stage

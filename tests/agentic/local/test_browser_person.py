@@ -4,8 +4,8 @@ import pytest
 
 from agentic.console.parts import NotSaid, Upload
 from agentic.local.discord.backend import Backend
-from agentic.local.discord.control import People
-from agentic.local.discord.worlds import small_world
+from agentic.local.discord.channels import small_world
+from agentic.local.discord.server import People
 from agentic.local.person import BrowserPerson
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentic.ids import sent_at
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.world import World
-from agentic.local.discord.worlds import small_world
 from agentic.local.settings import FILE, kept_world
 
 BOTS = {"claude": ("Claude", "t1"), "grok": ("bots", "t2")}  # one that is called like the role of all

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_config import AGENTS
-from agentic.local.discord import worlds
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord import channels as worlds
+from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import Overwrite
 from tests.support.check_doubles import KEYS, TOKENS
 from tests.support.setup_scene import CHANNELS, HABITS, YES, only, setup_scene

@@ -13,10 +13,11 @@ from contextlib import suppress
 from itertools import cycle, islice
 from typing import Any
 
-from agentic.local.discord import messages, threads
-from agentic.local.discord.limits import RateLimits
+from agentic.local.discord import channels as threads
+from agentic.local.discord import messages
+from agentic.local.discord.channels import small_world
+from agentic.local.discord.rest import RateLimits
 from agentic.local.discord.server import DiscordStandIn
-from agentic.local.discord.worlds import small_world
 from tests.benchmarks.sides.lines import DrivenClock, arguments, serve
 from tests.benchmarks.texts import Chat, tag_in, tagged
 

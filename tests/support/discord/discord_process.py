@@ -12,10 +12,10 @@ import json
 import signal
 from typing import Any
 
-from agentic.local.discord.limits import RateLimits
+from agentic.local.discord.channels import small_world
+from agentic.local.discord.rest import RateLimits
 from agentic.local.discord.server import LOOPBACK
 from agentic.local.discord.world import World
-from agentic.local.discord.worlds import small_world
 from tests.support.discord.http_control import HttpControl
 from tests.support.discord.stand_in import DiscordStandIn
 

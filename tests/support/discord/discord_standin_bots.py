@@ -8,8 +8,8 @@ from typing import Any
 
 import discord
 
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
-from agentic.local.discord.worlds import small_world
 from tests.support.discord.stand_in import DiscordStandIn
 
 NAMES = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}

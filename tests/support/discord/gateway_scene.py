@@ -11,8 +11,8 @@ from typing import Any
 
 import discord
 
+from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
-from agentic.local.discord.worlds import small_world
 from agentic.services.discord.gateway_connection import GatewayConnection
 from agentic.services.discord.unreadable_events import tolerate_unreadable_events
 from tests.support.discord.stand_in import DiscordStandIn

@@ -10,8 +10,8 @@ from typing import Any
 
 from aiohttp import web
 
-from agentic.local.discord.faults import RestFault
-from agentic.local.discord.limits import RateLimits
+from agentic.local.discord.backend import RestFault
+from agentic.local.discord.rest import RateLimits
 from tests.support.discord.stand_in import DiscordStandIn
 
 _PREFIX = "/_control/"

@@ -10,15 +10,30 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agentic.local.discord import channels, message_payloads, messages, payloads, server, threads, webhooks, worlds
-from agentic.local.discord import world_reactions as reactions
-from agentic.local.discord.api import RequestRecord
-from agentic.local.discord.backend import TypingEvent
-from agentic.local.discord.control import File, MessageRef, draft_of_text
-from agentic.local.discord.discord_interactions import Interaction
-from agentic.local.discord.interaction_payloads import MESSAGE, Json, registered
+from agentic.local.discord import (
+    channels,
+    messages,
+    payloads,
+    server,
+)
+from agentic.local.discord import (
+    channels as threads,
+)
+from agentic.local.discord import (
+    channels as worlds,
+)
+from agentic.local.discord import (
+    payloads as message_payloads,
+)
+from agentic.local.discord import rest_channels as reactions
+from agentic.local.discord import (
+    rest_guilds as webhooks,
+)
+from agentic.local.discord.backend import Interaction, TypingEvent
+from agentic.local.discord.gateway import INVALID_SESSION, RECONNECT, Session
+from agentic.local.discord.interactions import MESSAGE, Json, registered
 from agentic.local.discord.messages import Change, Draft, Posting
-from agentic.local.discord.sessions import INVALID_SESSION, RECONNECT, Session
+from agentic.local.discord.server import File, MessageRef, RequestRecord, draft_of_text
 from agentic.local.discord.world import BotApplication, Channel, Member, Message, User, World
 
 
@@ -136,7 +151,7 @@ class DiscordStandIn(server.DiscordStandIn):
         messages.tell_typing(self.backend, self.world.channel(channel), self.world.user(author).id, None)
 
     async def create_channel(self, name: str, topic: str | None = None) -> dict[str, Any]:
-        return payloads.channel(self.world, channels.create(self.backend, self.world.guild, name, topic))
+        return payloads.channel(self.world, channels.channels_create(self.backend, self.world.guild, name, topic))
 
     async def change_channel(self, channel: int | str, **fields: Any) -> dict[str, Any]:
         """Set fields of the Channel record (name, topic, overwrites, archived, locked) and publish it."""

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import discord
 import pytest
 
-from agentic.local.discord.discord_interactions import TOKEN_SECONDS
+from agentic.local.discord.backend import TOKEN_SECONDS
 from tests.support.discord.discord_standin_bots import a_world, logged_in
 from tests.support.discord.stand_in import DiscordStandIn
 

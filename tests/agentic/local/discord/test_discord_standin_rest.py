@@ -11,8 +11,8 @@ import discord
 import pytest
 
 from agentic.local.discord import server
-from agentic.local.discord.faults import RestFault
-from agentic.local.discord.limits import RateLimits
+from agentic.local.discord.backend import RestFault
+from agentic.local.discord.rest import RateLimits
 from agentic.local.discord.world import Overwrite
 from tests.support.discord.discord_standin_bots import a_world, one_bot
 from tests.support.discord.stand_in import DiscordStandIn

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import discord
 import pytest
 
-from agentic.local.discord.permissions import MANAGE_THREADS
+from agentic.local.discord.world import MANAGE_THREADS
 from tests.support.discord.discord_standin_bots import one_bot
 
 PUBLIC = discord.ChannelType.public_thread

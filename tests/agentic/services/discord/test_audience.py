@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import discord
 import pytest
 
-from agentic.local.discord import permissions
+from agentic.local.discord import world as permissions
 from agentic.local.discord.world import Overwrite
 from agentic.services.discord.audience import Audience
 from tests.support.discord.discord_standin_bots import a_world, logged_in

@@ -12,7 +12,7 @@ from agentic.chat.outlet import UNFINISHED, CannotPost, Post
 from agentic.chat.splitting import length
 from agentic.llm.types import Picture
 from agentic.local.discord import messages as world_messages
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord.backend import RestFault
 from agentic.services.discord.channel_sink import DiscordSink
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.multipart import LIMIT

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agentic.chat.outlet import CannotPost
-from agentic.local.discord.faults import RestFault
-from agentic.local.discord.permissions import CREATE_PUBLIC_THREADS, MANAGE_WEBHOOKS
-from agentic.local.discord.world import Overwrite
+from agentic.local.discord.backend import RestFault
+from agentic.local.discord.world import CREATE_PUBLIC_THREADS, MANAGE_WEBHOOKS, Overwrite
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.room_threads import RoomThreads, ThreadNow
 from tests.support.discord.gateway_scene import Scene, scene

@@ -11,8 +11,8 @@ import pytest
 
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost
-from agentic.local.discord.faults import RestFault
-from agentic.local.discord.permissions import MANAGE_THREADS
+from agentic.local.discord.backend import RestFault
+from agentic.local.discord.world import MANAGE_THREADS
 from agentic.process.redaction import Redactor
 from agentic.services.discord.channels import refusal_in
 from agentic.services.discord.gate import Gate

@@ -5,7 +5,7 @@ import pytest
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
 from agentic.local.discord import payloads
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord.backend import RestFault
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.history import HistoryFetcher
 from agentic.services.discord.unreadable_events import LOG_AGAIN, UnreadableLog

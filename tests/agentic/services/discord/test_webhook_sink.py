@@ -17,8 +17,8 @@ from agentic.chat.outlet import CannotPost, Post, TurnCost
 from agentic.chat.splitting import length
 from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Picture, Source, Usage
-from agentic.local.discord import permissions
-from agentic.local.discord.faults import RestFault
+from agentic.local.discord import world as permissions
+from agentic.local.discord.backend import RestFault
 from agentic.process.redaction import Redactor
 from agentic.services.discord.channel_view import DiscordView
 from agentic.services.discord.gate import Gate

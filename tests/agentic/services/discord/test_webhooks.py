@@ -18,8 +18,8 @@ from agentic.chat.outlet import Outlet, Post
 from agentic.chat.splitting import length
 from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Picture
-from agentic.local.discord import permissions
-from agentic.local.discord import webhooks as rest_webhooks
+from agentic.local.discord import rest_guilds as rest_webhooks
+from agentic.local.discord import world as permissions
 from agentic.local.discord.world import User
 from agentic.net.picture_fetcher import PictureFetcher
 from agentic.process.redaction import Redactor
