@@ -49,10 +49,9 @@ from agentic.local.settings import (
     local_settings,
     local_world,
 )
-from agentic.local.terminal.bot_commands import Use
-from agentic.local.terminal.saved_files import SavedFiles
+from agentic.local.terminal.commands import Use
 from agentic.local.terminal.terminal import Header, Terminal
-from agentic.local.terminal.view import Names
+from agentic.local.terminal.view import Names, SavedFiles
 from agentic.local.voices.memory import SaidInRooms
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES

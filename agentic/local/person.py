@@ -18,10 +18,9 @@ from agentic.local.discord.backend import EPHEMERAL, Interaction
 from agentic.local.discord.server import DiscordStandIn, File, People
 from agentic.local.discord.world import Attachment
 from agentic.local.settings import to_edit
-from agentic.local.terminal.bot_commands import Use
-from agentic.local.terminal.questions import Answer, Choice, Field, Questions, Values
-from agentic.local.terminal.saved_files import SaveFile
+from agentic.local.terminal.commands import Answer, Choice, Field, Questions, Use, Values
 from agentic.local.terminal.typed_lines import MAX_MESSAGE, Vocabulary, with_mentions
+from agentic.local.terminal.view import SaveFile
 
 COMMAND = "commands are typed in the terminal; to post this as text, begin with //"
 

@@ -22,14 +22,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from agentic.local.terminal.bot_commands import Use
-from agentic.local.terminal.completion import completions
-from agentic.local.terminal.message_numbers import MessageNumbers
-from agentic.local.terminal.pages import Header, channels_page, help_page, who_page
-from agentic.local.terminal.questions import Answer, Dialog
-from agentic.local.terminal.reading import joined, piped_lines, typed_lines
-from agentic.local.terminal.saved_files import SaveFile
-from agentic.local.terminal.threads import Threads
+from agentic.local.terminal.commands import Answer, Dialog, MessageNumbers, Use
 from agentic.local.terminal.typed_lines import (
     Fire,
     Move,
@@ -41,9 +34,24 @@ from agentic.local.terminal.typed_lines import (
     TypedLine,
     Unclear,
     Vocabulary,
+    completions,
+    joined,
+    piped_lines,
     read_line,
+    typed_lines,
 )
-from agentic.local.terminal.view import Names, View, harmless, one_line
+from agentic.local.terminal.view import (
+    Header,
+    Names,
+    SaveFile,
+    Threads,
+    View,
+    channels_page,
+    harmless,
+    help_page,
+    one_line,
+    who_page,
+)
 
 __all__ = ["Header", "Names", "StandIn", "Terminal"]
 

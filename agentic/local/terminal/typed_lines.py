@@ -1,15 +1,140 @@
-"""Typed lines, parsed: what a person says, or wants to see or do."""
+"""Reads, completes, and parses typed lines.
+
+Read the lines that a person types.
+
+A terminal is read with prompt_toolkit, which keeps the typed line separate from the output. A pipe or file is read in a
+thread, since an event loop cannot wait for every kind of standard input.
+
+Typed lines, parsed: what a person says, or wants to see or do.
+
+Tab completion: the words that may stand where the cursor is.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import codecs
+import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+import select
+import threading
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from agentic.local.terminal.bot_commands import KnownNames, Use, command_names, read_use
-from agentic.local.terminal.message_numbers import MessageNumbers, NumberedMessage
+from agentic.local.terminal.commands import (
+    KnownNames,
+    MessageNumbers,
+    NumberedMessage,
+    Use,
+    command_names,
+    next_words,
+    read_use,
+)
+
+if TYPE_CHECKING:
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.document import Document
+
+
+READ_BYTES = 65_536
+
+
+async def joined(lines: AsyncGenerator[str]) -> AsyncGenerator[str]:
+    """Join each line that ends in a backslash with the next one; a message may have several lines."""
+    begun = ""
+    async with aclosing(lines):
+        async for line in lines:
+            if line.endswith("\\"):
+                begun += f"{line[:-1]}\n"
+                continue
+            yield begun + line
+            begun = ""
+    if begun:
+        yield begun
+
+
+async def typed_lines(
+    prompt: Callable[[], str], toolbar: Callable[[], str], complete: Callable[[str], Iterable[str]]
+) -> AsyncGenerator[str]:
+    """Yield lines from the terminal until Ctrl-D or Ctrl-C. Output appears above the prompt meanwhile.
+
+    `complete` is for completer_of().
+    """
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    session: PromptSession[str] = PromptSession(
+        prompt,
+        completer=completer_of(complete),
+        complete_while_typing=False,
+        erase_when_done=True,  # the message comes back from Discord's side
+        bottom_toolbar=lambda: toolbar() or None,
+        enable_suspend=True,  # Ctrl-Z, as in any program of a shell
+        refresh_interval=1.0,
+    )
+    with patch_stdout(raw=True):
+        while True:
+            try:
+                # Signals and the loop's errors are handled by the program, not by the prompt.
+                line = await session.prompt_async(handle_sigint=False, set_exception_handler=False)
+            except (EOFError, KeyboardInterrupt):
+                return
+            yield line
+
+
+def completer_of(complete: Callable[[str], Iterable[str]]) -> Completer:
+    """A completer for prompt_toolkit of the words that may replace the last one of the text before the cursor."""
+    from prompt_toolkit.completion import Completer, Completion
+
+    class Words(Completer):
+        def get_completions(self, document: Document, complete_event: object) -> Iterator[Completion]:
+            text = document.text_before_cursor
+            word = text.rpartition(" ")[2]
+            return (Completion(each, start_position=-len(word)) for each in complete(text))
+
+    return Words()
+
+
+async def piped_lines(fd: int) -> AsyncGenerator[str]:
+    """Yield lines of UTF-8 from a file descriptor until its end. The reading thread ends with the descriptor."""
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+
+    def put(line: str | None) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, line)
+
+    # A daemon, since a read of standard input cannot be cancelled; os.read holds no lock that would block the exit.
+    threading.Thread(target=_read_lines, args=(fd, put), name="stdin", daemon=True).start()
+    while (line := await queue.get()) is not None:
+        yield line
+
+
+def _read_lines(fd: int, put: Callable[[str | None], None]) -> None:
+    decode, rest = codecs.getincrementaldecoder("utf-8")("replace").decode, ""
+    try:
+        while chunk := _read(fd):
+            *lines, rest = (rest + decode(chunk)).split("\n")
+            for line in lines:
+                put(line)
+        if rest:
+            put(rest)
+        put(None)
+    except RuntimeError:
+        return  # the loop is closed
+
+
+def _read(fd: int) -> bytes:
+    """Wait for bytes; b"" at the end, also if the descriptor is closed or was never open."""
+    while True:
+        try:
+            return os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            select.select([fd], [], [])
+        except OSError:
+            return b""
+
 
 MAX_MESSAGE = 2000  # characters, Discord's own limit
 LINK = "https://discord.com/channels/{guild}/{channel}/{message}"
@@ -270,3 +395,41 @@ def with_mentions(text: str, known: Vocabulary) -> str:
 
 def _lookup(names: Mapping[str, int], word: str) -> int | None:
     return next((value for name, value in names.items() if name.lower() == word.lower()), None)
+
+
+def completions(text: str, current: int, known: Vocabulary) -> list[str]:
+    """The words that may replace the last one of `text`, which stands before the cursor in the channel `current`."""
+    *before, word = text.split(" ")
+    before = [each for each in before if each]
+    return [each for each in dict.fromkeys(_fitting(before, word, current, known)) if _begins(each, word)]
+
+
+def _fitting(before: list[str], word: str, current: int, known: Vocabulary) -> Iterable[str]:
+    if not before and word.startswith("/"):
+        return (*OWN_COMMANDS, *command_names(known.commands))
+    if before and before[0].startswith("/"):
+        follow = _options(before, current, known)
+    elif not before:
+        follow = (f"#{name}" for name in known.channels)
+    else:
+        follow = ()
+    mentions = (f"@{name}" for name in (*known.users, *known.roles)) if word.startswith("@") else ()
+    return (*follow, *mentions)
+
+
+def _options(before: list[str], current: int, known: Vocabulary) -> Iterable[str]:
+    """The words that may follow those of a command."""
+    match before:
+        case ["/fire"]:
+            return (*(f"#{name}" for name in known.channels), *known.themes)
+        case ["/fire", _]:
+            return known.themes
+        case ["/react"] | ["/react", _]:
+            return EMOJI
+    return next_words(before, known.commands, known.names(current))
+
+
+def _begins(offered: str, word: str) -> bool:
+    """Whether an offered word begins with what is typed, in upper or lower case; # and @ may be left out."""
+    typed = word.lower()
+    return offered.lower().startswith(typed) or (bool(typed) and offered.lstrip("#@").lower().startswith(typed))

@@ -1,7 +1,17 @@
-"""Discord's events as lines of a terminal.
+"""Events as lines; pages; numbers.
+
+Files and pictures that bots post, saved in a folder: a terminal cannot show them.
+
+Threads as they are typed in the terminal: `#room-1`, `#room-2`, in the order in which they appear.
+
+A thread's own name is a topic, which is too long to be typed and to stand before each message.
+
+Discord's events as lines of a terminal.
 
 Text from messages is untrusted: it is only put into rich `Text`, which has no markup, and its control characters are
 removed first, so that it cannot colour, move or reverse the text around it.
+
+Pages that the terminal shows by itself: the header at the start, the help, and the lists of names.
 """
 
 from __future__ import annotations
@@ -9,21 +19,143 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from agentic.chat.directory import clean_name
-from agentic.local.terminal.message_numbers import MessageNumbers
+from agentic.local.terminal.commands import MessageNumbers
 from agentic.services.discord.mentions import to_names
 
+SaveFile = Callable[[Mapping[str, Any]], Path | None]
+"""Save an attachment; return its path, None if it was saved before. Raises OSError."""
+
+MOST_FILES = 200  # in the folder; the oldest are removed first
+MOST_CHARACTERS = 80  # of a name
+
+
+class SavedFiles:
+    """Saves attachments in `folder`; `content_of` gives the content by an attachment's id, None for an unknown one."""
+
+    def __init__(self, folder: Path, content_of: Callable[[int], bytes | None]) -> None:
+        self._folder, self._content_of = folder.absolute(), content_of
+        self._saved: set[int] = set()
+
+    def save(self, attachment: Mapping[str, Any]) -> Path | None:
+        """Save an attachment of a message, once; None if it was saved before or its content is gone. Raises OSError."""
+        attachment_id = int(attachment["id"])
+        content = self._content_of(attachment_id)
+        if content is None or attachment_id in self._saved:
+            return None
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._free(str(attachment["filename"]))
+        path.write_bytes(content)
+        self._saved.add(attachment_id)
+        self._remove_oldest()
+        return path
+
+    def _free(self, filename: str) -> Path:
+        """A path that does not exist yet, for a name that anybody may have chosen."""
+        name = Path("".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in filename).lstrip("."))
+        stem, suffix = name.stem[:MOST_CHARACTERS] or "file", name.suffix[:MOST_CHARACTERS]
+        number, path = 1, self._folder / f"{stem}{suffix}"
+        while path.exists():
+            number += 1
+            path = self._folder / f"{stem}-{number}{suffix}"
+        return path
+
+    def _remove_oldest(self) -> None:
+        files = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        for path in files[: max(0, len(files) - MOST_FILES)]:
+            path.unlink()
+
+
+SHORT = "room-{}"
+
 Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread; `short` is how it is typed, `name` what Discord calls it."""
+
+    short: str
+    name: str
+    parent_id: int
+    archived: bool = False
+    locked: bool = False
+
+
+class Threads:
+    """The threads that there are. Their short names are added to `channels`, which has those of the channels."""
+
+    def __init__(self, channels: MutableMapping[int, str]) -> None:
+        self._channels = channels
+        self._known: dict[int, Thread] = {}
+        self._seen = 0
+
+    def get(self, channel_id: int) -> Thread | None:
+        """None for a channel."""
+        return self._known.get(channel_id)
+
+    def take(self, event: str, data: Data) -> str | None:
+        """Follow an event; return a line about what it changed for the person."""
+        match event:
+            case "THREAD_CREATE":
+                return self._created(data)
+            case "THREAD_UPDATE":
+                return self._changed(data)
+            case "THREAD_DELETE":
+                return self._deleted(int(data["id"]))
+        return None
+
+    def _created(self, data: Data) -> str | None:
+        if int(data["id"]) in self._known:
+            return None
+        self._seen += 1
+        thread = _thread(SHORT.format(self._seen), data)
+        self._known[int(data["id"])] = thread
+        self._channels[int(data["id"])] = thread.short
+        parent = self._channels.get(thread.parent_id, "channel")
+        return f"a thread in #{parent}: “{thread.name}”; #{thread.short} goes there"
+
+    def _changed(self, data: Data) -> str | None:
+        before = self._known.get(int(data["id"]))
+        if before is None:
+            return None
+        now = self._known[int(data["id"])] = _thread(before.short, data)
+        if (now.archived, now.locked) == (before.archived, before.locked):
+            return None
+        return f"#{now.short} is {_state(now)}"
+
+    def _deleted(self, thread_id: int) -> str | None:
+        thread = self._known.pop(thread_id, None)
+        if thread is None:
+            return None
+        del self._channels[thread_id]
+        return f"#{thread.short} was deleted"
+
+
+def _thread(short: str, data: Data) -> Thread:
+    state = data.get("thread_metadata") or {}
+    return Thread(
+        short, str(data["name"]), int(data["parent_id"]), bool(state.get("archived")), bool(state.get("locked"))
+    )
+
+
+def _state(thread: Thread) -> str:
+    if thread.archived:
+        return "archived and locked" if thread.locked else "archived; a message opens it again"
+    return "locked: only moderators can write there" if thread.locked else "open"
+
 
 NARROW = 70  # columns; below it a message is shown under its author
 CHANNEL_COLUMNS = 14
@@ -272,3 +404,107 @@ def _id(data: Data, key: str) -> int:
     """A snowflake of a payload as a number; 0 if it is missing."""
     value = str(data.get(key) or "")
     return int(value) if value.isdecimal() else 0
+
+
+HELP = (
+    ("@claude hello", "mention a bot, anywhere in the line; several are fine, @bots calls all"),
+    ("hello", "write into the channel; the next bot of a running conversation responds"),
+    ("#debate  #room-1", "go to another channel or room; #debate hello writes there"),
+    ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
+    ("/reply 12 I agree", "reply to message 12; the number stands before each message"),
+    ("/react 12 stop", "react with an emoji or a word for one (stop is 🛑, hide 🫥); again removes it"),
+    ("/pin 12  /unpin 12", "pin a message, so that its .config takes effect, or remove the pin"),
+    ("/room create", "open a room in which personas debate; /room list, stop, resume, close"),
+    ("/bots status  /why 12", "the bots' commands, as in Discord; Tab lists them"),
+    (".history last: 12", "numbers of messages stand for their links"),
+    ("/who  /channels", "list the bots and people, the channels with their ids"),
+    ("//text  ##text", "post a line that begins with / or #"),
+    ("a line with \\ at its end", "goes on in the next line"),
+    ("/quit", "leave; Ctrl-D does the same"),
+)
+"""Commands that need a message mean the newest one of a bot if no number is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header of the start: each bot's display name with its model, None for a scripted voice; `free` are the models
+    that cost nothing, on the owner's machines."""
+
+    voices: Mapping[str, str | None] = field(default_factory=dict)
+    free: Collection[str] = ()
+    data_dir: str = ""
+    console: str | None = None  # its address
+    joinable: bool = True  # a person can type; not with --once
+    room: str = ""  # the topic of the room that is opened at the start
+
+    def panel(self) -> Panel:
+        scripted = [name for name, model in self.voices.items() if model is None]
+        models = dict.fromkeys(model for model in self.voices.values() if model is not None)
+        free = [self._speakers(model) for model in models if model in self.free]
+        paid = [self._speakers(model) for model in models if model not in self.free]
+        lines = []
+        if scripted:
+            lines.append(_labelled("scripted", f"{', '.join(scripted)}: prepared lines, no model, no cost"))
+        if free:
+            lines.append(_labelled("local", f"{', '.join(free)}: a model on your own machines, no cost"))
+        if paid:
+            lines.append(_labelled("paid", f"{', '.join(paid)}: calls cost money"))
+        if self.console:
+            lines.append(_labelled("browser", self.console))
+        if self.data_dir:
+            lines.append(_labelled("data", self.data_dir))
+        if self.room:
+            lines.append(_labelled("room", self.room))
+        if self.joinable:
+            lines.append(_labelled("type", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
+        else:
+            what = "one short room" if self.room else "one conversation"
+            lines.append(_labelled("once", f"{what}; without --once you can join in"))
+        return Panel(
+            Group(*lines), title="agentic-discord, local", title_align="left", border_style="dim", padding=(0, 1)
+        )
+
+    def _speakers(self, model: str) -> str:
+        return f"{', '.join(name for name, voice in self.voices.items() if voice == model)} ({model})"
+
+
+def help_page(width: int) -> RenderableType:
+    """The commands; in a narrow terminal each explanation stands below its command."""
+    if width < NARROW:
+        return Group(*_below(HELP))
+    rows = Table.grid(padding=(0, 2))
+    for what, why in HELP:
+        rows.add_row(Text(what, "bold", no_wrap=True), Text(why, "dim"))
+    return Padding(rows, (0, 0, 0, 6))
+
+
+def _below(rows: Iterable[tuple[str, str]]) -> Iterable[RenderableType]:
+    for what, why in rows:
+        yield Text(what, "bold")
+        yield Padding(Text(why, "dim"), (0, 0, 0, 2))
+
+
+def who_page(names: Names, header: Header) -> Group:
+    rows = []
+    for name, colour in names.users.values():
+        model = header.voices.get(name, "")
+        rows.append(Text.assemble("      ", (name, f"bold {colour}"), (f"  {model or ''}", "dim")))
+        if model is None:
+            rows[-1].append("scripted", "dim")
+    return Group(*rows)
+
+
+def channels_page(names: Names, threads: Threads, current: int) -> Group:
+    """The channels with their ids, for cron jobs and OUTPUT_CHANNEL_ID; the threads with what they are about."""
+    width = max(len(name) for name in names.channels.values())
+    rows = []
+    for number, name in names.channels.items():
+        thread = threads.get(number)
+        about = f"  “{one_line(thread.name)}”" if thread is not None else ""
+        here = "  ← you are here" if number == current else ""
+        rows.append(Text(f"      #{name.ljust(width)}  {number}{about}{here}", "dim"))
+    return Group(*rows)
+
+
+def _labelled(label: str, text: str) -> Text:
+    return Text.assemble((label.ljust(10), "bold"), one_line(text))

@@ -7,7 +7,7 @@ import pytest
 from agentic.local.discord.backend import EPHEMERAL
 from agentic.local.discord.world import Attachment
 from agentic.local.person import answer_text
-from agentic.local.terminal.saved_files import SavedFiles
+from agentic.local.terminal.view import SavedFiles
 
 
 def nothing(file):

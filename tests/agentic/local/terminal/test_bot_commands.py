@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.terminal.bot_commands import KnownNames, Use, read_use
+from agentic.local.terminal.commands import KnownNames, Use, read_use
 
 COMMANDS = command_list({"claude": "Claude", "grok": "Grok", "hal": "Klaus"}, ("debate", "story"), ("soul.md",))
 PLACES = KnownNames({"debate": 10, "casual": 11, "room-1": 12}, {"claude": 1, "you": 9})

@@ -7,9 +7,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.terminal.completion import completions
-from agentic.local.terminal.reading import completer_of
-from agentic.local.terminal.typed_lines import EMOJI, Vocabulary
+from agentic.local.terminal.typed_lines import EMOJI, Vocabulary, completer_of, completions
 
 COMMANDS = command_list({"claude": "Claude", "grok": "Grok"}, ("debate", "story"), ("soul.md",))
 KNOWN = Vocabulary(

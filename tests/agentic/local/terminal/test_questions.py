@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.local.terminal.questions import Answer, Asking, Choice, Dialog, Field, Questions, Values
+from agentic.local.terminal.commands import Answer, Asking, Choice, Dialog, Field, Questions, Values
 
 WHO = Field(
     "Who takes part?",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentic.local.terminal import saved_files
-from agentic.local.terminal.saved_files import SavedFiles
+from agentic.local.terminal import view as saved_files
+from agentic.local.terminal.view import SavedFiles
 
 
 def test_a_file_is_saved_once_and_another_of_its_name_beside_it(tmp_path: Path) -> None:

@@ -18,10 +18,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.terminal.bot_commands import Use
-from agentic.local.terminal.message_numbers import MessageNumbers, NumberedMessage
-from agentic.local.terminal.questions import Answer
-from agentic.local.terminal.reading import piped_lines, typed_lines
+from agentic.local.terminal.commands import Answer, MessageNumbers, NumberedMessage, Use
 from agentic.local.terminal.terminal import Header, Terminal
 from agentic.local.terminal.typed_lines import (
     Fire,
@@ -34,7 +31,9 @@ from agentic.local.terminal.typed_lines import (
     TypedLine,
     Unclear,
     Vocabulary,
+    piped_lines,
     read_line,
+    typed_lines,
 )
 from agentic.local.terminal.view import Names, harmless
 

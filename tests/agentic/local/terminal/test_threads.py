@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agentic.local.terminal.threads import Threads
+from agentic.local.terminal.view import Threads
 from tests.agentic.local.terminal.test_terminal import NAMES, FakeStandIn, message, shown, terminal, typed
 
 
