@@ -52,7 +52,7 @@ from agentic.local.settings import (
 from agentic.local.terminal.commands import Use
 from agentic.local.terminal.terminal import Header, Terminal
 from agentic.local.terminal.view import Names, SavedFiles
-from agentic.local.voices.memory import SaidInRooms
+from agentic.local.voices.scene import SaidInRooms
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES
 from agentic.process.version import version_line

@@ -48,8 +48,8 @@ REPEATS = 2
 METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "finditer", "findall")
 MEETS_NO_OUTSIDE_TEXT = ("agentic.setup.",)  # who types there is the owner of the machine
 BOUNDED = {
-    "agentic.local.voices.asking._OR": "longer messages are answered before it (LONG)",
-    "agentic.local.voices.asking._ABOUT": "longer messages are answered before it (LONG)",
+    "agentic.local.voices.answering._OR": "longer messages are answered before it (LONG)",
+    "agentic.local.voices.answering._ABOUT": "longer messages are answered before it (LONG)",
     "agentic.services.signal.markdown._INLINE": "each alternative reads at most 2,000 characters",
     "agentic.record.export.discord_html._INLINE": "reads one message at a time, of at most 4,000 characters",
 }

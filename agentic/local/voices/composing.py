@@ -1,20 +1,28 @@
-"""Composing a turn of a voice in the bots' conversation from its lines, without repeating itself.
+"""Turns of a conversation; pixel art.
+
+Composing a turn of a voice in the bots' conversation from its lines, without repeating itself.
 
 Fields of lines: {last} the previous speaker, {quote} some of their words, {topic}, {other} another agent, {human} the
 person that wrote meanwhile, {asker} the person that is answered, {x} the subject of the question or task, {pick} the
 chosen option or a sum's result, {me} the voice's own name.
+
+Small pictures without a library: pixel art, 32 cells square, as a PNG written with zlib.
+
+A scene has a sky in the agent's colour, a sun or a moon, hills and a small symmetric creature. The description seeds
+the random generator, so the same words draw the same picture. PNG: https://www.w3.org/TR/png-3/
 """
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
+import struct
+import zlib
 from collections.abc import Iterable, Sequence
 
-from agentic.local.voices.lines import ThemeLines, Topic, persona, persona_key, theme_lines
-from agentic.local.voices.memory import SaidLines
-from agentic.local.voices.phrases import capital, first_sentence, gist, phrase, plain, quotable
-from agentic.local.voices.scene import Scene, Words
+from agentic.local.voices.scene import SaidLines, Scene, ThemeLines, Topic, Words, persona, persona_key, theme_lines
+from agentic.local.voices.wording import capital, first_sentence, gist, phrase, plain, quotable
 
 PAIR = 0.25  # of the turns: two points as a list, for personas with a section "pair"
 ECHO = 0.25  # quote the previous speaker
@@ -178,3 +186,127 @@ def _agreeing(lines: Iterable[str], scene: Scene) -> list[str]:
 def _is_plural(topic: str) -> bool:
     head = _AFTER_HEAD.split(topic)[0].strip()
     return " and " in head or (head.endswith("s") and not _NOT_MANY.search(head))
+
+
+Colour = tuple[int, int, int]
+
+CELLS = 32
+SCALE = 8  # pixels a cell
+SIZE = CELLS * SCALE
+COLOURS: dict[str, Colour] = {
+    "chatgpt": (16, 163, 127),
+    "claude": (217, 119, 87),
+    "gemini": (66, 133, 244),
+    "grok": (122, 104, 174),
+}
+OTHER: Colour = (110, 120, 140)
+WHITE: Colour = (250, 250, 245)
+INK: Colour = (32, 30, 40)
+WARM: Colour = (255, 214, 120)
+
+BODY_WIDTH, BODY_HEIGHT = 5, 9  # cells of the creature's left half
+GROUND = 24  # the row of its feet
+
+
+def draw_png(description: str, agent: str) -> bytes:
+    """A PNG of SIZE × SIZE pixels, the same for the same description and agent."""
+    rng = random.Random(hashlib.sha256(f"{agent}\n{description}".encode()).digest())
+    colour = COLOURS.get(agent, OTHER)
+    canvas = _sky(rng, colour)
+    _light(canvas, rng)
+    _hills(canvas, rng, colour)
+    _creature(canvas, rng, colour)
+    return _png(canvas)
+
+
+def _sky(rng: random.Random, colour: Colour) -> list[list[Colour]]:
+    top, bottom = _mix(colour, INK, 0.55), _mix(colour, WHITE, 0.65)
+    rows = [[_mix(top, bottom, y / GROUND if y < GROUND else 1.0)] * CELLS for y in range(CELLS)]
+    for _ in range(14):
+        rows[rng.randrange(12)][rng.randrange(CELLS)] = WHITE
+    return rows
+
+
+def _light(canvas: list[list[Colour]], rng: random.Random) -> None:
+    """A sun, or a moon with a bite."""
+    cx, cy, radius = rng.choice((6, 25)), rng.randrange(5, 8), rng.randrange(3, 5)
+    bite = rng.choice((0, 2))
+    for y in range(cy - radius, cy + radius + 1):
+        for x in range(cx - radius, cx + radius + 1):
+            inside = (x - cx) ** 2 + (y - cy) ** 2 <= radius**2
+            bitten = bite and (x - cx - bite) ** 2 + (y - cy + 1) ** 2 <= (radius - 1) ** 2
+            if inside and not bitten and 0 <= x < CELLS:
+                canvas[y][x] = WARM
+
+
+def _hills(canvas: list[list[Colour]], rng: random.Random, colour: Colour) -> None:
+    for depth, shade in ((0, 0.25), (3, 0.5)):
+        height = GROUND - 3 + depth
+        for x in range(CELLS):
+            height = max(GROUND - 4 + depth, min(GROUND + 1 + depth, height + rng.choice((-1, 0, 0, 1))))
+            for y in range(height, CELLS):
+                canvas[y][x] = _mix(colour, INK, shade)
+
+
+def _creature(canvas: list[list[Colour]], rng: random.Random, colour: Colour) -> None:
+    """A rounded body, mirrored, with eyes, a mouth, feet, and ears, a hat or a feeler."""
+    fur, middle = _mix(colour, WHITE, rng.uniform(0.35, 0.75)), CELLS // 2
+    top = GROUND - BODY_HEIGHT + 1
+    for row in range(BODY_HEIGHT):
+        width = BODY_WIDTH + (0 if 1 <= row < BODY_HEIGHT - 1 else -2) + (rng.random() < 0.25)
+        for x in range(width):
+            spot = rng.random() < 0.12 and row > 5
+            _both(canvas, middle, x, top + row, _mix(fur, colour, 0.5) if spot else fur)
+    _face(canvas, rng, middle, top)
+    _extras(canvas, rng, middle, top, fur)
+
+
+def _face(canvas: list[list[Colour]], rng: random.Random, middle: int, top: int) -> None:
+    for x in (1, 2):
+        for y in (2, 3):
+            _both(canvas, middle, x, top + y, WHITE)
+    _both(canvas, middle, rng.choice((1, 2)), top + 3, INK)
+    _both(canvas, middle, 0, top + 6, INK)
+    _both(canvas, middle, 1, top + rng.choice((5, 6)), INK)
+
+
+def _extras(canvas: list[list[Colour]], rng: random.Random, middle: int, top: int, fur: Colour) -> None:
+    for x in (1, 3):
+        _both(canvas, middle, x, top + BODY_HEIGHT, INK)
+    kind = rng.choice(("ears", "hat", "feeler"))
+    if kind == "ears":
+        for x, y in ((3, 1), (4, 1), (4, 2)):
+            _both(canvas, middle, x, top - y, fur)
+    elif kind == "hat":
+        for x, y in ((0, 1), (1, 1), (2, 1), (3, 1), (0, 2), (1, 2), (0, 3), (1, 3)):
+            _both(canvas, middle, x, top - y, INK if y > 1 else _mix(INK, WARM, 0.3))
+    else:
+        for x, y in ((1, 1), (2, 2)):
+            _both(canvas, middle, x, top - y, INK)
+        _both(canvas, middle, 3, top - 3, WARM)
+
+
+def _both(canvas: list[list[Colour]], middle: int, x: int, y: int, colour: Colour) -> None:
+    canvas[y][middle + x] = canvas[y][middle - 1 - x] = colour
+
+
+def _mix(one: Colour, other: Colour, share: float) -> Colour:
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
+    return red, green, blue
+
+
+def _png(canvas: list[list[Colour]]) -> bytes:
+    """8 bits a channel, RGB, each row with filter 0."""
+    lines = (b"\0" + b"".join(bytes(cell) * SCALE for cell in row) for row in canvas)
+    pixels = b"".join(line * SCALE for line in lines)
+    header = struct.pack(">IIBBBBB", SIZE, SIZE, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", header)
+        + _chunk(b"IDAT", zlib.compress(pixels, 9))
+        + _chunk(b"IEND", b"")
+    )
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from agentic.llm.types import Prompt
-from agentic.local.voices.lines import debater, debaters
-from agentic.local.voices.memory import SaidInRooms
-from agentic.local.voices.topics import read_topic
+from agentic.local.voices.debating import read_topic
+from agentic.local.voices.scene import SaidInRooms, debater, debaters
 from agentic.local.voices.voice import STATE, ScriptedVoice
 from agentic.turn.decision import parse_decision
 

@@ -6,8 +6,7 @@ import json
 import random
 
 from agentic.llm.types import Prompt
-from agentic.local.voices.reflecting import news, written
-from agentic.local.voices.voice import ScriptedVoice
+from agentic.local.voices.voice import ScriptedVoice, news, written
 from agentic.turn.texts import prompt_of, text_in
 from agentic.wire.messages import Reflection
 

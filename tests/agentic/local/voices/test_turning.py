@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from agentic.local.voices.turning import turned
+from agentic.local.voices.wording import turned
 
 
 @pytest.mark.parametrize(

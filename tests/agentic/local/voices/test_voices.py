@@ -14,9 +14,8 @@ import pytest
 
 from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Message, Prompt
-from agentic.local.voices.answering import NOTE
-from agentic.local.voices.asking import understand
-from agentic.local.voices.lines import PERSONAS, known_themes, persona, theme_lines, topic_in
+from agentic.local.voices.answering import NOTE, understand
+from agentic.local.voices.scene import PERSONAS, known_themes, persona, theme_lines, topic_in
 from agentic.local.voices.voice import ScriptedVoice, wish_to_end
 from agentic.themes import THEMES
 from agentic.turn.decision import parse_decision

@@ -9,7 +9,7 @@ from string import Formatter
 
 import pytest
 
-from agentic.local.voices.lines import PERSONAS, known_themes, persona, theme_lines
+from agentic.local.voices.scene import PERSONAS, known_themes, persona, theme_lines
 
 NEVER = {
     "chatgpt": r"(great|good|excellent) (why-)?question|dream big|believe in yourself|you've got this|game.changer",
