@@ -43,7 +43,7 @@ from agentic.ids import LARGEST_ID
 from agentic.llm.profiles import PrefillMemory, Profile
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Drawing, Message, Model, Picture, Prompt, Reply
-from agentic.net.picture_scaling import Fit
+from agentic.net.images import Fit
 from agentic.personas.prompt import PersonaPrompt
 from agentic.process.tasks import Aside
 from agentic.record.reading import MemoryReader, NoMemory

@@ -19,9 +19,7 @@ from agentic.context.blocks import MAX_BYTES, is_candidate, is_text
 from agentic.context.entries import Attachment, Entry
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_fetcher import FetchedPicture, as_picture
-from agentic.net.picture_headers import media_type_of
-from agentic.net.picture_scaling import Fit, Scaler
+from agentic.net.images import FetchedPicture, Fit, Scaler, as_picture, media_type_of
 
 MAX_PICTURES = 4
 MAX_FILES = 8  # of a turn that are no claimed pictures, the newest
@@ -42,7 +40,7 @@ log = logging.getLogger(__name__)
 
 class Fetcher(Protocol):
     """Reads what people attach, by its address. Each service has its own rules for addresses: Discord's are
-    agentic.net.picture_fetcher's. Raises FetchRefused."""
+    agentic.net.images's. Raises FetchRefused."""
 
     async def fetch(self, url: str) -> FetchedPicture: ...
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes: ...

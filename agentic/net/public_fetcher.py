@@ -20,8 +20,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from agentic.net.addresses import PORTS, FetchRefused, IPAddress, is_public, public_url
-from agentic.net.download import Downloaded, downloaded
-from agentic.net.picture_fetcher import MAX_AT_ONCE, MAX_BYTES, TIMEOUT
+from agentic.net.fetch import Downloaded, downloaded
+from agentic.net.images import MAX_AT_ONCE, MAX_BYTES, TIMEOUT
 
 _ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,image/*;q=0.5,*/*;q=0.1"
 # Many sites answer nothing that names itself as a library.

@@ -26,7 +26,7 @@ from agentic.chat.transcript import MAX_ENTRIES, Transcripts
 from agentic.console.parts import People
 from agentic.llm.embeddings import Embedder
 from agentic.llm.types import Model
-from agentic.net.picture_fetcher import PictureFetcher
+from agentic.net.images import PictureFetcher
 from agentic.net.public_fetcher import PublicFetcher
 from agentic.record.embeddings import Meaning
 from agentic.record.reading import MemoryReader

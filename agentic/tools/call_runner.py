@@ -16,7 +16,7 @@ from typing import Literal
 
 from agentic.llm.types import Picture, ToolCall, ToolResult
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_fetcher import as_picture
+from agentic.net.images import as_picture
 from agentic.tools.arguments import RAW, problem_with
 from agentic.tools.protocol import RunnableTool, ToolContext, ToolOutput
 from agentic.tools.record import ToolRecord

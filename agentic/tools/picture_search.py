@@ -19,7 +19,7 @@ from cachetools import TTLCache
 
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_fetcher import as_picture
+from agentic.net.images import as_picture
 from agentic.tools.query_privacy import Redact, unchanged, without_private
 from agentic.tools.web_fetch import PageFetcher
 

@@ -14,11 +14,9 @@ from typing import Any, Protocol
 
 from agentic.llm.types import Picture, Tool
 from agentic.net.addresses import FetchRefused
-from agentic.net.download import Downloaded
-from agentic.net.html_text import readable_page
-from agentic.net.page_text import HTML, media_type, page_text
-from agentic.net.picture_fetcher import as_picture
-from agentic.net.picture_headers import media_type_of
+from agentic.net.fetch import Downloaded
+from agentic.net.images import as_picture, media_type_of
+from agentic.net.page_text import HTML, media_type, page_text, readable_page
 from agentic.tools.protocol import ToolContext, ToolOutput
 from agentic.tools.toolbox import WEB_FETCH
 

@@ -17,8 +17,7 @@ from agentic.context.entries import Entry as Heard
 from agentic.context.prompt import persona_part
 from agentic.llm.types import Message, Picture, Prompt, Reply, ToolRound
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_fetcher import FetchedPicture
-from agentic.net.picture_scaling import Fit, fits, scale
+from agentic.net.images import FetchedPicture, Fit, fits, scale
 from agentic.state.records import TurnRecord
 from agentic.tools.web_search import pages_in
 from agentic.turn.trace import ModelCall, Sources

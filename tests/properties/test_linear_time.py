@@ -29,7 +29,7 @@ from agentic.context.commands import order_in, parse_command, parse_m
 from agentic.context.entries import Entry, Speaker, one_line, words
 from agentic.context.prefill_layout import PrefillLayout, escaped, read_completion
 from agentic.context.render import render_entry
-from agentic.net.html_text import readable_page
+from agentic.net.page_text import readable_page
 from agentic.process.redaction import Redactor
 from agentic.process.root import ROOT
 from agentic.tools.query_privacy import without_private

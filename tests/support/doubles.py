@@ -18,7 +18,7 @@ import discord
 
 from agentic.ids import id_at
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_fetcher import FetchedPicture
+from agentic.net.images import FetchedPicture
 from agentic.state.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
 from agentic.state.limits import MemoryLimits, TurnRequest, Verdict
 from agentic.state.records import TurnRecord

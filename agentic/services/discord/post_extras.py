@@ -12,7 +12,7 @@ import discord
 from agentic.chat.outlet import Post, TurnCost
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_scaling import Fit, scale
+from agentic.net.images import Fit, scale
 from agentic.services.discord.channels import Channel
 from agentic.services.discord.multipart import LIMIT, Extras
 from agentic.services.discord.outbound import FILE_NOTE_ROOM

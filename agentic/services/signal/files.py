@@ -9,7 +9,7 @@ from cachetools import LRUCache
 
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_fetcher import MAX_BYTES, FetchedPicture, as_picture
+from agentic.net.images import MAX_BYTES, FetchedPicture, as_picture
 from agentic.services.signal.client import SignalClient
 
 CACHE_BYTES = 24_000_000

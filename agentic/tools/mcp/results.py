@@ -2,7 +2,7 @@
 
 A result may hold text, a structured value (which the standard says to repeat as text), pictures, sounds, and resources,
 whole or as links. What a model cannot take is mentioned in square brackets instead of silently dropped. A picture's
-type is taken from its bytes, not from the server (agentic/net/picture_headers.py).
+type is taken from its bytes, not from the server (agentic/net/images.py).
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from mcp_types import (
 
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_fetcher import as_picture
-from agentic.net.picture_headers import size_of
+from agentic.net.images import as_picture, size_of
 from agentic.tools.protocol import ToolOutput
 
 MAX_CHARACTERS = 50_000  # of one result; the tool loop cuts further, this keeps the rest out of memory

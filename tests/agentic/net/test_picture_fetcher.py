@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_fetcher import FetchedPicture, PictureFetcher, as_picture
+from agentic.net.images import FetchedPicture, PictureFetcher, as_picture
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\0\0\0\x10\0\0\0\x10" + b"rest"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from agentic.net.picture_headers import media_type_of, size_of
+from agentic.net.images import media_type_of, size_of
 
 JPEG = b"\xff\xd8" + b"\xff\xe0\0\x04ab" + b"\xff\xff\xc2\0\x11\x08" + struct.pack(">HH", 30, 40)
 SAMPLES = {

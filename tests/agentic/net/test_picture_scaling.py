@@ -6,11 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from agentic.net import picture_scaling
+from agentic.net import images as picture_scaling
 from agentic.net.addresses import FetchRefused
-from agentic.net.picture_fetcher import FetchedPicture
-from agentic.net.picture_headers import media_type_of, size_of
-from agentic.net.picture_scaling import Fit, Scaler, scale
+from agentic.net.images import FetchedPicture, Fit, Scaler, media_type_of, scale, size_of
 
 SMALL = Fit(longest_side=100, max_bytes=50_000)
 JPEG_ONLY = frozenset({"image/jpeg"})

@@ -13,7 +13,7 @@ from PIL import Image
 from agentic.context.options import Options
 from agentic.llm.errors import BadAnswer, ServerFailed
 from agentic.llm.types import Picture, Reply, ToolCall, Usage
-from agentic.net.picture_scaling import Fit
+from agentic.net.images import Fit
 from agentic.state.budget_rules import Caps
 from agentic.tools.protocol import ToolOutput
 from agentic.tools.records import ToolRecords

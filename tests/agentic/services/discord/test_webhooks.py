@@ -21,7 +21,7 @@ from agentic.llm.types import Picture
 from agentic.local.discord import rest_guilds as rest_webhooks
 from agentic.local.discord import world as permissions
 from agentic.local.discord.world import User
-from agentic.net.picture_fetcher import PictureFetcher
+from agentic.net.images import PictureFetcher
 from agentic.process.redaction import Redactor
 from agentic.services.discord.channel_sink import STREAMING_LIMIT, DiscordSink
 from agentic.services.discord.channel_view import DiscordView

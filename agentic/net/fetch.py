@@ -1,4 +1,6 @@
-"""One GET with limits: redirects are checked like first addresses, bytes are counted as they arrive.
+"""One GET with limits; public fetcher.
+
+One GET with limits: redirects are checked like first addresses, bytes are counted as they arrive.
 
 The server's claims are not trusted: its length is checked, and a compressed answer, which could expand without limit,
 is refused. Its content type is passed on as a claim.
