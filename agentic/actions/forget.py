@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Protocol
 
 from agentic.agent.events import read_begun
-from agentic.personas.errors import PersonaError
-from agentic.personas.forget_person import Notes, forget_person
+from agentic.personas.files import PersonaError
+from agentic.personas.memory import Notes, forget_person
 from agentic.state.forget_requests import KEEP_DAYS, ForgetRequests, RemovedWords
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import Turns

@@ -34,17 +34,13 @@ from agentic.agent.roster import KEY, RosterEntry, find, without_mentions
 from agentic.agent.services import AgentServices
 from agentic.chat.splitting import length
 from agentic.context.entries import RESERVED, skeleton
-from agentic.personas.boot import parse_boot
-from agentic.personas.cron import parse_cron
-from agentic.personas.errors import Ambiguous, NotFound, PersonaError
-from agentic.personas.files import PERSONA_FILES, FileCache, read_file
-from agentic.personas.heartbeat import parse_heartbeat
-from agentic.personas.hooks import parse_hooks
+from agentic.personas.files import PERSONA_FILES, Ambiguous, FileCache, NotFound, PersonaError, read_file
 from agentic.personas.identity import FILE as IDENTITY
 from agentic.personas.identity import further_lines, parse_identity, with_front_matter
 from agentic.personas.memory import FILE as MEMORY
 from agentic.personas.memory import MaySee, is_hidden_from, visible_memory
-from agentic.personas.store import DELETED, before, change, create_folder, delete_folder
+from agentic.personas.schedules import parse_cron, parse_heartbeat, parse_hooks
+from agentic.personas.store import DELETED, before, change, create_folder, delete_folder, parse_boot
 from agentic.services.discord.multipart import LIMIT
 
 log = logging.getLogger(__name__)

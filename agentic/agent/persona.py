@@ -35,16 +35,20 @@ from cachetools import LRUCache
 
 from agent_config import AgentSpec, FrontMatter, Settings
 from agentic.chat.service import Person
-from agentic.personas.boot import BootReport, bootstrap, hide_notes
-from agentic.personas.cron import Job, parse_cron
-from agentic.personas.errors import PersonaError
-from agentic.personas.files import MAY_BE_MISSING, PERSONA_FILES, FileCache, PersonaFiles, read_file, read_persona
-from agentic.personas.heartbeat import Check, parse_heartbeat
-from agentic.personas.hooks import Hooks, parse_hooks
+from agentic.personas.files import (
+    MAY_BE_MISSING,
+    PERSONA_FILES,
+    FileCache,
+    PersonaError,
+    PersonaFiles,
+    read_file,
+    read_persona,
+)
 from agentic.personas.identity import IdentityCard, parse_identity
-from agentic.personas.leftovers import remove_leftovers
 from agentic.personas.memory import MaySee, ensure_memory, everywhere, origins, people_in, visible_memory
 from agentic.personas.prompt import PersonaPrompt, laid_out, unclosed_comments
+from agentic.personas.schedules import Check, Hooks, Job, parse_cron, parse_heartbeat, parse_hooks
+from agentic.personas.store import BootReport, bootstrap, hide_notes, remove_leftovers
 from agentic.personas.workspace import Workspace
 from agentic.settings.models import default_of
 from agentic.tools.builtin_files import WRITING, file_tools

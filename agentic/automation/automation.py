@@ -31,7 +31,7 @@ from agentic.agent.services import AgentServices
 from agentic.automation.clock import AutomationClock, Target, TargetResolver
 from agentic.automation.webhook_server import Outcome, WebhookPayload
 from agentic.inbox.inbox import TurnQueue
-from agentic.personas.hooks import Hook, HookName, Hooks
+from agentic.personas.schedules import Hook, HookName, Hooks
 from agentic.state.turns import LATEST_DEADLINE
 from agentic.turn.cancellation import Cancellation
 from agentic.turn.runner import TurnRunner

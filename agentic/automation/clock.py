@@ -25,8 +25,7 @@ from typing import Protocol
 from agentic.agent.agent import Channels
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, save_event
 from agentic.chat.outlet import NO_CHANNEL
-from agentic.personas.cron import PUNCTUAL_SECONDS, Job, due, next_time
-from agentic.personas.heartbeat import Check, beats, next_beat
+from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job, beats, due, next_beat, next_time
 from agentic.themes import DEFAULT_THEME
 from agentic.wire.link import RedisAway
 

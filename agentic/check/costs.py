@@ -31,11 +31,9 @@ from agentic.check.discord import options_in
 from agentic.check.report import Findings
 from agentic.context.options import Options
 from agentic.llm.profiles import profile_of
-from agentic.personas.cron import Job, next_time, parse_cron
 from agentic.personas.files import read_persona
-from agentic.personas.heartbeat import Check, parse_heartbeat
-from agentic.personas.hooks import Hooks, parse_hooks
 from agentic.personas.prompt import unclosed_comments
+from agentic.personas.schedules import Check, Hooks, Job, next_time, parse_cron, parse_heartbeat, parse_hooks
 from agentic.state.rooms import DEFAULT_TURNS
 from agentic.themes import DEFAULT_THEME, Theme, theme_named
 from agentic.tools.builtin_files import FILE_TOOLS

@@ -1,4 +1,23 @@
-"""Read a persona's files, for each event.
+"""Safe reads, errors, leftovers.
+
+Errors of changing an agent's files. Each text is one line for the agent, without paths.
+
+PersonaError
+├── OutOfBounds    a name that leads out of the folder, or not to a regular file
+├── NotFound       no such file, section or entry
+├── Ambiguous      the name matches more than once
+├── TooLarge       more than a file, a folder or an entry may hold
+└── NotStored      the disk or another process prevented it
+
+Files below one folder, opened relative to its descriptor: no name leads out, no link is followed, no write is
+partial.
+
+A path is opened part by part with openat and O_NOFOLLOW, so exchanging a folder for a link meanwhile does not help an
+attacker (man 2 openat). A write goes to a temporary file, is flushed, and is renamed; readers see the old text or the
+new one. Writers of one folder wait for each other at its lock file, across threads and processes. What is new is its
+owner's alone to read; a file that is replaced keeps its permissions.
+
+Read a persona's files, for each event.
 
 All eight files are optional here; boot.md says which are required. An unreadable file (half written, or no file
 descriptor is free) is reported in one line and keeps the text that was read last. Reading is cheap: a file with the
@@ -8,14 +27,193 @@ cached by that object.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import os
+import re
+import secrets
+import stat
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentic.personas.errors import NotFound, PersonaError
-from agentic.personas.safe_files import as_text, read_plain
+
+class PersonaError(Exception):
+    """An error about a persona's files."""
+
+
+class OutOfBounds(PersonaError):
+    """The name leads out of the folder, through a link, or not to a regular text file."""
+
+
+class NotFound(PersonaError):
+    """There is no such file, section or entry."""
+
+
+class Ambiguous(PersonaError):
+    """The name matches more than once."""
+
+
+class TooLarge(PersonaError):
+    """It would exceed a limit."""
+
+
+class NotStored(PersonaError):
+    """It could not be read or written: a full or read-only disk, or a lock that is not released."""
+
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # what people said and what agents noted is their owner's to read
+LOCK = ".lock"
+LOCK_SECONDS = 5.0
+TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # the names that write_whole gives to what is not yet in its place
+_POLL_SECONDS = 0.02
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_LINK = (errno.ELOOP, errno.EMLINK)
+
+
+@contextlib.contextmanager
+def os_errors() -> Iterator[None]:
+    """Convert the system's errors to ours: the kind of the failure without a path."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound("there is no such file") from error
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            raise OutOfBounds("links are not followed") from error
+        if error.errno == errno.ENOTDIR:  # also what Linux says of a link where a folder is asked for
+            raise OutOfBounds("a file or a link is in the place of a folder") from error
+        raise NotStored((error.strerror or str(error)).lower()) from error
+
+
+@contextlib.contextmanager
+def folder_at(path: Path) -> Iterator[int]:
+    """Open a folder that the owner chose. Links to it are followed."""
+    with os_errors():
+        descriptor = os.open(path, _FOLDER)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def below(folder: int, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
+    """Open a folder inside another. With `make`, create missing ones."""
+    current = os.dup(folder)
+    try:
+        for part in parts:
+            with os_errors():
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, PRIVATE_FOLDER, dir_fd=current)
+                deeper = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=current)
+            os.close(current)
+            current = deeper
+        yield current
+    finally:
+        os.close(current)
+
+
+def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool = False) -> bytes:
+    """Read a regular file of at most `limit` bytes. Raises NotFound, OutOfBounds, TooLarge, NotStored."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)  # a pipe would wait for ever
+    with os_errors():
+        descriptor = os.open(name, flags, dir_fd=folder)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OutOfBounds("it is not a regular file")
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read(limit + 1)
+        finally:
+            os.close(descriptor)
+    if len(data) > limit:
+        raise TooLarge(f"it has more than {limit:,} bytes")
+    return data
+
+
+def hide_from_others(path: Path) -> None:
+    """Let its owner alone read a file or folder that everybody can read. One that a group was let into is left as it
+    is, and so is a link. Raises PersonaError."""
+    with os_errors(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        found = path.lstat()
+        if found.st_mode & 0o007 and not stat.S_ISLNK(found.st_mode):
+            path.chmod(PRIVATE_FOLDER if stat.S_ISDIR(found.st_mode) else PRIVATE_FILE)
+
+
+def as_text(data: bytes) -> str:
+    """Decode UTF-8, with or without a byte order mark, and normalize line ends to \\n."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise OutOfBounds(f"it is not UTF-8 text (byte {error.start + 1})") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def as_bytes(text: str) -> bytes:
+    """Encode as UTF-8. Lone surrogates become question marks."""
+    return text.encode("utf-8", "replace")
+
+
+def write_whole(folder: int, name: str, data: bytes) -> None:
+    """Write a file atomically; it is on the disk when this returns. A link of that name is refused."""
+    temporary = f".{secrets.token_hex(8)}.tmp"
+    with os_errors():
+        mode = _mode_of(folder, name)
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=folder
+        )
+        try:
+            with open(descriptor, "wb") as file:
+                if mode is not None:
+                    os.fchmod(descriptor, mode)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+        os.fsync(folder)
+
+
+def _mode_of(folder: int, name: str) -> int | None:
+    """Return the permissions of the file to be replaced, which the new one keeps."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise OutOfBounds("it is not a regular file")
+    return stat.S_IMODE(found.st_mode)
+
+
+@contextlib.contextmanager
+def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """Hold the folder's lock. Blocks the thread for at most LOCK_SECONDS, then raises NotStored."""
+    with os_errors():
+        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=folder)
+    try:
+        until = clock() + LOCK_SECONDS
+        while not _taken(lock):
+            if clock() >= until:
+                raise NotStored("another writer holds the file's lock")
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(lock)  # which gives it back
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
 
 PERSONA_FILES = (
     "soul.md",

@@ -1,4 +1,15 @@
-"""memory.md: an agent's long-term memory, as a list that people can read and edit.
+"""Memory.md: entries, origins, forgetting.
+
+The mark of an entry in memory.md: a comment with the channel where it was learned and the people who caused it.
+
+    <!-- channel:123,456 guild:789 by:42 -->
+
+A comment that names a channel is a mark; a malformed mark hides its entry. `by` was added later: if it is missing the
+people are unknown. A 0 in it stands for other people.
+
+memory.md in pieces: parse it, decide which pieces a reader may see, and join them again. Pure.
+
+memory.md: an agent's long-term memory, as a list that people can read and edit.
 
     # Memory
 
@@ -15,23 +26,210 @@ keeps the entries that the writer cannot see, and the new text is only for reade
 
 What an agent writes may come from strangers, so it becomes exactly one entry, which cannot open a section, a code block
 or a comment.
+
+Remove a person from a memory, and keep what is other people's too.
+
+    noted for this person's words alone            removed
+    cause unknown, and it contains their id        removed
+    noted for others' words, or theirs and others' kept, without their id
+    without a mark: the owner wrote it             kept unchanged
+
+Names are not searched: people choose their own names, and must not be able to delete what others said.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
-from agentic.personas.entry_origin import UNKNOWN, mark_of
-from agentic.personas.errors import Ambiguous, NotFound, OutOfBounds, TooLarge
-from agentic.personas.files import MAX_FILE_BYTES
+from agentic.personas.files import MAX_FILE_BYTES, Ambiguous, NotFound, OutOfBounds, TooLarge
 from agentic.personas.markdown import plain
-from agentic.personas.memory_blocks import MaySee as MaySee
-from agentic.personas.memory_blocks import MemoryBlock, blocks_of, joined, judged
-from agentic.personas.store import change
+from agentic.personas.store import change, rewrite
+
+UNKNOWN = 0
+MOST_PEOPLE = 10  # of one entry; of more none is named
+
+_NAMES_CHANNEL = re.compile(r"\bchannels?\s*[:=#<0-9]", re.IGNORECASE)
+_CHANNELS = re.compile(r"<!--\s*channel:\s*([0-9]{1,20}(?:\s*,\s*[0-9]{1,20})*+)(?:\s[^<>]*?)?-->", re.ASCII)
+_PEOPLE = re.compile(r"(?<!\s)\s*+\bby:([0-9]{1,20}(?:,[0-9]{1,20})*)(?![0-9])", re.ASCII)
+
+
+def mark_of(channels: Collection[int], guild: int | None, people: Collection[int]) -> str:
+    """Return the mark for these channels and people, "" if there is no channel."""
+    if not channels:
+        return ""
+    known = () if set(people) == {UNKNOWN} else people
+    return credited(f"<!-- channel:{_listed(channels)}{f' guild:{guild}' if guild else ''} -->", known)
+
+
+def credited(mark: str, people: Collection[int]) -> str:
+    """Return the mark with exactly these people."""
+    named = (UNKNOWN,) if len(people) > MOST_PEOPLE else people
+    bare = _PEOPLE.sub("", mark).removesuffix("-->").rstrip()
+    return f"{bare}{f' by:{_listed(named)}' if named else ''} -->"
+
+
+def channels_of(marks: Collection[str]) -> tuple[int, ...] | None:
+    """Return the channels that an entry's marks name, None if one of them is malformed."""
+    read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark))]
+    if len(read) < len(marks):
+        return None
+    return tuple(int(channel) for match in read for channel in match[1].split(","))
+
+
+def people_of(marks: Iterable[str]) -> frozenset[int]:
+    """Return the people whom an entry's marks name, also in otherwise malformed ones."""
+    found = (match for mark in marks for match in _PEOPLE.finditer(mark))
+    return frozenset(int(person) for match in found for person in match[1].split(","))
+
+
+def parted(text: str) -> tuple[str, list[str]]:
+    """Split a text from its marks. An unclosed mark extends to the end.
+
+    This reads any text once; an equivalent regular expression could take minutes.
+    """
+    kept, marks, at = "", list[str](), 0
+    while (start := text.find("<!--", at)) >= 0:
+        end = text.find("-->", start + 4)
+        end = len(text) if end < 0 else end + 3
+        if _NAMES_CHANNEL.search(text, start, end):
+            kept += text[at:start].rstrip(" \t")
+            marks.append(text[start:end])
+        else:
+            kept += text[at:end]
+        at = end
+    return kept + text[at:], marks
+
+
+def _listed(ids: Collection[int]) -> str:
+    return ",".join(map(str, sorted(ids)))
+
+
+MaySee = Callable[[int], bool]
+"""Whether a reader may see a channel, by its id."""
+
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
+_ITEM = re.compile(r"(?<![ \t])([ \t]*+)[-*+][ \t]+")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBlock:
+    """A heading, a list entry with its continuation lines, a paragraph, or the blank lines between them."""
+
+    lines: tuple[str, ...]
+    level: int = 0  # of a heading
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def said(self) -> str:
+        """The text without marks."""
+        return parted(self.text)[0]
+
+    @property
+    def words(self) -> str:
+        """The text for searching: without marks and bullet, in lower case."""
+        return " ".join(_ITEM.sub("", self.said, count=1).split()).casefold()
+
+    @property
+    def title(self) -> str:
+        match = _HEADING.match(self.said)
+        return " ".join(match[2].split()).casefold() if match else ""
+
+    @property
+    def channels(self) -> tuple[int, ...] | None:
+        """The channels where it was learned; empty for everywhere, None if a mark is malformed."""
+        return channels_of(parted(self.text)[1])
+
+    @property
+    def marked(self) -> bool:
+        """Whether an agent noted it, or it has to count as such."""
+        return bool(parted(self.text)[1])
+
+    @property
+    def people(self) -> frozenset[int]:
+        """The people who caused it; empty if unknown."""
+        return people_of(parted(self.text)[1])
+
+    def by(self, people: Collection[int], change: Callable[[str], str] = str) -> MemoryBlock:
+        """Return the block credited to these people, with `change` applied to its text outside of marks."""
+        done, left = "", self.text
+        for mark in parted(left)[1]:
+            said, _, left = left.partition(mark)
+            done, people = f"{done}{change(said)}{credited(mark, people)}", ()
+        return MemoryBlock(tuple((done + change(left)).split("\n")), self.level)
+
+    def seen(self, may_see: MaySee) -> bool:
+        channels = self.channels
+        return channels is not None and all(may_see(channel) for channel in channels)
+
+
+def blocks_of(text: str) -> list[MemoryBlock]:
+    """Split a memory into blocks. Code blocks are not recognised: whatever looks like a mark is one."""
+    found: list[MemoryBlock] = []
+    waiting: list[str] = []
+    for line in plain(text).rstrip("\n").split("\n"):
+        heading = _HEADING.match(line)
+        if heading or (waiting and not _continues(waiting, line)):
+            _end_block(found, waiting)
+        if heading:
+            found.append(MemoryBlock((line,), len(heading[1])))
+        else:
+            waiting.append(line)
+    _end_block(found, waiting)
+    return found
+
+
+def _continues(waiting: list[str], line: str) -> bool:
+    """Whether a line belongs to the lines before it: indented below their entry, or not separated by a blank line."""
+    item, own = _ITEM.match(waiting[0]), _ITEM.match(line)
+    if not line.strip():
+        return True
+    indent = len(line) - len(line.lstrip())
+    if item and indent > len(item[1]):
+        return True
+    after_blank = not waiting[-1].strip()
+    return not own and not after_blank
+
+
+def _end_block(found: list[MemoryBlock], waiting: list[str]) -> None:
+    """End a block; the blank lines after it are a block of their own."""
+    blank = len(list(takewhile(lambda line: not line.strip(), reversed(waiting))))
+    content, rest = waiting[: len(waiting) - blank], waiting[len(waiting) - blank :]
+    found += [MemoryBlock(tuple(lines)) for lines in (content, rest) if lines]
+    waiting.clear()
+
+
+def judged(blocks: Iterable[MemoryBlock], may_see: MaySee) -> list[tuple[MemoryBlock, bool]]:
+    """Return each block and whether it may be seen. A heading's mark covers everything below it."""
+    found, hidden = list[tuple[MemoryBlock, bool]](), 0
+    for block in blocks:
+        seen = block.seen(may_see)
+        if block.level and (not hidden or block.level <= hidden):
+            hidden = 0 if seen else block.level
+        found.append((block, seen and not hidden))
+    return found
+
+
+def edited(text: str, edit: Callable[[MemoryBlock], MemoryBlock | None]) -> str:
+    """Apply `edit` to each block; None removes it. If nothing changes, the very same text is returned."""
+    blocks = blocks_of(text)
+    new = [edit(block) for block in blocks]
+    return text if new == blocks else joined(block for block in new if block is not None)
+
+
+def joined(blocks: Iterable[MemoryBlock]) -> str:
+    """Join blocks to a file: one blank line before each section, none doubled, one newline at the end."""
+    text = "\n".join(block.text for block in blocks)
+    text = re.sub(r"(?<=[^\n])\n(?=#{1,6} )", "\n\n", text)
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
+
 
 FILE = "memory.md"
 EMPTY = "# Memory\n"
@@ -213,3 +411,41 @@ def _span(blocks: list[MemoryBlock], title: str | None, *, make: bool = False) -
     while end > start and not blocks[end - 1].text.strip():
         end -= 1
     return start, end
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Counts of memory entries: removed, and kept that named the person or were partly theirs."""
+
+    gone: int = 0
+    kept: int = 0
+
+    def __add__(self, other: Notes) -> Notes:
+        return Notes(self.gone + other.gone, self.kept + other.kept)
+
+
+def forget_person(folder: Path, user_id: int) -> Notes:
+    """Remove a person from the memory in this folder and from its versions (not counted).
+
+    Raises PersonaError. Changes made before that stay, and the call may be repeated.
+    """
+    before = rewrite(folder, FILE, lambda text: without_person(text, user_id)[0])
+    return without_person(before, user_id)[1]
+
+
+def without_person(text: str, user_id: int) -> tuple[str, Notes]:
+    """Return a memory's text without the person, and the counts."""
+    number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
+    done = list[Notes]()
+
+    def edit(block: MemoryBlock) -> MemoryBlock | None:
+        people, named = block.people, number.search(block.said) is not None
+        if block.level or not block.marked or not (user_id in people or named):
+            return block
+        if people <= {user_id}:
+            done.append(Notes(gone=1))
+            return None
+        done.append(Notes(kept=1))
+        return block.by(people - {user_id}, lambda said: number.sub("0", said))
+
+    return edited(text, edit), sum(done, Notes())

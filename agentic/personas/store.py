@@ -1,4 +1,22 @@
-"""Change a persona's file: under the folder's lock, atomically, keeping the last ten versions. Create and delete the
+"""Creates, changes, versions persona files; first start.
+
+The first start: create the files that boot.md names and that are missing.
+
+    ## Required
+    - soul.md
+    - identity.md
+
+    ## Optional
+    - user.md
+
+    ## Defaults
+
+    ### user.md
+    The initial content: all the text here, or the content of a single code block.
+
+Without boot.md, or without one of its sections, built-in defaults apply. Existing files are never overwritten.
+
+Change a persona's file: under the folder's lock, atomically, keeping the last ten versions. Create and delete the
 folders of personas.
 
     .history/memory.md.20261120T091500Z-000001      a former content, oldest first by name
@@ -6,6 +24,11 @@ folders of personas.
 
 A change is a function from the old text to the new. It runs under the lock, so no concurrent write is lost. Text that
 must be forgotten is removed from the versions too. All functions block: call them in a thread.
+
+Remove temporary files of writes whose process was killed, at the start.
+
+Such a file may contain what a person has had forgotten since, so it must not stay. Writers hold the folder's lock;
+while this holds it, no temporary file belongs to a running write.
 """
 
 from __future__ import annotations
@@ -16,24 +39,193 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agentic.personas.errors import Ambiguous, NotFound, NotStored, OutOfBounds, TooLarge
-from agentic.personas.files import MAX_FILE_BYTES, PERSONA_FILES
-from agentic.personas.safe_files import (
+from agentic.personas.files import (
+    MAX_FILE_BYTES,
+    PERSONA_FILES,
     PRIVATE_FOLDER,
+    TEMPORARY,
+    Ambiguous,
+    NotFound,
+    NotStored,
+    OutOfBounds,
+    PersonaError,
+    TooLarge,
     as_bytes,
     as_text,
     below,
     folder_at,
+    hide_from_others,
     locked,
     os_errors,
+    read_persona,
     read_plain,
     write_whole,
 )
+from agentic.personas.markdown import Line, Section, closes, plain, scan, sections, under
+from agentic.personas.schedules import Problems
+from agentic.personas.workspace import MAX_DEPTH
+
+FILE = "boot.md"
+REQUIRED = ("soul.md", "identity.md")
+OPTIONAL = ("agents.md", "user.md", "memory.md", "tools.md", "heartbeat.md")
+DEFAULTS: Mapping[str, str] = {
+    "soul.md": "# Soul\n",
+    "identity.md": "# Identity\n",
+    "agents.md": "# Operating rules\n",
+    "user.md": "# The people here\n",
+    "memory.md": "# Memory\n",
+    "tools.md": "# Tools\n",
+    "heartbeat.md": "# Heartbeat\n",
+}
+PRIVATE = ("memory.md", ".history", "workspace")  # what an agent writes, with the words of people in it
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}\.md", re.ASCII)
+_ITEM = re.compile(r"[ \t]*[-*+][ \t]+`?([^`\s]+)`?[ \t]*")
+
+
+@dataclass(frozen=True, slots=True)
+class BootConfig:
+    """Files that must exist, files that should exist, and their initial contents."""
+
+    required: tuple[str, ...] = REQUIRED
+    optional: tuple[str, ...] = OPTIONAL
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.required, *self.optional)))
+
+
+@dataclass(frozen=True, slots=True)
+class BootReport:
+    """Files that were read, files that were created, and problems: each worth a log line."""
+
+    loaded: tuple[str, ...]
+    made: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+def parse_boot(text: str | None) -> tuple[BootConfig, tuple[str, ...]]:
+    """Parse boot.md. Returns problems with file and line."""
+    problems = Problems(FILE, text)
+    if text is None:
+        return BootConfig(), ()
+    lines = scan(text)
+    known = {section.title.casefold(): section for section in sections(lines, 2)}
+    required = _names(known.get("required"), REQUIRED, problems)
+    optional = _names(known.get("optional"), OPTIONAL, problems)
+    defaults: dict[str, str] = {}
+    for section in under(lines, "Defaults"):
+        name = section.title.strip("`")
+        if not _NAME.fullmatch(name) or name in defaults:
+            problems.add(section.heading.number, f"{name!r} is not a file name, or is given twice")
+        else:
+            defaults[name] = _content(section, lines, plain(text).split("\n"))
+    return BootConfig(required, optional, defaults), problems.lines()
+
+
+def _names(section: Section | None, otherwise: tuple[str, ...], problems: Problems) -> tuple[str, ...]:
+    """Return the files of a list. Other text is for people."""
+    if section is None:
+        return otherwise
+    found: dict[str, None] = {}
+    for line in section.body:
+        item = None if line.fence else _ITEM.fullmatch(line.text)
+        if item and _NAME.fullmatch(item[1]):
+            found[item[1]] = None
+        elif line.text.lstrip().startswith(("- ", "* ", "+ ")):
+            problems.add(line.number, "expected a file name, as in `- user.md`, not a path")
+    return tuple(found)
+
+
+def _content(section: Section, lines: Sequence[Line], source: list[str]) -> str:
+    """Return the text below a heading unchanged, with its comments: a default may consist of a comment."""
+    start = section.heading.number
+    end = next(
+        (line.number for line in lines if line.number > start and 0 < line.level <= section.heading.level),
+        len(source) + 1,
+    )
+    raw = source[start : end - 1]
+    while raw and not raw[0].strip():
+        del raw[0]
+    while raw and not raw[-1].strip():
+        del raw[-1]
+    if _is_code(raw):
+        raw = raw[1:-1]
+    return "\n".join(raw) + "\n" if raw else ""
+
+
+def _is_code(raw: list[str]) -> bool:
+    """Whether the lines are exactly one code block."""
+    first = scan(raw[0]) if raw else ()
+    fence = first[0].fence if first else ""
+    return bool(fence) and [n for n, line in enumerate(raw) if n and closes(line, fence)][:1] == [len(raw) - 1]
+
+
+def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootReport:
+    """Create the folder and the missing files that boot.md names, and hide from others what the agent noted. Never
+    raises.
+
+    A file's initial content comes from boot.md, else `defaults` (of this agent), else the built-in default, else a
+    heading.
+    """
+    found = read_persona(folder)
+    config, said = parse_boot(found.boot)
+    loaded, missing, problems = list[str](), list[str](), list(said)
+    for name in config.files:
+        try:
+            as_text(read_plain(str(folder / name), MAX_FILE_BYTES, follow=True))
+            loaded.append(name)
+        except NotFound:
+            missing.append(name)
+        except PersonaError as error:
+            problems.append(f"{name}: skipped, {error}")
+    beginnings = {name: _beginning(name, config, defaults or {}) for name in missing}
+    made = _make(folder, beginnings, problems)
+    return BootReport(tuple(loaded), made, (*problems, *hide_notes(folder)))
+
+
+def hide_notes(folder: Path) -> tuple[str, ...]:
+    """Let the owner alone read what the agent wrote in earlier runs; return what is wrong. Never raises."""
+    problems: list[str] = []
+    for name in PRIVATE:
+        try:
+            hide_from_others(folder / name)
+        except PersonaError as error:
+            problems.append(f"{name}: everybody on this machine can read it, and its mode cannot be changed: {error}")
+    return tuple(problems)
+
+
+def _make(folder: Path, beginnings: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
+    """Write the missing files under the lock, since another process may do the same. A complete folder is not
+    touched."""
+    if not beginnings:
+        return ()
+    made: list[str] = []
+    try:
+        with os_errors():
+            folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with folder_at(folder) as descriptor, locked(descriptor):
+            for name, text in beginnings.items():
+                if not os.path.lexists(folder / name):
+                    write_whole(descriptor, name, as_bytes(text))
+                    made.append(name)
+    except PersonaError as error:
+        left = [name for name in beginnings if name not in made]
+        problems.append(f"{', '.join(left)}: missing, and could not be created: {error}")
+    return tuple(made)
+
+
+def _beginning(name: str, config: BootConfig, given: Mapping[str, str]) -> str:
+    for source in (config.defaults, given, DEFAULTS):
+        if name in source:
+            return source[name]
+    return f"# {name.removesuffix('.md').replace('_', ' ').capitalize()}\n"
+
 
 HISTORY = ".history"
 DELETED = ".deleted"
@@ -195,3 +387,40 @@ def _replaced_at(entry: str) -> float:
         return datetime.strptime(match[2], _STAMP).replace(tzinfo=UTC).timestamp() if match else 0.0
     except ValueError:  # the 31st of February
         return 0.0
+
+
+WORKSPACE = "workspace"
+
+
+def remove_leftovers(folder: Path) -> int:
+    """Clean a persona's folder, its history and its workspace. Returns the number removed. Blocks; raises
+    PersonaError."""
+    removed = 0
+    with contextlib.suppress(NotFound), folder_at(folder) as persona:
+        removed += _removed(persona, persona, 1)
+        with contextlib.suppress(NotFound), below(persona, (HISTORY,)) as history:
+            removed += _removed(history, persona, 1)
+        with contextlib.suppress(NotFound), folder_at(folder / WORKSPACE) as workspace:
+            removed += _removed(workspace, workspace, MAX_DEPTH)
+    return removed
+
+
+def _removed(folder: int, owner: int, depth: int) -> int:
+    """Remove leftovers from a folder whose writers hold the lock of `owner`. A folder without any is only read."""
+    if next(_leftovers(folder, depth), None) is None:
+        return 0
+    removed = 0
+    with locked(owner), os_errors():
+        for place, name in _leftovers(folder, depth):
+            os.unlink(name, dir_fd=place)
+            removed += 1
+    return removed
+
+
+def _leftovers(folder: int, depth: int) -> Iterator[tuple[int, str]]:
+    """Yield each with the descriptor of its folder, down to `depth`. Links and hidden folders are not entered."""
+    with os_errors():
+        for path, folders, names, place in os.fwalk(".", dir_fd=folder):
+            yield from ((place, name) for name in names if TEMPORARY.fullmatch(name))
+            deep = path.count("/") + 1 >= depth
+            folders[:] = [] if deep else [name for name in folders if not name.startswith(".")]

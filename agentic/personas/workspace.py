@@ -16,9 +16,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from agentic.personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
-from agentic.personas.safe_files import (
+from agentic.personas.files import (
     PRIVATE_FOLDER,
+    Ambiguous,
+    NotFound,
+    OutOfBounds,
+    PersonaError,
+    TooLarge,
     as_bytes,
     as_text,
     below,

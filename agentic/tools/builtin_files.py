@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentic.llm.types import Tool
-from agentic.personas.errors import PersonaError
+from agentic.personas.files import PersonaError
 from agentic.personas.workspace import MAX_PATH, MAX_PATTERN, Workspace
 from agentic.tools.memory import to_its_end
 from agentic.tools.protocol import RunnableTool, ToolContext, ToolOutput

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agentic.llm.types import Tool
-from agentic.personas.errors import PersonaError
+from agentic.personas.files import PersonaError
 from agentic.personas.memory import MAX_ENTRY, MAX_SECTION_NAME, MaySee, Origin, append, forget, replace_section
 from agentic.tools.protocol import ToolContext, ToolOutput
 

@@ -20,7 +20,7 @@ from agentic.actions.forget import ForgetOutcome
 from agentic.agent.persona import MANAGERS_ONLY
 from agentic.chat.service import Person
 from agentic.ids import id_at
-from agentic.personas.forget_person import Notes
+from agentic.personas.memory import Notes
 from agentic.record.memory import Unasked
 from agentic.state.budget_rules import Caps
 from agentic.state.idle_state import IdleState, TaskState

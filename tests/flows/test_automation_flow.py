@@ -10,8 +10,7 @@ import pytest
 
 from agentic.automation.clock import Tick
 from agentic.automation.webhook_server import WebhookPayload, sign
-from agentic.personas.cron import Job
-from agentic.personas.heartbeat import Check
+from agentic.personas.schedules import Check, Job
 from agentic.state.last_runs import LastRuns
 from agentic.wire.link import RedisLink
 from tests.support.flow import decision, flow

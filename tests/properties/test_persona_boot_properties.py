@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentic.personas.boot import DEFAULTS, bootstrap
 from agentic.personas.files import read_persona
+from agentic.personas.store import DEFAULTS, bootstrap
 from tests.support.persona_strategies import PERSONA_NAMES, PROSE
 
 

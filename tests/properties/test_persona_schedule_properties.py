@@ -12,12 +12,19 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentic.personas.boot import parse_boot
-from agentic.personas.cron import PUNCTUAL_SECONDS, Job, due, next_time, parse_cron
-from agentic.personas.fields import ActiveHours
-from agentic.personas.heartbeat import Check, parse_heartbeat
-from agentic.personas.hooks import parse_hooks
 from agentic.personas.identity import parse_identity
+from agentic.personas.schedules import (
+    PUNCTUAL_SECONDS,
+    ActiveHours,
+    Check,
+    Job,
+    due,
+    next_time,
+    parse_cron,
+    parse_heartbeat,
+    parse_hooks,
+)
+from agentic.personas.store import parse_boot
 from tests.support.persona_strategies import CHANNELS, CRON, INSTRUCTIONS, LINE_ENDS, NAMES, NO_CRON, channel_field
 
 HOURS = st.one_of(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from agentic.personas.fields import MAX_NAME
 from agentic.personas.files import PERSONA_FILES
+from agentic.personas.schedules import MAX_NAME
 
 SHOWN = ("soul", "identity", "agents", "user", "memory", "tools")
 

@@ -33,10 +33,8 @@ from agentic.console.json_values import Json, channel_json, person_name, today, 
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused
 from agentic.console.security import csrf_token
-from agentic.personas.entry_origin import UNKNOWN
-from agentic.personas.errors import PersonaError
-from agentic.personas.files import PERSONA_FILES, read_persona
-from agentic.personas.memory_blocks import MemoryBlock, blocks_of
+from agentic.personas.files import PERSONA_FILES, PersonaError, read_persona
+from agentic.personas.memory import UNKNOWN, MemoryBlock, blocks_of
 from agentic.personas.store import Version, versions_of
 from agentic.record.queries.agents import FAILURES, model_speeds, reactions_received, turns_by_agent
 from agentic.record.queries.file_state import file_state

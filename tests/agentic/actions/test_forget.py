@@ -16,8 +16,7 @@ from agentic.actions import forget
 from agentic.actions.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
 from agentic.agent.events import MentionEvent, save_event
 from agentic.context.entries import Entry, Speaker
-from agentic.personas.forget_person import Notes
-from agentic.personas.memory import Origin, append
+from agentic.personas.memory import Notes, Origin, append
 from agentic.services.discord.outbound import MAX_TEXT
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
 from agentic.state.records import TurnRecord

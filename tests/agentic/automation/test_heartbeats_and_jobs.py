@@ -14,9 +14,7 @@ from agentic.agent.agent import ChannelInfo
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, read_begun
 from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, TargetResolver, Tick
 from agentic.chat.outlet import NO_CHANNEL
-from agentic.personas.cron import Job
-from agentic.personas.fields import ActiveHours
-from agentic.personas.heartbeat import Check
+from agentic.personas.schedules import ActiveHours, Check, Job
 from agentic.state.last_runs import LastRuns
 from agentic.wire.link import RedisLink
 from tests.support.doubles import Clock, MemoryTicks

@@ -12,7 +12,7 @@ from agentic.agent.events import HeartbeatEvent, HookEvent, TurnEvent, read_begu
 from agentic.automation.automation import STARTUP_AGAIN, LifecycleHooks
 from agentic.automation.clock import TargetResolver
 from agentic.automation.webhook_server import WebhookPayload
-from agentic.personas.hooks import Hook, Hooks
+from agentic.personas.schedules import Hook, Hooks
 from agentic.turn.cancellation import Cancellation
 from tests.support.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
 from tests.support.doubles import Clock, LoopTime, settle, until

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.personas.errors import OutOfBounds
-from agentic.personas.forget_person import Notes, forget_person, without_person
-from agentic.personas.memory import Origin, append, replace_section, visible_memory
-from agentic.personas.safe_files import LOCK
+from agentic.personas.files import LOCK, OutOfBounds
+from agentic.personas.memory import (
+    Notes,
+    Origin,
+    append,
+    forget_person,
+    replace_section,
+    visible_memory,
+    without_person,
+)
 from agentic.personas.store import before
 
 HALL, CAFE = 2, 3

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-from agentic.personas.boot import BootConfig, parse_boot
-from agentic.personas.cron import parse_cron
 from agentic.personas.files import PERSONA_FILES
-from agentic.personas.heartbeat import FIELDS, parse_heartbeat
-from agentic.personas.hooks import EVENT_TYPES, parse_hooks
 from agentic.personas.identity import IdentityCard, parse_identity
 from agentic.personas.memory import visible_memory
+from agentic.personas.schedules import EVENT_TYPES, parse_cron, parse_heartbeat, parse_hooks
+from agentic.personas.schedules import HEARTBEAT_FIELDS as FIELDS
+from agentic.personas.store import BootConfig, parse_boot
 from agentic.process.root import ROOT
 
 TEXT = (ROOT / "docs" / "personas.md").read_text(encoding="utf-8")

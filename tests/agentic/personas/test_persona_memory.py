@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentic.personas import memory, memory_blocks
-from agentic.personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
-from agentic.personas.files import PersonaFiles
+from agentic.personas import memory
+from agentic.personas import memory as memory_blocks
+from agentic.personas.files import Ambiguous, NotFound, OutOfBounds, PersonaError, PersonaFiles, TooLarge
 from agentic.personas.memory import Origin, append, ensure_memory, forget, replace_section, visible_memory
 from agentic.personas.prompt import laid_out
 

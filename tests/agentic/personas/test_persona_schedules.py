@@ -5,10 +5,23 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agentic.personas.cron import Job, due, next_time, parse_cron
-from agentic.personas.fields import ActiveHours, read_channel, read_hours, read_span
-from agentic.personas.heartbeat import Check, beats, next_beat, parse_heartbeat
-from agentic.personas.hooks import Hook, Hooks, parse_hooks
+from agentic.personas.schedules import (
+    ActiveHours,
+    Check,
+    Hook,
+    Hooks,
+    Job,
+    beats,
+    due,
+    next_beat,
+    next_time,
+    parse_cron,
+    parse_heartbeat,
+    parse_hooks,
+    read_channel,
+    read_hours,
+    read_span,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

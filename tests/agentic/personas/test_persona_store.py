@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from agentic.personas import safe_files
-from agentic.personas.boot import bootstrap, parse_boot
-from agentic.personas.errors import NotFound, NotStored, OutOfBounds, TooLarge
-from agentic.personas.leftovers import remove_leftovers
+from agentic.personas import files as safe_files
+from agentic.personas.files import NotFound, NotStored, OutOfBounds, TooLarge
 from agentic.personas.memory import append
-from agentic.personas.store import VERSIONS, Version, before, change, versions_of
+from agentic.personas.store import (
+    VERSIONS,
+    Version,
+    before,
+    bootstrap,
+    change,
+    parse_boot,
+    remove_leftovers,
+    versions_of,
+)
 from agentic.personas.workspace import Workspace
 
 

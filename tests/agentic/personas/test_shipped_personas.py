@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agentic.personas.boot import bootstrap, parse_boot
-from agentic.personas.cron import parse_cron
 from agentic.personas.files import PERSONA_FILES, read_persona
-from agentic.personas.heartbeat import parse_heartbeat
-from agentic.personas.hooks import Hooks, parse_hooks
 from agentic.personas.identity import parse_identity
 from agentic.personas.prompt import laid_out
+from agentic.personas.schedules import Hooks, parse_cron, parse_heartbeat, parse_hooks
+from agentic.personas.store import bootstrap, parse_boot
 from agentic.process.root import ROOT
 from agentic.settings.agents import AGENTS
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentic.personas import workspace
-from agentic.personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
+from agentic.personas.files import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
 from agentic.personas.workspace import Hit, Workspace
 
 

@@ -1,0 +1,439 @@
+"""Heartbeats, cron jobs, hooks as data.
+
+The fields that heartbeats, cron jobs and hooks share: names, channels, time spans, hours of the day.
+
+The section "Cron Jobs" of agents.md: tasks at times of the calendar.
+
+    ## Cron Jobs
+
+    ### Monday plan
+    - cron: `0 9 * * 1`
+    - channel: #general
+    - catch_up: yes
+
+    Ask everybody for the one thing that must happen this week.
+
+Five fields as in cron(5), and @hourly, @daily, @weekly, @monthly, @yearly. Times are local. cronsim treats changes of
+daylight saving time as Debian's cron does: a job at a fixed time runs once on such a day, an hourly one at every real
+hour. `due` is pure: the caller stores the time of the last run and passes the clock's.
+
+heartbeat.md: checks that an agent repeats by itself.
+
+    ## Build
+    - interval: 15m
+    - channel: #lab
+    - active hours: 08:00-22:00
+
+    Look whether the last build failed, and say so only if it did.
+
+Text before the first `##` is for people. A file without checks makes no calls.
+
+The section "Hooks" of agents.md: tasks when an agent starts, before and after each event, and when it stops.
+
+    ## Hooks
+
+    ### agent_stop
+    - when: message, webhook
+
+    Note in your memory what was decided, if anything was.
+
+Each hook is a model call, so `when` limits agent_begin and agent_stop to the events that are worth it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from itertools import takewhile
+from typing import Literal, TypeVar
+
+from cronsim import CronSim, CronSimError
+
+from agentic.personas.markdown import Fields, Line, Section, fields_of, open_comment, scan, sections, under
+
+MAX_NAME = 100  # characters
+YES = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_SPAN = re.compile(
+    r"([0-9]{1,9}) ?(s|sec|secs|seconds?|m|min|mins|minutes?|h|hours?|d|days?)?", re.ASCII | re.IGNORECASE
+)
+_CHANNEL = re.compile(r"<#([0-9]{1,20})>|([0-9]{1,20})", re.ASCII)
+_HOURS = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))? ?(?:-|–|—|to) ?([0-9]{1,2})(?::([0-9]{2}))?", re.ASCII)
+_DAY = 24 * 60
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveHours:
+    """A part of the day in minutes since midnight, `end` excluded. If `end` is earlier it extends over midnight."""
+
+    start: int
+    end: int
+
+    def cover(self, moment: datetime) -> bool:
+        """Whether a local time is within them."""
+        minute = moment.hour * 60 + moment.minute
+        if self.start < self.end:
+            return self.start <= minute < self.end
+        return minute >= self.start or minute < self.end
+
+
+class Problems:
+    """Collects lines such as `heartbeat.md:12: what is wrong`, in the file's order."""
+
+    def __init__(self, file: str, text: str | None = None) -> None:
+        self._file, self._found = file, list[tuple[int, str]]()
+        unclosed = open_comment(text) if text else None
+        if unclosed is not None:
+            self.add(unclosed, "this comment is never closed, so everything after it is a comment")
+
+    def add(self, line: int, what: str) -> None:
+        self._found.append((line, what))
+
+    def of(self, fields: Fields) -> None:
+        """Add the problems that `markdown.fields_of` found."""
+        self._found += fields.problems
+
+    def lines(self) -> tuple[str, ...]:
+        return tuple(f"{self._file}:{line}: {what}" for line, what in sorted(self._found))
+
+
+def good_name(section: Section, taken: Collection[str], problems: Problems) -> bool:
+    """Whether a heading is a valid name: not empty, not too long, not used above (in any case). Reports the problem if
+    not."""
+    line, name = section.heading.number, section.title
+    if not name:
+        problems.add(line, "this heading has no name")
+    elif len(name) > MAX_NAME:
+        problems.add(line, f"a name has at most {MAX_NAME} characters")
+    elif name.casefold() in taken:
+        problems.add(line, f"{name!r} is given twice; the first one counts")
+    else:
+        return True
+    return False
+
+
+def read_field(fields: Fields, key: str, read: Callable[[str], Value], problems: Problems) -> tuple[Value | None, bool]:
+    """Return a field's value, None if absent, and whether it is valid. `read` raises ValueError."""
+    text = fields.values.get(key)
+    if text is None:
+        return None, True
+    try:
+        return read(text), True
+    except ValueError as error:
+        problems.add(fields.lines[key], f"{key}: {error}")
+        return None, False
+
+
+def read_channel(text: str) -> int | str:
+    """Parse a channel: its id (`123`, `<#123>`) or its name without the #."""
+    match = _CHANNEL.fullmatch(text)
+    if match and int(match[1] or match[2]):
+        return int(match[1] or match[2])
+    name = text.removeprefix("#").strip()
+    if match or not name or len(name) > MAX_NAME or any(char.isspace() for char in name):
+        raise ValueError("expected a channel's id or #name")
+    return name
+
+
+def read_span(text: str) -> int:
+    """Parse a time span into seconds: `300`, `5m`, `2 hours`."""
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        raise ValueError("expected seconds, as in 300, or 5m, 2h, 1d")
+    return int(match[1]) * _SECONDS[(match[2] or "s")[0].lower()]
+
+
+def read_hours(text: str) -> ActiveHours:
+    """Parse hours: `08:00-22:00`, `8-22`, `22:00-06:00`; 24:00 is the end of the day."""
+    match = _HOURS.fullmatch(text)
+    if match is None:
+        raise ValueError("expected hours such as 08:00-22:00")
+    start, end = (int(match[hour]) * 60 + int(match[hour + 1] or 0) for hour in (1, 3))
+    minutes = [int(match[minute] or 0) for minute in (2, 4)]
+    if max(minutes) > 59 or start >= _DAY or end > _DAY:
+        raise ValueError("a time of the day goes from 00:00 to 24:00")
+    if start == end:
+        raise ValueError("these hours begin and end at the same time; leave the field out for the whole day")
+    return ActiveHours(start, end)
+
+
+def read_yes(text: str) -> bool:
+    try:
+        return YES[text.lower()]
+    except KeyError:
+        raise ValueError("expected yes or no") from None
+
+
+FILE = "agents.md"
+HEADING = "Cron Jobs"
+FIELDS = ("cron", "channel", "catch_up")
+PUNCTUAL_SECONDS = 120.0
+"""What is run later than this was missed: the program or its machine slept."""
+
+_NAMED = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_MAX_EXPRESSION = 100  # characters
+_FIRST_LOOK = 7_200.0  # seconds
+_YEAR = 366 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job. `expression` as written; `channel`: an id or a name without #, None for the default channel."""
+
+    name: str
+    expression: str
+    instruction: str
+    channel: int | str | None = None
+    catch_up: bool = False
+
+
+def parse_cron(text: str | None) -> tuple[tuple[Job, ...], tuple[str, ...]]:
+    """Return the valid jobs of agents.md in order, and problems with file and line."""
+    problems, jobs = Problems(FILE, text), dict[str, Job]()
+    for section in under(scan(text or ""), HEADING):
+        job = _job(section, problems)
+        if good_name(section, jobs, problems) and job is not None:
+            jobs[job.name.casefold()] = job
+    return tuple(jobs.values()), problems.lines()
+
+
+def _job(section: Section, problems: Problems) -> Job | None:
+    fields, line = fields_of(section, FIELDS), section.heading.number
+    problems.of(fields)
+    expression, right = read_field(fields, "cron", read_expression, problems)
+    channel, known = read_field(fields, "channel", read_channel, problems)
+    catch_up, said = read_field(fields, "catch_up", read_yes, problems)
+    if expression is None and right:
+        problems.add(line, f"{section.title!r} has no field cron, as in `- cron: 0 9 * * 1`")
+    if not fields.text:
+        problems.add(line, f"{section.title!r} has no instruction")
+    if expression is None or not fields.text or not (known and said):
+        return None
+    return Job(section.title, expression, fields.text, channel, bool(catch_up))
+
+
+def read_expression(text: str) -> str:
+    """Return the text if cron accepts it and it ever comes true. Raises ValueError with the problem."""
+    if len(text) > _MAX_EXPRESSION:
+        raise ValueError(f"an expression has at most {_MAX_EXPRESSION} characters")
+    fields = _NAMED.get(text.lower(), text)
+    if len(fields.split()) != 5:
+        raise ValueError("expected five fields: minute, hour, day, month, day of the week")
+    try:
+        next(CronSim(fields, datetime(2024, 1, 1, tzinfo=UTC)))
+    except CronSimError as error:
+        raise ValueError(f"{text!r} is not a cron expression: {str(error).lower()}") from None
+    except StopIteration:
+        raise ValueError(f"{text!r} never comes true") from None
+    return text
+
+
+def next_time(job: Job, after: float, zone: tzinfo) -> float | None:
+    """Return the job's first time after `after`, both in unix seconds. None if there is none in fifty years."""
+    return next(_moments(job, after, zone), None)
+
+
+def due(job: Job, last: float, now: float, zone: tzinfo) -> float | None:
+    """The moment that shall be run now, in unix seconds; None where there is nothing to do.
+
+    `last` is the moment that was run last, or when the job was first seen. Of several moments in between only the
+    newest counts; one that was missed by more than PUNCTUAL_SECONDS counts only for a job that catches up. The moment
+    is the same for every process that asks, so it can name the run. A `last` that lies more than PUNCTUAL_SECONDS
+    ahead is of a clock that was wrong: what is due just now runs.
+    """
+    if last - now > PUNCTUAL_SECONDS:
+        last = now - PUNCTUAL_SECONDS
+    moment = _newest(job, last, now, zone)
+    if moment is None or (now - moment > PUNCTUAL_SECONDS and not job.catch_up):
+        return None
+    return moment
+
+
+def _newest(job: Job, last: float, now: float, zone: tzinfo) -> float | None:
+    """The newest moment after `last`, up to `now`. Looks back in growing steps: a year of minutes is not counted."""
+    look = _FIRST_LOOK
+    while True:
+        start, newest = max(last, now - look), None
+        for moment in _moments(job, start, zone):
+            if moment > now:
+                break
+            newest = moment
+        if newest is not None or start <= last or look > 60 * _YEAR:
+            return newest
+        look *= 24
+
+
+def _moments(job: Job, after: float, zone: tzinfo) -> Iterator[float]:
+    """The job's moments after `after`, ever later: an hour that comes twice is not repeated."""
+    expression = _NAMED.get(job.expression.lower(), job.expression)
+    for moment in CronSim(expression, datetime.fromtimestamp(after, zone)):
+        at = moment.timestamp()
+        if at > after:
+            after = at
+            yield at
+
+
+HEARTBEAT_FILE = "heartbeat.md"
+MIN_SECONDS = 60
+MAX_SECONDS = 366 * 86_400
+HEARTBEAT_FIELDS = ("interval", "channel", "active_hours")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check. `channel`: an id or a name without #, None for the default channel. `active_hours`: None for
+    always."""
+
+    name: str
+    instruction: str
+    interval_seconds: int
+    channel: int | str | None = None
+    active_hours: ActiveHours | None = None
+
+
+def parse_heartbeat(text: str | None) -> tuple[tuple[Check, ...], tuple[str, ...]]:
+    """Return the valid checks in order, and problems with file and line."""
+    problems, checks = Problems(HEARTBEAT_FILE, text), dict[str, Check]()
+    lines = scan(text or "")
+    for section in sections(lines, 2):
+        check = _check(section, problems)
+        if good_name(section, checks, problems) and check is not None:
+            checks[check.name.casefold()] = check
+    for heading in _stray(lines):
+        problems.add(heading.number, "a check begins with `## ` and its name")
+    return tuple(checks.values()), problems.lines()
+
+
+def _stray(lines: Sequence[Line]) -> list[Line]:
+    """Return headings of the wrong level that were meant as checks, which would otherwise be silently ignored."""
+    levels = (1,) if sections(lines, 2) else (1, 3, 4, 5, 6)
+    found = [section for level in levels for section in sections(lines, level)]
+    return [section.heading for section in found if "interval" in fields_of(_own(section), HEARTBEAT_FIELDS).values]
+
+
+def _own(section: Section) -> Section:
+    """Cut a section before the first heading in it."""
+    return Section(section.heading, tuple(takewhile(lambda line: not line.level, section.body)))
+
+
+def _check(section: Section, problems: Problems) -> Check | None:
+    fields, line = fields_of(section, HEARTBEAT_FIELDS), section.heading.number
+    problems.of(fields)
+    seconds, right = read_field(fields, "interval", _interval, problems)
+    channel, known = read_field(fields, "channel", read_channel, problems)
+    hours, timely = read_field(fields, "active_hours", read_hours, problems)
+    if seconds is None and right:
+        problems.add(line, f"{section.title!r} has no field interval, as in `- interval: 300`")
+    if not fields.text:
+        problems.add(line, f"{section.title!r} has no instruction")
+    if seconds is None or not fields.text or not (known and timely):
+        return None
+    return Check(section.title, fields.text, seconds, channel, hours)
+
+
+def _interval(text: str) -> int:
+    seconds = read_span(text)
+    if seconds < MIN_SECONDS:
+        raise ValueError(f"the shortest interval is {MIN_SECONDS} seconds")
+    if seconds > MAX_SECONDS:
+        raise ValueError("the longest interval is a year")
+    return seconds
+
+
+def next_beat(check: Check, last: float, now: float) -> float:
+    """When the check is due next, in unix seconds, regardless of active hours. `last`: its last run, or when it was
+    first seen.
+
+    After a long pause it is due once. A `last` that is an interval or more in the future came from a wrong clock.
+    """
+    return now if last - now >= check.interval_seconds else last + check.interval_seconds
+
+
+def beats(check: Check, last: float, now: float, zone: tzinfo) -> bool:
+    """Whether the check is due at `now` (unix seconds) and within its active hours in that time zone."""
+    if now < next_beat(check, last, now):
+        return False
+    return check.active_hours is None or check.active_hours.cover(datetime.fromtimestamp(now, zone))
+
+
+HOOKS_HEADING = "Hooks"
+HOOKS_FIELDS = ("when", "channel")
+HookName = Literal["startup", "agent_begin", "agent_stop", "shutdown"]
+HOOKS: tuple[HookName, ...] = ("startup", "agent_begin", "agent_stop", "shutdown")
+AROUND_EVENTS = ("agent_begin", "agent_stop")
+EVENT_TYPES = frozenset({"message", "heartbeat", "cron", "webhook", "instruction", "reflection"})
+"""Those that have hooks around them. The type "hook" is not among them: hooks never call hooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One hook. `when`: only around events of these types, None for all. `channel`: as in a check."""
+
+    instruction: str
+    when: frozenset[str] | None = None
+    channel: int | str | None = None
+
+    def fires_for(self, event_type: str) -> bool:
+        return event_type in (EVENT_TYPES if self.when is None else self.when)
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """An agent's hooks, None for those it does not have."""
+
+    startup: Hook | None = None
+    agent_begin: Hook | None = None
+    agent_stop: Hook | None = None
+    shutdown: Hook | None = None
+
+    def named(self, name: HookName) -> Hook | None:
+        found: Hook | None = getattr(self, name)
+        return found
+
+
+def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
+    """Return the valid hooks of agents.md, and problems with file and line."""
+    problems, found = Problems(FILE, text), dict[str, Hook]()
+    for section in under(scan(text or ""), HOOKS_HEADING):
+        name = section.title.lower().replace(" ", "_").replace("-", "_")
+        if name not in HOOKS:
+            problems.add(section.heading.number, f"{section.title!r} is not a hook; the hooks are {', '.join(HOOKS)}")
+            continue
+        hook = _hook(name, section, problems)
+        if name in found:
+            problems.add(section.heading.number, f"{name} is given twice; the first one counts")
+        elif hook is not None and good_name(section, (), problems):
+            found[name] = hook
+    return Hooks(**found), problems.lines()
+
+
+def _hook(name: str, section: Section, problems: Problems) -> Hook | None:
+    fields = fields_of(section, HOOKS_FIELDS)
+    problems.of(fields)
+    when, right = read_field(fields, "when", _types, problems)
+    channel, known = read_field(fields, "channel", read_channel, problems)
+    if when is not None and name not in AROUND_EVENTS:
+        problems.add(fields.lines["when"], f"when: ignored, {name} does not belong to an event")
+        when = None
+    if not fields.text:
+        problems.add(section.heading.number, f"{name} has no instruction")
+    # One whose condition cannot be read does not run: to run for every event may cost a lot.
+    return Hook(fields.text, when, channel) if fields.text and right and known else None
+
+
+def _types(text: str) -> frozenset[str]:
+    named = frozenset(word.strip().lower() for word in text.split(",") if word.strip())
+    if not named or named - EVENT_TYPES:
+        raise ValueError(f"expected types of events: {', '.join(sorted(EVENT_TYPES))}")
+    return named
