@@ -15,9 +15,9 @@ from agent_config import AGENTS
 from agentic.agent.persona import Persona
 from agentic.personas.memory import append
 from agentic.personas.workspace import Workspace
+from agentic.process.logs import program_version, version_line
 from agentic.process.python_check import OLDEST
 from agentic.process.root import ROOT
-from agentic.process.version import program_version, version_line
 from agentic.runtime import cli
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

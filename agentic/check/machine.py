@@ -24,8 +24,8 @@ from agentic.check.discord import options_in
 from agentic.check.report import Findings
 from agentic.context.options import MAX_MESSAGES
 from agentic.llm.pricing import at_home
+from agentic.process.logs import version_line
 from agentic.process.root import ROOT
-from agentic.process.version import version_line
 from agentic.tools.builtin_files import FILE_TOOLS
 from agentic.tools.memory import NAME as MEMORY
 from agentic.tools.recall import NAME as RECALL

@@ -55,7 +55,7 @@ from agentic.local.terminal.view import Names, SavedFiles
 from agentic.local.voices.scene import SaidInRooms
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES
-from agentic.process.version import version_line
+from agentic.process.logs import version_line
 from agentic.runtime.bot_run import cancel
 from agentic.runtime.models import provider_model
 from agentic.runtime.process import Runtime

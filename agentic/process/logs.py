@@ -1,17 +1,26 @@
-"""Formats and redacts the log.
+"""Log format, redaction of logs, version line.
+
+Formats and redacts the log.
 
 Plain lines are for people; with LOG_FORMAT=json each line is one object: `time` (ISO 8601, UTC), `level`, `logger`,
 `message`, what the record brings as `fields` (a turn its ids, reason and cost), and `exception` where there is one.
 The formatter redacts, not a filter, since a traceback becomes text only here. What people and models say is in no
 record above DEBUG; a traceback or a foreign program's last line may quote it. At DEBUG libraries log whole messages.
+
+The program's version. It stands once, in pyproject.toml beside the code, which need not be installed.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import platform
+import tomllib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+
+from agentic.process.root import ROOT
 
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 NO_HTTP = "aiohttp.http_exceptions"  # the module of errors of requests that cannot be read
@@ -78,3 +87,21 @@ def set_up_logging(
 def _was_read(record: logging.LogRecord) -> bool:
     """False for a request that is no HTTP: a stranger who reaches a port could fill the log."""
     return record.exc_info is None or type(record.exc_info[1]).__module__ != NO_HTTP
+
+
+PROJECT_FILE = ROOT / "pyproject.toml"
+
+
+def program_version(project_file: Path = PROJECT_FILE) -> str:
+    """The version as in `0.1.0`; "unknown" where somebody copied the code without its pyproject.toml."""
+    try:
+        text = project_file.read_text(encoding="utf-8")
+    except OSError:
+        return "unknown"
+    return str(tomllib.loads(text)["project"]["version"])
+
+
+def version_line() -> str:
+    """The line for a bug report: `agentic-discord 0.1.0 (Python 3.13.1, Linux x86_64)`."""
+    machine = f"{platform.system()} {platform.machine()}"
+    return f"agentic-discord {program_version()} (Python {platform.python_version()}, {machine})"

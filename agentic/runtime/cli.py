@@ -26,10 +26,9 @@ from agent_config import (
 )
 from agentic.agent.persona import read_fronts
 from agentic.check.machine import setting_warnings_here
-from agentic.process.logs import set_up_logging
+from agentic.process.logs import set_up_logging, version_line
 from agentic.process.redaction import Redactor
-from agentic.process.signals import Shutdown
-from agentic.process.version import version_line
+from agentic.process.tasks import Shutdown
 
 LONGEST_TOPIC = 200  # characters, as in Discord
 

@@ -18,8 +18,7 @@ from agentic.agent.services import AgentServices
 from agentic.automation.webhook_server import Receive
 from agentic.inbox.host import AgentHost, PersonaHosts
 from agentic.net.http_server import Connections
-from agentic.process.signals import Shutdown, last_turns
-from agentic.process.tasks import restart_on_failure
+from agentic.process.tasks import Shutdown, last_turns, restart_on_failure
 from agentic.record.idle import IdleMemory
 from agentic.record.recording import OFF, ReadState
 from agentic.runtime.bot import BotSupervisor

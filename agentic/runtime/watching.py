@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from agent_config import Settings
+from agentic.process.logs import program_version
 from agentic.process.redaction import Redactor
-from agentic.process.version import program_version
 from agentic.runtime.process import Runtime
 from agentic.state.turn_notices import TurnNotices
 from agentic.state.writer import NoRecord, Notes, RecordWriter

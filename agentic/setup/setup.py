@@ -14,7 +14,7 @@ from rich.console import Console
 
 from agent_config import SettingsError
 from agentic.process.redaction import Redactor
-from agentic.process.signals import INTERRUPTED
+from agentic.process.tasks import INTERRUPTED
 from agentic.setup import env_place
 from agentic.setup.answers import ASKED, BUDGET, OLD_CHANNELS, TIME_ZONE, UnusableSettingsError, read_answers, tail
 from agentic.setup.bots import PORTAL, set_up_bots

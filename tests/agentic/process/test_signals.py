@@ -2,7 +2,7 @@ import asyncio
 import os
 import signal
 
-from agentic.process.signals import INTERRUPTED, LEAVE_SECONDS, Shutdown, last_turns
+from agentic.process.tasks import INTERRUPTED, LEAVE_SECONDS, Shutdown, last_turns
 from tests.support.doubles import LoopTime, settle
 
 
