@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class GatewayListener(Protocol):
-    """Hears of deletions and reactions, before the transcript does; agentic.record.gateway_notes."""
+    """Hears of deletions and reactions, before the transcript does; agentic.record.notes."""
 
     def deleted(self, channel_id: int, message_ids: Collection[int]) -> None: ...
     def channel_deleted(self, channel_id: int) -> None: ...

@@ -104,7 +104,7 @@ class BackoffStore(Protocol):
 
 
 class IdleStore(Protocol):
-    """The record, as idle tasks read it; agentic/record/idle.py implements it.
+    """The record, as idle tasks read it; agentic/record/idle_queries.py implements it.
 
     An agent takes part in a channel where the log has a message of its own. Times are unix seconds. Unlike the stores
     of Redis it raises nothing: a record that cannot be read has nothing.

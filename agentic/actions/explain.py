@@ -15,7 +15,7 @@ from urllib.parse import quote
 from agent_config import Settings
 from agentic.actions.status import unasked_waits
 from agentic.ids import sent_at
-from agentic.record.memory import Unasked
+from agentic.record.memories import Unasked
 from agentic.state.conversations import Running
 from agentic.state.pulls import Pull, Pulls
 from agentic.state.records import KEEP_SECONDS, TurnRecord

@@ -24,10 +24,9 @@ from agent_cogs.slash_definitions import FORM
 from agent_config import FrontMatter, Settings
 from agentic.actions.base import CommandReply, Form, Response
 from agentic.actions.base import ResponsesField as Field
-from agentic.record.consents import Consents
-from agentic.record.hearers import Hearers
-from agentic.record.memory import Kept, Profile
-from agentic.record.reading import MemoryReader
+from agentic.record.memories import Kept, Profile
+from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.record.notes import Consents, Hearers
 from agentic.state.idle import UNASKED
 from agentic.state.writer import Notes
 from agentic.wire.entries import ProfileNote

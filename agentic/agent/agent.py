@@ -46,7 +46,8 @@ from agentic.llm.types import Drawing, Message, Model, Picture, Prompt, Reply
 from agentic.net.images import Fit
 from agentic.personas.prompt import PersonaPrompt
 from agentic.process.tasks import Aside
-from agentic.record.reading import MemoryReader, NoMemory
+from agentic.record.memories import NoMemory
+from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.services.discord.audience import Audience, ChannelOf
 from agentic.state.costs import Costs
 from agentic.state.rooms import Room

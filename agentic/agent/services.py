@@ -23,13 +23,10 @@ from agentic.context.entries import Entry
 from agentic.inbox.cancels import Cancels
 from agentic.inbox.person_notices import PersonNotices
 from agentic.llm.profiles import PrefillMemory
-from agentic.record.consents import Consents
 from agentic.record.embeddings import Meaning
-from agentic.record.gateway_notes import GatewayNotes
-from agentic.record.hearers import Hearers
-from agentic.record.message_log import LogRules, MessageLog
-from agentic.record.reading import MemoryReader, NoMemory
-from agentic.record.room_log import RoomLog
+from agentic.record.memories import NoMemory
+from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.record.notes import Consents, GatewayNotes, Hearers, LogRules, MessageLog, RoomLog
 from agentic.services.discord.history import HistoryFetcher
 from agentic.services.discord.history_cache import HistoryCache
 from agentic.services.discord.outbound import OutboundShared

@@ -27,10 +27,9 @@ from aiohttp import web
 from agent_config import Settings
 from agentic.actions.console_rooms import NoRoomSide, RoomSide
 from agentic.console.requests import Refused
-from agentic.record.database import RecordError, connect, identity
-from agentic.record.migrations import read_migrations
+from agentic.record.database import RecordError, connect, identity, read_migrations
 from agentic.record.queries.turns import WholeTurn
-from agentic.record.recording import OFF, ReadState
+from agentic.record.recorder import OFF, ReadState
 from agentic.state.shared_state import Ledger
 from agentic.state.stops import Stops
 from agentic.state.writer import NoRecord, Notes

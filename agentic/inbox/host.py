@@ -42,7 +42,7 @@ from agentic.inbox.stop_orders import MissedOrders, MuteSigns, StopOrders
 from agentic.inbox.triggers import BotMentions, Call, Ignored, MessageCommands, called, commanded, says_nothing
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 from agentic.process.tasks import BackgroundTasks
-from agentic.record.hearers import Hearing
+from agentic.record.notes import Hearing
 from agentic.services.discord.cogs_channels import AgentChannels
 from agentic.services.discord.webhook_agents_channels import PersonaChannels
 from agentic.services.signal.channels import with_signal

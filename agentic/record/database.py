@@ -1,14 +1,31 @@
-"""Opens the file of the record: SQLite in WAL mode, one writer and any number of readers, of any process.
+"""Opens the file; migrations.
+
+Opens the file of the record: SQLite in WAL mode, one writer and any number of readers, of any process.
 
 `secure_delete` overwrites what is deleted, so that words that a person had removed are not left in free pages.
+
+Gives the file of the record the tables of this program: `migrations/NNNN_name.sql`, or `.py` with a function
+`up(connection)`, in order, a transaction each.
+
+The table `migrations` has what was applied. A file that a newer program wrote is refused, and so is one whose
+migrations differ from ours. Before each migration but the first the file is copied beside itself
+(`record.db.before-0002`). Everything here blocks.
 """
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import importlib.util
 import os
+import re
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiosqlite
@@ -102,3 +119,248 @@ def address(path: Path, writable: bool) -> str:
     if not path.exists():
         raise RecordError(f"There is no record at {path} yet: the program writes it when its bots run (RECORD_DAYS)")
     return f"{path.absolute().as_uri()}?mode={'rw' if writable else 'ro'}"
+
+
+FOLDER = Path(__file__).parent / "migrations"
+COPIES_KEPT = 3
+
+_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.(sql|py)")
+_TABLE = """
+CREATE TABLE IF NOT EXISTS migrations (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    applied_at REAL NOT NULL,
+    digest TEXT NOT NULL             -- of its text
+) STRICT
+"""
+
+
+class MigrationError(RecordError):
+    """The migrations, or the file, are not as they must be. The file is as it was."""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A step from one set of tables to the next. `path` is the file of one that is written in Python."""
+
+    number: int
+    name: str
+    text: str
+    path: Path | None = None
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        """Run it in the transaction that is open. Raises what it raises."""
+        if self.path is None:
+            for statement in statements(self.text):
+                connection.execute(statement)
+            return
+        spec = importlib.util.spec_from_file_location(f"migration_{self}", self.path)
+        assert spec is not None, "a .py file has a loader"
+        assert spec.loader is not None, "a .py file has a loader"
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module.__name__] = module  # dataclasses and enums look up the module that they are in
+        try:
+            spec.loader.exec_module(module)
+            if module.up(connection) is not None:
+                raise MigrationError("up(connection) returned something: it must do its work and return nothing")
+        finally:
+            del sys.modules[module.__name__]
+
+    def __str__(self) -> str:
+        return f"{self.number:04d}_{self.name}"
+
+
+def read_migrations(folder: Path = FOLDER) -> list[Migration]:
+    """The migrations of the program, by number. Raises MigrationError for a doubled or missing number, and for a Python
+    file without `up(connection)`."""
+    found = []
+    for path in sorted((*folder.glob("*.sql"), *folder.glob("*.py"))):
+        match = _NAME.fullmatch(path.name)
+        if match is None:
+            raise MigrationError(f"{path.name}: a migration is named NNNN_name.sql or .py, such as 0002_titles.sql")
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise MigrationError(f"{path.name}: byte {error.start} is not UTF-8") from error
+        if match[3] == "py":
+            _check_python(path.name, text)
+        found.append(Migration(int(match[1]), match[2], text, path if match[3] == "py" else None))
+    for place, migration in enumerate(found, 1):
+        if migration.number < place:
+            raise MigrationError(f"{migration}: its number is taken by {found[place - 2]}; rename one of them")
+        if migration.number > place:
+            raise MigrationError(f"{migration}: there is no migration {place:04d} before it")
+    return found
+
+
+def migrate(
+    path: Path, migrations: Sequence[Migration] | None = None, clock: Callable[[], float] = time.time
+) -> list[Migration]:
+    """Create the file or bring it up to date; returns what was applied now.
+
+    Raises MigrationError (the file is as it was, up to the last migration that succeeded), sqlite3.Error for a file
+    that is damaged or in use, OSError.
+    """
+    ours = read_migrations() if migrations is None else migrations
+    is_new = not path.exists()
+    if not is_new:
+        with closing(connect_blocking(path)) as connection:
+            _next(connection, ours)  # a file that is refused is not even opened for writing
+    with closing(connect_blocking(path, writable=True)) as connection:
+        applied = []
+        while (migration := _next(connection, ours)) is not None:
+            if not is_new:
+                _copy(connection, path, migration)
+            if _apply(connection, migration, ours, clock()):
+                applied.append(migration)
+        return applied
+
+
+def try_on_copy(path: Path, migrations: Sequence[Migration] | None = None) -> list[Migration]:
+    """Apply what is missing to a copy of the file, check the copy, and remove it; returns what was applied to it.
+
+    Without a file a new one is tried. Raises as `migrate`.
+    """
+    folder = path.parent if path.exists() else Path(tempfile.gettempdir())
+    trial = folder / f"{path.name}.trial-{os.getpid()}"
+    try:
+        if path.exists():
+            with closing(connect_blocking(path)) as connection:
+                _back_up(connection, trial)
+        applied = migrate(trial, migrations)
+        with closing(connect_blocking(trial)) as connection:
+            problem = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+        if problem != "ok":
+            raise MigrationError(f"the copy is damaged after the migrations: {problem}")
+        return applied
+    finally:
+        for file in folder.glob(f"{trial.name}*"):  # and what a migration put beside it
+            file.unlink(missing_ok=True)
+
+
+def copies(path: Path) -> list[Path]:
+    """The copies that migrations left beside the file, the oldest first."""
+    return sorted(copy for copy in path.parent.glob(f"{path.name}.before-*") if copy.suffix[-4:].isdecimal())
+
+
+def _next(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Migration | None:
+    """The first migration that the file lacks. Raises as `missing`."""
+    return next(iter(missing(connection, ours)), None)
+
+
+def missing(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Sequence[Migration]:
+    """The migrations that the file lacks. Raises MigrationError if the file is not of this program, or of a newer or
+    changed version."""
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if "migrations" not in tables:
+        if tables:
+            raise MigrationError("this file is another program's: it has tables, and no list of migrations")
+        return ours
+    rows = connection.execute("SELECT number, name, digest FROM migrations ORDER BY number").fetchall()
+    if len(rows) > len(ours):
+        first = rows[len(ours)]
+        raise MigrationError(
+            "a newer version of the program wrote this file (migration "
+            f"{first['number']:04d}_{first['name']}): run that version, or restore the copy that it made first "
+            f"(.before-{first['number']:04d})"
+        )
+    for row, migration in zip(rows, ours, strict=False):
+        if (row["number"], row["digest"]) != (migration.number, migration.digest):
+            raise MigrationError(
+                f"migration {migration} is not the one that this file was made with: a migration that was released "
+                "is never changed, add a new one"
+            )
+    return ours[len(rows) :]
+
+
+def _check_python(name: str, text: str) -> None:
+    """Raises MigrationError for a text that is no Python, or has no function `up` with one parameter."""
+    try:
+        tree = ast.parse(text, name)
+    except SyntaxError as error:
+        raise MigrationError(f"{name}: line {error.lineno}: {error.msg}") from error
+    functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "up"]
+    if not functions or len(functions[0].args.posonlyargs + functions[0].args.args) != 1:
+        raise MigrationError(f"{name}: a migration in Python has a function up(connection)")
+
+
+def _apply(connection: sqlite3.Connection, migration: Migration, ours: Sequence[Migration], at: float) -> bool:
+    """Apply it, all or nothing; false if another process was faster."""
+    with _transaction(connection):
+        if _next(connection, ours) != migration:
+            return False
+        connection.execute(_TABLE)
+        connection.set_authorizer(_no_transaction)
+        try:
+            migration.run(connection)
+            if not connection.in_transaction:  # INSERT OR ROLLBACK, or a trigger, ended it, and the error was ignored
+                raise MigrationError("it must not end its transaction (ROLLBACK)")
+            connection.set_authorizer(None)
+            row = (migration.number, migration.name, at, migration.digest)
+            connection.execute("INSERT INTO migrations (number, name, applied_at, digest) VALUES (?, ?, ?, ?)", row)
+        except (Exception, SystemExit) as error:  # the migration's own code may raise anything
+            why = str(error) or type(error).__name__
+            if "not authorized" in why:
+                why = "it must not end its transaction (COMMIT, commit, executescript)"
+            raise MigrationError(f"migration {migration} failed, the file is as it was before it: {why}") from error
+        finally:
+            connection.set_authorizer(None)
+            connection.row_factory = sqlite3.Row
+    return True
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # some errors of SQLite end the transaction themselves
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _no_transaction(action: int, *_: object) -> int:
+    """Forbid BEGIN, COMMIT and ROLLBACK: what a migration has done by then could not be taken back."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_OK
+
+
+def statements(sql: str) -> Iterator[str]:
+    """The statements of a script, one by one: `executescript` would commit before them. SQLite says which semicolon
+    ends one, and which is part of a text, a comment, or a trigger."""
+    start = 0
+    for found in re.finditer(";", sql):
+        statement = sql[start : found.end()]
+        if sqlite3.complete_statement(statement):
+            yield statement
+            start = found.end()
+    yield sql[start:]  # a last one without a semicolon, or a comment
+
+
+def _copy(connection: sqlite3.Connection, path: Path, migration: Migration) -> None:
+    _back_up(connection, path.with_name(f"{path.name}.before-{migration.number:04d}"))
+    for old in copies(path)[:-COPIES_KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def _back_up(connection: sqlite3.Connection, to: Path) -> None:
+    """Copy the file as it is now, also while it is written to. A copy that is cut off has another name."""
+    part = to.with_name(f"{to.name}.part")
+    part.unlink(missing_ok=True)
+    create(part)
+    try:
+        with closing(sqlite3.connect(part)) as copy:
+            connection.backup(copy)
+        part.replace(to)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def names(migrations: Iterable[Migration]) -> str:
+    """Their names in a line."""
+    return ", ".join(map(str, migrations))

@@ -1,9 +1,13 @@
-"""Writes the durable record: what the streams of the record have goes into SQLite, off the path of any turn.
+"""Recorder: streams into SQLite.
+
+Writes the durable record: what the streams of the record have goes into SQLite, off the path of any turn.
 
     lease → open and migrate the file → read streams → write a batch with its positions → acknowledge → …
 
 One recorder acts on a Redis; the others stand by and open no file. Where the disk or the file fails it says so, once,
 and tries again after growing waits: the bots go on, and the streams keep what they can meanwhile.
+
+Keeps the durable record in a process, beside the bots, which never wait for it.
 """
 
 from __future__ import annotations
@@ -12,34 +16,37 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import tzinfo
 from pathlib import Path
+from typing import Protocol
 
 import aiosqlite
 
-from agentic.record.database import BUSY_MS, RecordError, connect, identity
+from agentic.record.database import BUSY_MS, RecordError, connect, copies, identity, migrate
 from agentic.record.embeddings import Meaning, MeaningWriter, drop_others
-from agentic.record.forgetting import forget_person
-from agentic.record.index import MemoryIndex
-from agentic.record.migrations import copies, migrate
+from agentic.record.personal_data import forget_person
+from agentic.record.recall import MemoryIndex
 from agentic.record.retention import Ages, Retention
 from agentic.record.rows import days_in
 from agentic.record.stream_reader import Position, RecordReader
 from agentic.record.writing import Overtaken, Rules, read_positions, transaction, write
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
 from agentic.state.leases import Lease
-from agentic.wire.link import RedisAway
+from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.link import RedisAway, RedisLink
+
+log = logging.getLogger(__name__)
+
 
 POLL_SECONDS = 1.0  # with nothing to do
 HELD_POLL_SECONDS = 0.2
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0  # seconds after a failure
 RECORDING, STANDING_BY = "recording", "standing by"
 LAST_SECONDS = 3.0  # to record the last turns when the process ends
-
-log = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -246,3 +253,63 @@ def explained(error: Exception) -> str:
     if "malformed" in text or "not a database" in text:
         return "the file is damaged; move it away with its -wal and -shm, or restore a backup (docs/operations.md)"
     return text
+
+
+OFF = "off"
+FINE = frozenset({RECORDING, STANDING_BY, OFF})  # any other state is a problem, in a line for the owner
+ReadState = Callable[[], str]
+
+
+class RecordSettings(Protocol):
+    """The settings of the record, as agent_config.Settings has them; `agents` by name."""
+
+    @property
+    def records(self) -> bool: ...
+    @property
+    def record_file(self) -> Path: ...
+    @property
+    def record_days(self) -> int | None: ...
+    @property
+    def record_prompts_days(self) -> int | None: ...
+    @property
+    def message_log_days(self) -> int | None: ...
+    @property
+    def timezone(self) -> tzinfo: ...
+    @property
+    def agents(self) -> Mapping[str, object]: ...
+
+
+@asynccontextmanager
+async def recording(
+    settings: RecordSettings,
+    link: RedisLink,
+    bus: Bus,
+    *,
+    holder: str,
+    clock: Callable[[], float] = time.time,
+    meaning: Meaning | None = None,
+) -> AsyncIterator[ReadState]:
+    """Record while entered, and yield a function that says how that goes; not with RECORD_DAYS=0.
+
+    Leave it after the last turn ended: what that left in Redis is recorded first.
+    """
+    if not settings.records:
+        yield lambda: OFF
+        return
+    recorder = Recorder(
+        settings.record_file,
+        RecordReader(link, settings.agents),
+        Lease(link, keys.RECORDER_OWNER, holder=holder),
+        ForgetRequests(link, bus),
+        ages=Ages(settings.record_days, settings.record_prompts_days, settings.message_log_days),
+        timezone=settings.timezone,
+        clock=clock,
+        meaning=meaning,
+    )
+    task = asyncio.create_task(recorder.run(), name="recorder")
+    try:
+        yield lambda: recorder.state
+        await recorder.finish(task)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -17,9 +17,9 @@ from pathlib import Path
 import aiosqlite
 
 from agentic.ids import id_at
-from agentic.record.forgetting import DELETIONS_KEPT, PEOPLE_KEPT
-from agentic.record.memories_rows import lost_profiles
-from agentic.record.migrations import copies
+from agentic.record.database import copies
+from agentic.record.personal_data import DELETIONS_KEPT, PEOPLE_KEPT
+from agentic.record.rows import lost_profiles
 from agentic.record.writing import transaction
 
 DAY = 86400.0

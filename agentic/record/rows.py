@@ -1,6 +1,15 @@
-"""Turns entries of the record into rows. Every statement may run twice with the same entry, and changes nothing then.
+"""Entries to rows.
+
+Turns entries of the record into rows. Every statement may run twice with the same entry, and changes nothing then.
 
 A Statement is SQL and the values of its rows; a table's columns stand here once more, in the order of the values.
+
+Turns entries about what people say into rows; the same rules as in agentic/record/rows.py, and in any order alike.
+
+A person's own profile and a model's are two rows. What a model made of messages from before the person's last edit is
+not kept beside it, so a model adds to an edited or removed profile only where newer messages exist.
+
+Turns entries about rooms and contests into rows; the same rules as in rows.py.
 """
 
 from __future__ import annotations
@@ -11,17 +20,26 @@ from collections.abc import Callable
 from datetime import datetime, tzinfo
 from typing import Any
 
+from agentic.ids import id_at
 from agentic.state.records import TurnRecord
 from agentic.wire.entries import (
     ActionNote,
     CallRecord,
     CallWords,
+    ConsentNote,
+    ContestNote,
     ConversationNote,
+    LoggedMessage,
     PostWords,
+    ProfileNote,
     ReactionNote,
     ReplayNote,
+    RoomNote,
+    RoomWords,
     SearchWords,
+    SummaryNote,
     ToolCallRecord,
+    UnaskedNote,
 )
 
 Values = tuple[Any, ...]
@@ -246,3 +264,176 @@ def search_statement(search: SearchWords) -> Statement:
 def removed_words_statement(words: CallWords, why: str) -> Statement:
     """The row of words that are not kept: "forgotten" or "deleted"."""
     return WORDS, [(words.agent, words.turn_id, words.n, words.at, None, None, why)]
+
+
+MODEL, PERSON = "model", "person"  # who made a profile
+
+_NOW = "(julianday('now') - 2440587.5) * 86400.0"
+
+
+def lost_profiles(which: str, at: str = _NOW) -> str:
+    """Empties a model's profiles that may be of messages which are about to leave the log; it makes them again of what
+    is left. Else nobody knew any longer where their topics were spoken of. A person's own stay.
+
+    `which` is the condition on `gone`, the messages, and `known`, the profile. `at`: what was read before is not taken
+    any more; not when a deletion was seen, since the log was read until now.
+    """
+    return (
+        f"UPDATE profiles SET name = '', topics = '[]', upto = 0, at = max(at, {at}) WHERE by = '{MODEL}'"
+        " AND user_id IN (SELECT gone.author_id FROM message_log gone JOIN profiles known ON"
+        f" known.user_id = gone.author_id AND known.by = '{MODEL}' AND known.upto >= gone.message_id WHERE {which})"
+    )
+
+
+MESSAGE = insert(
+    "message_log",
+    "message_id, channel_id, guild_id, service, author, author_id, agent, name, text, reply_to, at, read_at",
+    "(message_id) DO UPDATE SET author = excluded.author, author_id = excluded.author_id, agent = excluded.agent,"
+    " name = excluded.name, text = excluded.text, read_at = excluded.read_at"
+    " WHERE (excluded.read_at, excluded.text) > (message_log.read_at, message_log.text)",
+)
+PARENT = "UPDATE message_log SET reply_to = ?1 WHERE message_id = ?2 AND reply_to IS NULL"
+"""Not every process knows what a post answers, so a later row without that does not remove it."""
+
+OUTDATED_SUMMARY = (
+    "DELETE FROM summaries WHERE at < ?3"
+    " AND message_id IN (SELECT summary_id FROM summary_sources WHERE message_id = ?1)"
+    " AND EXISTS (SELECT 1 FROM message_log WHERE message_id = ?1 AND text <> ?2 AND read_at < ?3)"
+)
+OUTDATED_PROFILE = lost_profiles("gone.message_id = ?1 AND gone.text <> ?2 AND max(gone.read_at, known.at) < ?3", "?3")
+SUMMARY = insert(
+    "summaries",
+    "message_id, channel_id, agent, text, at",
+    "(message_id) DO UPDATE SET agent = excluded.agent, text = excluded.text, at = excluded.at"
+    " WHERE (excluded.at, excluded.text) > (summaries.at, summaries.text)",
+)
+# Of all that were made of this chain: one too many removes a summary rather too soon than too late.
+SUMMARY_SOURCE = insert("summary_sources", "message_id, summary_id")
+SUMMARY_PERSON = insert("summary_people", "user_id, summary_id")
+
+_PROFILE = "INSERT INTO profiles (user_id, by, name, topics, upto, deleted, at)"
+_NEW_PROFILE = "name = excluded.name, topics = excluded.topics, upto = excluded.upto, at = excluded.at"
+OWN_PROFILE = (
+    f"{_PROFILE} VALUES (?, '{PERSON}', ?, ?, ?, ?, ?) ON CONFLICT (user_id, by) DO UPDATE SET {_NEW_PROFILE},"
+    " deleted = excluded.deleted WHERE (excluded.at, excluded.topics) > (profiles.at, profiles.topics)"
+)
+MODELS_PROFILE = (
+    f"{_PROFILE} SELECT ?1, '{MODEL}', ?2, ?3, ?4, 0, ?5"
+    f" WHERE NOT EXISTS (SELECT 1 FROM profiles WHERE user_id = ?1 AND by = '{PERSON}' AND upto >= ?4)"
+    f" ON CONFLICT (user_id, by) DO UPDATE SET {_NEW_PROFILE}"
+    " WHERE (excluded.upto, excluded.at, excluded.topics) > (profiles.upto, profiles.at, profiles.topics)"
+    " AND (profiles.upto > 0 OR excluded.at > profiles.at)"  # what was read before a loss may hand the lost on
+)
+OLD_PROFILE = (
+    f"DELETE FROM profiles WHERE user_id = ?1 AND by = '{MODEL}'"
+    f" AND upto <= (SELECT upto FROM profiles WHERE user_id = ?1 AND by = '{PERSON}')"
+)
+CONSENT = insert(
+    "consents",
+    "user_id, unasked, because, at",
+    "(user_id) DO UPDATE SET unasked = excluded.unasked, because = excluded.because, at = excluded.at"
+    # Of two at once the refusal counts.
+    " WHERE (excluded.at, -excluded.unasked, excluded.because) > (consents.at, -consents.unasked, consents.because)",
+)
+UNASKED = insert("unasked", "message_id, agent, task, channel_id, person_id, cause, text, at")
+
+
+def message_statements(said: LoggedMessage) -> list[Statement]:
+    """A summary or a profile from before an edit may have the words that it removed."""
+    place = (said.message_id, said.channel_id, said.guild_id, said.service)
+    author = (said.author, said.author_id, said.agent, said.name)
+    row = (*place, *author, said.text, said.reply_to, said.at, said.read_at)
+    parent = [(PARENT, [(said.reply_to, said.message_id)])] if said.reply_to is not None else []
+    edit = (said.message_id, said.text, said.read_at)
+    return [(OUTDATED_SUMMARY, [edit]), (OUTDATED_PROFILE, [edit]), (MESSAGE, [row]), *parent]
+
+
+def summary_statements(note: SummaryNote) -> list[Statement]:
+    sources = dict.fromkeys((*note.message_ids, note.message_id))
+    return [
+        (SUMMARY, [(note.message_id, note.channel_id, note.agent, note.text, note.at)]),
+        (SUMMARY_SOURCE, [(source, note.message_id) for source in sources]),
+        (SUMMARY_PERSON, [(person, note.message_id) for person in dict.fromkeys(note.people)]),
+    ]
+
+
+def profile_statements(note: ProfileNote) -> list[Statement]:
+    """A person's own one knows all messages from before it."""
+    topics = json.dumps(note.topics, ensure_ascii=False)
+    if not note.deleted and note.by == MODEL:
+        return [(MODELS_PROFILE, [(note.user_id, note.name, topics, note.upto, note.at)])]
+    shown = ("", "[]") if note.deleted else (note.name, topics)
+    row = (note.user_id, *shown, id_at(note.at), int(note.deleted), note.at)
+    return [(OWN_PROFILE, [row]), (OLD_PROFILE, [(note.user_id,)])]
+
+
+def consent_statement(note: ConsentNote) -> Statement:
+    return CONSENT, [(note.user_id, int(note.unasked), note.because, note.at)]
+
+
+def unasked_statement(note: UnaskedNote) -> Statement:
+    what = (note.channel_id, note.person_id, note.cause, note.text, note.at)
+    return UNASKED, [(note.message_id, note.agent, note.task, *what)]
+
+
+MOST_MESSAGES = 400  # of a room; older ones go when new ones come
+
+ROOM = insert(
+    "rooms",
+    "thread_id, channel_id, guild_id, conversation_id, topic, policy, members, left_members, status, why, turns,"
+    " turn_number, opened_by, opened_at, changed_at",
+    "(thread_id) DO UPDATE SET conversation_id = excluded.conversation_id, topic = excluded.topic,"
+    " policy = excluded.policy, members = excluded.members, left_members = excluded.left_members,"
+    " status = excluded.status, why = excluded.why, turns = excluded.turns, turn_number = excluded.turn_number,"
+    " opened_by = excluded.opened_by, changed_at = excluded.changed_at WHERE excluded.changed_at >= rooms.changed_at",
+)
+# A room's conversation goes on with the room. An end that is newer than the note stays: notes may come late.
+GOES_ON = "UPDATE conversations SET ended_at = NULL, ended_because = NULL WHERE id = ? AND ended_at < ?"
+# Agents read the same messages, and their streams have no order among them.
+ROOM_MESSAGE = insert(
+    "room_messages",
+    "message_id, thread_id, author, author_id, agent, name, text, at, read_at",
+    "(message_id) DO UPDATE SET name = excluded.name, text = excluded.text, read_at = excluded.read_at"
+    " WHERE excluded.read_at > room_messages.read_at",
+)
+OLD_ROOM_MESSAGES = (
+    "DELETE FROM room_messages WHERE thread_id = ?1 AND message_id <= (SELECT message_id FROM room_messages"
+    f" WHERE thread_id = ?1 ORDER BY message_id DESC LIMIT 1 OFFSET {MOST_MESSAGES})"
+)
+# A room that is resumed is voted on again: its contest has the votes at its last end.
+CONTEST = insert(
+    "contests",
+    "id, kind, at, channel_id, question, asked_by",
+    "(id) DO UPDATE SET at = excluded.at WHERE excluded.at > contests.at",
+)
+OLD_CONTENDERS = "DELETE FROM contenders WHERE contest_id = ? AND ? >= (SELECT at FROM contests WHERE id = contest_id)"
+CONTENDER = (
+    "INSERT INTO contenders (contest_id, agent, model, votes)"
+    " SELECT ?1, ?2, ?3, ?4 WHERE ?5 = (SELECT at FROM contests WHERE id = ?1) ON CONFLICT DO NOTHING"
+)
+
+
+def room_statements(note: RoomNote) -> list[Statement]:
+    members, left = json.dumps(note.members), json.dumps(note.left)
+    place = (note.thread_id, note.channel_id, note.guild_id, note.conversation_id, note.topic, note.policy)
+    standing = (note.status, note.why, note.turns, note.turn_number)
+    room = (*place, members, left, *standing, note.opened_by, note.opened_at, note.changed_at)
+    goes_on = [(note.conversation_id, note.changed_at)] if note.status == "active" else []
+    return [(ROOM, [room]), (GOES_ON, goes_on)]
+
+
+def room_words_statements(words: RoomWords) -> list[Statement]:
+    rows = [
+        (each.message_id, words.thread_id, each.author, each.author_id, each.agent, each.name, each.text, each.at)
+        for each in words.messages
+    ]
+    return [(ROOM_MESSAGE, [(*row, words.at) for row in rows]), (OLD_ROOM_MESSAGES, [(words.thread_id,)])]
+
+
+def contest_statements(note: ContestNote) -> list[Statement]:
+    rows = [(note.id, each.agent, each.model, each.votes, note.at) for each in note.contenders]
+    return [
+        (CONTEST, [(note.id, note.kind, note.at, note.channel_id, note.question, note.asked_by)]),
+        (OLD_CONTENDERS, [(note.id, note.at)]),
+        (CONTENDER, rows),
+    ]

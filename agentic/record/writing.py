@@ -1,4 +1,11 @@
-"""Writes what was read of the streams into the file: one transaction a batch, with the positions behind it.
+"""Batches of entries in one transaction.
+
+The words of a call as they lie in the file.
+
+Each call is compressed for itself. The system prompt repeats; to have it once for all calls would save about 2 KB of
+each, but people's words could be in it, and would then have to be removed in a second place.
+
+Writes what was read of the streams into the file: one transaction a batch, with the positions behind it.
 
 So an entry and the position that says that it was read are in the file both, or neither. An entry that the file does
 not take is left out, and reported; the others of its batch are written.
@@ -9,24 +16,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import aiosqlite
 
-from agentic.record.forgetting import Barred, Worded, barred, delete_messages
-from agentic.record.memories_rows import (
-    consent_statement,
-    message_statements,
-    profile_statements,
-    summary_statements,
-    unasked_statement,
-)
-from agentic.record.packing import pack
-from agentic.record.room_rows import GOES_ON, contest_statements, room_statements, room_words_statements
+from agentic.record.personal_data import Barred, Worded, barred, delete_messages
 from agentic.record.rows import (
     CONVERSATION,
+    GOES_ON,
     NO_REACTION,
     REACTION,
     SEARCH,
@@ -35,12 +35,20 @@ from agentic.record.rows import (
     Statement,
     Values,
     call_words_statements,
+    consent_statement,
+    contest_statements,
     deleted_post_statement,
+    message_statements,
     note_statement,
     post_statements,
+    profile_statements,
     removed_words_statement,
+    room_statements,
+    room_words_statements,
     search_statement,
+    summary_statements,
     turn_statements,
+    unasked_statement,
 )
 from agentic.record.stream_reader import Position, Received
 from agentic.state.records import TurnRecord
@@ -64,6 +72,25 @@ from agentic.wire.entries import (
     UnaskedNote,
 )
 
+log = logging.getLogger(__name__)
+
+
+LEVEL = 9
+
+
+def pack(words: CallWords) -> bytes:
+    """`quoted` is left out: it has a table of its own."""
+    return zlib.compress(words.model_dump_json(exclude_defaults=True, exclude={"quoted"}).encode(), LEVEL)
+
+
+def unpack(data: bytes) -> CallWords:
+    """Read what `pack` made. Raises ValueError where it cannot be read."""
+    try:
+        return CallWords.model_validate_json(zlib.decompress(data))
+    except zlib.error as error:
+        raise ValueError(f"the words of a call cannot be read: {error}") from error
+
+
 # Of the entry, not of the file: a number that is too large, a text that is none.
 UNFIT = (OverflowError, ValueError, sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
 POSITION = """
@@ -71,8 +98,6 @@ INSERT INTO positions (stream, last_id, last_n, dropped) VALUES (?, ?, ?, ?) ON 
 DO UPDATE SET last_id = excluded.last_id, last_n = excluded.last_n, dropped = excluded.dropped
 """
 UNDONE_BY = {REACTION: NO_REACTION, NO_REACTION: REACTION, CONVERSATION: GOES_ON, WORDS: SEARCH}
-
-log = logging.getLogger(__name__)
 
 
 class Overtaken(Exception):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from agent_config import Settings
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agentic.agent.persona import read_fronts
-from agentic.record.idle import IdleMemory
+from agentic.record.idle_queries import IdleMemory
 from agentic.state.budget_rules import Caps
 
 

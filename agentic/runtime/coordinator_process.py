@@ -19,7 +19,7 @@ from agent_coordinator.coordinator import Coordinator
 from agentic.agent.side_calls import meaning_of
 from agentic.process.redaction import Redactor
 from agentic.process.tasks import restart_on_failure
-from agentic.record.recording import ReadState, recording
+from agentic.record.recorder import ReadState, recording
 from agentic.runtime.coordinating import caps_of, coordinator_config, idle_memory
 from agentic.runtime.models import embedder_of
 from agentic.state.leases import Lease

@@ -19,8 +19,8 @@ from agentic.automation.webhook_server import Receive
 from agentic.inbox.host import AgentHost, PersonaHosts
 from agentic.net.http_server import Connections
 from agentic.process.tasks import Shutdown, last_turns, restart_on_failure
-from agentic.record.idle import IdleMemory
-from agentic.record.recording import OFF, ReadState
+from agentic.record.idle_queries import IdleMemory
+from agentic.record.recorder import OFF, ReadState
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.bot_run import cancel
 from agentic.runtime.coordinating import coordinator_config, idle_memory

@@ -26,9 +26,9 @@ from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Model
 from agentic.process.redaction import Redactor, own_folders
 from agentic.record.embeddings import Meaning
-from agentic.record.memory import ThreadMemory
-from agentic.record.reading import MemoryReader, NoMemory
-from agentic.record.recording import recording
+from agentic.record.memories import NoMemory, ThreadMemory
+from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.record.recorder import recording
 from agentic.runtime.bot_run import cancel
 from agentic.runtime.health import serving_health
 from agentic.runtime.presence import learn_webhook_posts, recall_agents

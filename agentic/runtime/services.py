@@ -29,7 +29,7 @@ from agentic.llm.types import Model
 from agentic.net.images import PictureFetcher
 from agentic.net.public_fetcher import PublicFetcher
 from agentic.record.embeddings import Meaning
-from agentic.record.reading import MemoryReader
+from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.runtime.coordinating import caps_of
 from agentic.runtime.models import no_cheap_model, no_embedder, provider_model
 from agentic.services.discord.history import HistoryFetcher

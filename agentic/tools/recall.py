@@ -41,7 +41,7 @@ NOTHING = "Nothing that fits was found. Do not guess what was said."
 
 
 class Memory(Protocol):
-    """A message or a summary; agentic.record.memory has them. `people` wrote it, or what it is made of; `first_id` is
+    """A message or a summary; agentic.record.memories has them. `people` wrote it, or what it is made of; `first_id` is
     its oldest message."""
 
     @property

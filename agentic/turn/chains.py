@@ -16,8 +16,8 @@ from typing import cast
 
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, Kind, Speaker, is_visible
-from agentic.record.memory import Chain
-from agentic.record.reading import MemoryReader
+from agentic.record.memories import Chain
+from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.wire.entries import LoggedMessage
 
 READ_SECONDS = 0.3  # a turn waits for the log

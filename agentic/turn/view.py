@@ -20,7 +20,7 @@ from agentic.context.prompt import Answered, Identity, Trigger, TurnContext
 from agentic.context.render import ReplyChain
 from agentic.context.window import Window
 from agentic.llm.types import Picture
-from agentic.record.reading import NoMemory
+from agentic.record.memories import NoMemory
 from agentic.themes import theme_named
 from agentic.tools.toolbox import WEB_SEARCH, is_allowed
 from agentic.turn.chains import ChainPlace, FoundChain, reply_chain

@@ -21,7 +21,7 @@ from agentic.agent.persona import MANAGERS_ONLY
 from agentic.chat.service import Person
 from agentic.ids import id_at
 from agentic.personas.memory import Notes
-from agentic.record.memory import Unasked
+from agentic.record.memories import Unasked
 from agentic.state.budget_rules import Caps
 from agentic.state.idle_state import IdleState, TaskState
 from agentic.state.limits import TurnRequest

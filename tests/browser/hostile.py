@@ -27,8 +27,7 @@ from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import World
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES
-from agentic.record.database import connect_blocking
-from agentic.record.migrations import migrate
+from agentic.record.database import connect_blocking, migrate
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentic.llm.errors import ServerFailed
-from agentic.record import message_log
+from agentic.record import notes as message_log
 from agentic.turn.failure_replies import error_line
 from agentic.wire.messages import Instruction, Reflection
 from tests.support.asking import config

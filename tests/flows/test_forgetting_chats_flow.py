@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic.record.memory import everywhere
+from agentic.record.memories import everywhere
 from agentic.runtime.process import Runtime
 from tests.flows.test_signal_flow import told
 from tests.support.asking import config

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentic.record import message_log
+from agentic.record import notes as message_log
 from tests.support.asking import config
 from tests.support.flow import Flow, decision, flow
 from tests.support.models.wire.values import Answer

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentic.chat import transcript
-from agentic.record.people import is_shared
+from agentic.record.memories import is_shared
 from agentic.runtime import presence
 from agentic.runtime.process import Runtime
 from agentic.services.signal.ids import group_chat_id

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentic.llm.types import Message, Prompt, ToolRound
-from agentic.record.database import connect_blocking
-from agentic.record.migrations import migrate
+from agentic.record.database import connect_blocking, migrate
 from agentic.wire.entries import CallRecord, CallWords, HistoryMessage
 from tests.support.records import Rows, insert
 

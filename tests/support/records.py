@@ -19,9 +19,8 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from agentic.ids import id_at
-from agentic.record.database import connect_blocking
-from agentic.record.migrations import migrate
-from agentic.record.packing import pack
+from agentic.record.database import connect_blocking, migrate
+from agentic.record.writing import pack
 from agentic.wire.entries import CallWords, HistoryMessage
 
 NOW = 1_795_370_400.0  # 2026-11-22 18:00 UTC

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from agentic.record.memory import Chain, Kept, Memory, Profile, Unasked
+from agentic.record.memories import Chain, Kept, Memory, Profile, Unasked
 
 
 @dataclass

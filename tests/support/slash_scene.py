@@ -25,8 +25,7 @@ from agentic.chat.directory import Directory
 from agentic.chat.service import Person
 from agentic.chat.transcript import Transcripts
 from agentic.process.redaction import Redactor
-from agentic.record.consents import Consents
-from agentic.record.hearers import Hearers
+from agentic.record.notes import Consents, Hearers
 from agentic.rooms.opening import RoomOpener
 from agentic.runtime.coordinating import caps_of
 from agentic.services.discord.outbound import OutboundShared

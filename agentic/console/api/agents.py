@@ -39,8 +39,7 @@ from agentic.personas.store import Version, versions_of
 from agentic.record.queries.agents import FAILURES, model_speeds, reactions_received, turns_by_agent
 from agentic.record.queries.file_state import file_state
 from agentic.record.queries.turns import Turn, TurnFilter, turns_page
-from agentic.record.recorder import STANDING_BY
-from agentic.record.recording import FINE
+from agentic.record.recorder import FINE, STANDING_BY
 from agentic.state.limits import free_day
 from agentic.themes import THEMES
 from agentic.wire.link import RedisAway

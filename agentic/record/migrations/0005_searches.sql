@@ -1,5 +1,5 @@
 -- What the tool web_search was asked in a turn, and what it found. These are words of people in other words, so they go
--- with those of the turn's calls (agentic/record/forgetting.py).
+-- with those of the turn's calls (agentic/record/personal_data.py).
 CREATE TABLE searches (
     agent TEXT NOT NULL,
     turn_id TEXT NOT NULL,

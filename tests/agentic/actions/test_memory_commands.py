@@ -7,8 +7,8 @@ import pytest
 from agentic.actions.base import CommandReply, Form
 from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, PROFILE, TOPICS
 from agentic.context.options import Options
-from agentic.record.hearers import Hearing
-from agentic.record.memory import Profile
+from agentic.record.memories import Profile
+from agentic.record.notes import Hearing
 from agentic.wire.entries import ConsentNote, ProfileNote
 from tests.support.slash_scene import BOB, LOUNGE, MANAGER, MEMBER, NOW, a_place
 

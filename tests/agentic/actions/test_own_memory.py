@@ -9,8 +9,8 @@ import pytest
 
 from agentic.actions.base import FIELD_CHARACTERS
 from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, NO_RECORD, OwnMemory, RecordAccess
-from agentic.record.consents import Consents
-from agentic.record.memory import Profile
+from agentic.record.memories import Profile
+from agentic.record.notes import Consents
 from agentic.wire.entries import ConsentNote, ProfileNote
 from agentic.wire.topics import MOST_TOPICS, TOPIC_CHARACTERS
 from tests.support.agent_scene import KeptNotes

@@ -10,8 +10,8 @@ import pytest
 from agent_config import FrontMatter, load_settings
 from agentic.actions.privacy import ELSEWHERE, NO_RECORD, OwnMemory, Privacy, RecordAccess
 from agentic.context.options import Options
-from agentic.record.hearers import Hearers, Hearing
-from agentic.record.memory import Kept
+from agentic.record.memories import Kept
+from agentic.record.notes import Hearers, Hearing
 from tests.support.agent_scene import KeptNotes
 from tests.support.doubles import ALICE, Clock
 from tests.support.remembered import Remembered

@@ -9,8 +9,7 @@ from support.records import CHANNELS, NOW, PEOPLE
 from agentic.console.json_values import today
 from agentic.console.parts import BotState, ConsoleParts, Message, ModelPrice
 from agentic.personas.store import change
-from agentic.record.recorder import RECORDING, STANDING_BY
-from agentic.record.recording import OFF
+from agentic.record.recorder import OFF, RECORDING, STANDING_BY
 from agentic.state.leases import Lease
 from agentic.state.limits import free_day
 from agentic.wire import keys

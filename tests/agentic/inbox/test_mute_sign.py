@@ -12,7 +12,7 @@ import pytest
 
 from agentic.chat.service import Person, PersonReaction
 from agentic.inbox.stop_orders import MuteSigns
-from agentic.record.memory import Unasked
+from agentic.record.memories import Unasked
 from agentic.wire.entries import ConsentNote
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import ALICE, BOB, settle

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentic.record.consents import Consents
+from agentic.record.notes import Consents
 from agentic.wire.entries import ConsentNote
 from tests.support.agent_scene import KeptNotes
 from tests.support.doubles import ALICE, BOB, Clock, MemoryUnasked

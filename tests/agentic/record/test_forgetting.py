@@ -8,8 +8,8 @@ import pytest
 
 from agentic.ids import FIRST_ELSEWHERE, id_at
 from agentic.record.database import connect_blocking
-from agentic.record.packing import pack
 from agentic.record.retention import Ages
+from agentic.record.writing import pack
 from agentic.wire.entries import (
     ActionNote,
     DeletionNote,

@@ -4,7 +4,7 @@ import pytest
 
 from agentic.ids import id_at
 from agentic.record.database import create
-from agentic.record.idle import IdleMemory
+from agentic.record.idle_queries import IdleMemory
 from agentic.wire.entries import ConsentNote, ProfileNote, UnaskedNote
 from tests.support.recording import AT, said, summary
 

@@ -4,7 +4,7 @@ longer where its topics were spoken of, and who may read of them."""
 import pytest
 
 from agentic.ids import id_at
-from agentic.record.idle import IdleMemory
+from agentic.record.idle_queries import IdleMemory
 from agentic.record.retention import DAY, Ages
 from agentic.wire.entries import DeletionNote, ProfileNote
 from tests.support.recording import AT, said

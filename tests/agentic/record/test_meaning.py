@@ -9,7 +9,7 @@ import pytest
 
 from agentic.llm.embeddings import Vector, unpacked, vector_of
 from agentic.record import embeddings as module
-from agentic.record.memory import ThreadMemory
+from agentic.record.memories import ThreadMemory
 from agentic.wire.entries import DeletionNote
 from tests.support.recording import AT, Scene, at_work, said, summary
 from tests.support.redis_server import until
@@ -156,7 +156,7 @@ async def test_nothing_is_recalled_where_nothing_stands_out(scene: Scene) -> Non
 
 
 async def test_a_model_that_does_not_answer_holds_no_turn_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentic.record.memory.MEANING_SECONDS", 0.01)
+    monkeypatch.setattr("agentic.record.memories.MEANING_SECONDS", 0.01)
     subjects = Subjects()
     await kept(scene, subjects)
     subjects.may.clear()

@@ -3,7 +3,7 @@
 import pytest
 
 from agentic.context.options import Options
-from agentic.record.memory import Chain, Kept, Profile, ThreadMemory
+from agentic.record.memories import Chain, Kept, Profile, ThreadMemory
 from agentic.wire.entries import ConsentNote, ProfileNote, UnaskedNote
 from tests.support.recording import AT, said, summary
 

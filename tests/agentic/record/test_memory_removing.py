@@ -7,9 +7,9 @@ from contextlib import closing
 import pytest
 
 from agentic.ids import id_at
-from agentic.record import index as module
+from agentic.record import recall as module
 from agentic.record.database import connect_blocking
-from agentic.record.memory import ThreadMemory
+from agentic.record.memories import ThreadMemory
 from agentic.record.retention import DAY, Ages
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ProfileNote, UnaskedNote
 from tests.support.recording import AT, at_work, said, summary

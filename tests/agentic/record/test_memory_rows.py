@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentic.ids import id_at
-from agentic.record.memory import ThreadMemory
-from agentic.record.migrations import migrate
+from agentic.record.database import migrate
+from agentic.record.memories import ThreadMemory
 from agentic.record.rows import days_in
 from agentic.record.writing import Rules, _write_entries, transaction
 from agentic.wire.entries import ConsentNote, DeletionNote, ProfileNote, UnaskedNote

@@ -12,8 +12,7 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.commands import Order
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.options import Options
-from agentic.record.hearers import Hearers, Hearing
-from agentic.record.message_log import LogRules, MessageLog
+from agentic.record.notes import Hearers, Hearing, LogRules, MessageLog
 from agentic.wire.entries import Entry as RecordEntry
 from agentic.wire.entries import LoggedMessage
 

@@ -8,8 +8,17 @@ from contextlib import closing
 import pytest
 
 from agentic.record.__main__ import main
-from agentic.record.database import RecordError, connect, connect_blocking
-from agentic.record.migrations import Migration, MigrationError, copies, migrate, read_migrations, try_on_copy
+from agentic.record.database import (
+    Migration,
+    MigrationError,
+    RecordError,
+    connect,
+    connect_blocking,
+    copies,
+    migrate,
+    read_migrations,
+    try_on_copy,
+)
 
 FIRST = Migration(
     1, "first", "CREATE TABLE posts (text TEXT) STRICT; -- two\nINSERT INTO posts VALUES ('a;b');\n-- end"

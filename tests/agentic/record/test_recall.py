@@ -8,8 +8,7 @@ import pytest
 
 from agentic.ids import LARGEST_ID
 from agentic.record import recall as module
-from agentic.record.recall import Reach, recall
-from agentic.record.terms import alike, beginning, terms
+from agentic.record.recall import Reach, alike, beginning, recall, terms
 from tests.support.recording import said, summary
 
 SAID = (

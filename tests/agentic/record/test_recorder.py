@@ -11,9 +11,9 @@ from fakeredis import FakeServer
 
 from agentic.record import recorder as module
 from agentic.record.database import connect_blocking
-from agentic.record.packing import unpack
 from agentic.record.retention import Ages
 from agentic.record.rows import outcome_of
+from agentic.record.writing import unpack
 from agentic.state.recorded_agents import RecordedAgents
 from agentic.state.records import Reacted
 from agentic.wire import keys

@@ -5,7 +5,7 @@ import sqlite3
 
 from agent_config import load_settings
 from agentic.record import recorder as module
-from agentic.record.recording import OFF, recording
+from agentic.record.recorder import OFF, recording
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from tests.support.recording import turn

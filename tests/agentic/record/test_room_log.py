@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from agentic.context.entries import Attachment, Entry, Reaction, Speaker
-from agentic.record.room_log import MOST_MESSAGES, RoomLog
+from agentic.record.notes import MOST_MESSAGES, RoomLog
 from tests.agentic.turn.test_room_turns import in_room, turn
 from tests.support.agent_scene import THREAD
 from tests.support.doubles import ALICE

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentic.ids import id_at
-from agentic.record import room_rows
+from agentic.record import rows as room_rows
 from agentic.record.retention import DAY, Ages
 from agentic.wire.entries import (
     Contender,

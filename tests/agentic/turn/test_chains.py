@@ -9,7 +9,7 @@ import pytest
 
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, Reaction, Speaker
-from agentic.record.memory import Chain
+from agentic.record.memories import Chain
 from agentic.turn import chains
 from agentic.turn.chains import ChainPlace, FoundChain, KnownChain, known_chain, reply_chain
 from agentic.wire.entries import LoggedMessage

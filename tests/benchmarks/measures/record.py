@@ -17,8 +17,7 @@ from typing import Any
 
 import aiosqlite
 
-from agentic.record.database import opened
-from agentic.record.migrations import migrate
+from agentic.record.database import migrate, opened
 from agentic.record.queries.conversations import conversation_of
 from agentic.record.queries.costs import read_costs
 from agentic.record.queries.posts import posts_of_conversation

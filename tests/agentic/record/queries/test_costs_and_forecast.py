@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from support.records import NOW, Rows, insert, make
 
-from agentic.record.database import connect_blocking
-from agentic.record.migrations import migrate
+from agentic.record.database import connect_blocking, migrate
 from agentic.record.queries.costs import read_costs
 from agentic.record.queries.forecast import forecast, read_forecast
 

@@ -5,8 +5,7 @@ from contextlib import closing
 import pytest
 from support.records import CHANNELS, NOW, PEOPLE
 
-from agentic.record.database import connect_blocking
-from agentic.record.migrations import migrate
+from agentic.record.database import connect_blocking, migrate
 from agentic.record.queries import turns as turns_module
 from agentic.record.queries.actions import actions_page
 from agentic.record.queries.agents import model_speeds, reactions_received, turns_by_agent

@@ -24,11 +24,11 @@ from pathlib import Path
 import aiosqlite
 
 from agentic.ids import LARGEST_ID, id_at
-from agentic.record import candidates, exchanges, messages
-from agentic.record.database import connect_blocking, opened
-from agentic.record.index import MemoryIndex
-from agentic.record.migrations import migrate
-from agentic.record.recall import Reach, channels, recall
+from agentic.record import idle_queries as candidates
+from agentic.record import idle_queries as exchanges
+from agentic.record import memories as messages
+from agentic.record.database import connect_blocking, migrate, opened
+from agentic.record.recall import MemoryIndex, Reach, channels, recall
 from agentic.record.rows import days_in
 from agentic.record.stream_reader import Position, Received
 from agentic.record.writing import Rules, read_positions, write

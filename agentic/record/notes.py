@@ -1,0 +1,359 @@
+"""Notes of reactions, deletions, consents; the message log.
+
+The agents of this process that hear channels, each with its options there, on whatever service.
+
+The log of messages: what is said in channels where the option `message_log` is on goes to the record.
+
+It follows the transcripts, so that it does not matter which service brought a message, or which of several bots. What
+changed is looked at together, a moment later: a message that is deleted at once is never logged, and one that grows
+while it is written is logged once. A message that is hidden later is logged again without its words, which removes the
+summaries that have them.
+
+Whether people want messages that nobody asked for: noted for the record, and in Redis, where it counts at once.
+
+Note for the record what a service reports of recorded messages: reactions to agents' posts, and deletions.
+
+The messages of rooms for the record: those that it does not have yet, or that were edited since.
+
+One log a process, asked after each turn in a room. After a restart it knows nothing and gives the newest messages
+again: the record has them by id, so nothing is in it twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from cachetools import LRUCache
+
+from agentic.chat.transcript import Transcript, Transcripts
+from agentic.context.entries import Entry, is_visible
+from agentic.context.options import Options
+from agentic.context.render import text_with_marks
+from agentic.process.tasks import BackgroundTasks
+from agentic.state.writer import Notes
+from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ReactionNote, RoomMessage, RoomWords
+from agentic.wire.link import RedisAway
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hearing:
+    """An agent that hears a channel. `guild_id` is of the server or group whose members read it, None in a chat with
+    one person; `service` is the channel's, as the record names it."""
+
+    agent: str
+    options: Options
+    guild_id: int | None = None
+    service: str
+
+
+Hear = Callable[[int], Hearing | None]  # a channel; None where the agent does not hear it
+
+
+class Hearers:
+    """Each agent that listens adds itself."""
+
+    def __init__(self) -> None:
+        self._hearers: dict[str, Hear] = {}
+
+    def __contains__(self, agent: str) -> bool:
+        return agent in self._hearers
+
+    def add(self, agent: str, hear: Hear) -> None:
+        self._hearers[agent] = hear
+
+    def remove(self, agent: str, hear: Hear) -> None:
+        """Nothing, where another run of the agent has added itself since."""
+        if self._hearers.get(agent) == hear:
+            del self._hearers[agent]
+
+    def of(self, channel_id: int) -> tuple[Hearing, ...]:
+        """Those that hear the channel now."""
+        found = (hear(channel_id) for hear in tuple(self._hearers.values()))
+        return tuple(hearing for hearing in found if hearing is not None)
+
+    def logging(self, channel_id: int) -> Hearing | None:
+        """The first of them for which the channel's messages are logged."""
+        return next((hearing for hearing in self.of(channel_id) if hearing.options.message_log), None)
+
+
+PAUSE = 2.0  # seconds between a change and a look at it
+REMEMBERED = 20_000  # messages that were logged, and changes that wait
+CHARACTERS = 4_000  # of a message
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogRules:
+    """`ignored` says whether the bots ignore a person, with these roles. What was written while the program was off is
+    logged where it is at most `late_seconds` old. `deleted` is called for logged messages that are gone."""
+
+    ignored: Callable[[int, frozenset[int]], bool]
+    late_seconds: float
+    deleted: Callable[[int, Collection[int]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Logged:
+    """A message as it was logged last."""
+
+    hearing: Hearing
+    fingerprint: int
+
+
+class MessageLog:
+    """One a process. `clock` gives unix seconds."""
+
+    def __init__(
+        self, transcripts: Transcripts, hearers: Hearers, record: Notes, rules: LogRules, clock: Callable[[], float]
+    ) -> None:
+        self._transcripts, self._hearers, self._record = transcripts, hearers, record
+        self._rules, self._clock = rules, clock
+        self._since = clock() - rules.late_seconds
+        self._changed: dict[int, int] = {}  # message → channel
+        self._edited = LRUCache[int, None](REMEMBERED)
+        self._logged = LRUCache[int, _Logged](REMEMBERED)
+        self._more = asyncio.Event()
+        transcripts.on_change(self._note_edited)
+
+    async def run(self) -> None:
+        """Follow the transcripts until cancelled; what has changed by then is logged."""
+        unwatch = self._transcripts.watch(self.changed)
+        try:
+            while True:
+                await self._more.wait()
+                await asyncio.sleep(PAUSE)
+                self.flush()
+        finally:
+            unwatch()
+            self.flush()
+
+    def changed(self, channel_id: int, message_id: int) -> None:
+        """A message came, changed or was deleted, or its reactions changed."""
+        if len(self._changed) < REMEMBERED:
+            self._changed[message_id] = channel_id
+            self._more.set()
+
+    def _note_edited(self, channel_id: int, message_ids: Collection[int]) -> None:
+        """Messages were edited or deleted, which an earlier run of the program may have logged."""
+        del channel_id
+        self._edited.update(dict.fromkeys(message_ids))
+
+    def flush(self) -> None:
+        """Log what has changed."""
+        changed, self._changed = self._changed, {}
+        self._more.clear()
+        by_channel: dict[int, list[int]] = {}
+        for message_id, channel_id in changed.items():
+            by_channel.setdefault(channel_id, []).append(message_id)
+        for channel_id, message_ids in by_channel.items():
+            try:
+                self._look_at(channel_id, message_ids)
+            except Exception:  # the edge of the task: one odd channel must not end the log
+                log.exception("channel %d: its messages are not logged this time", channel_id)
+
+    def _look_at(self, channel_id: int, message_ids: Collection[int]) -> None:
+        transcript = self._transcripts.known(channel_id)
+        if transcript is None:
+            return
+        self._remove(transcript, message_ids)
+        entries = [entry for message_id in message_ids if (entry := transcript.get(message_id)) is not None]
+        entries = [entry for entry in entries if self._matters(entry)]
+        hearing = self._hearers.logging(channel_id) if entries else None
+        for entry in entries:
+            self._log(replace(entry, reply_to=transcript.parent_of(entry)), channel_id, hearing)
+
+    def _remove(self, transcript: Transcript, message_ids: Collection[int]) -> None:
+        gone = [each for each in message_ids if each in self._logged and each in transcript.deleted]
+        for message_id in gone:
+            del self._logged[message_id]
+        if gone:
+            self._rules.deleted(transcript.channel_id, gone)
+
+    def _matters(self, entry: Entry) -> bool:
+        """Whether the message is new, or may have been logged and reads otherwise now."""
+        return entry.created_at >= self._since or self._may_be_logged(entry)
+
+    def _may_be_logged(self, entry: Entry) -> bool:
+        hidden_later = not entry.hidden and not is_visible(entry)
+        return entry.id in self._logged or entry.id in self._edited or hidden_later
+
+    def _log(self, entry: Entry, channel_id: int, hearing: Hearing | None) -> None:
+        """Where the log was switched off, a message that it has is still kept true."""
+        before = self._logged.get(entry.id)
+        hearing = hearing or (before.hearing if before is not None else None)
+        kept = self._may_keep(entry)
+        if hearing is None or not (kept or self._may_be_logged(entry)):
+            return
+        said = text_with_marks(entry)[:CHARACTERS] if kept else ""
+        now = _Logged(hearing, hash((said, entry.speaker.agent, entry.reply_to)))
+        if before is None or before.fingerprint != now.fingerprint:
+            self._logged[entry.id] = now
+            self._record.log(hearing.agent, _logged(entry, said, channel_id, hearing, self._clock()))
+
+    def _may_keep(self, entry: Entry) -> bool:
+        speaker = entry.speaker
+        ignored = speaker.kind == "person" and self._rules.ignored(speaker.id, entry.author_roles)
+        return entry.order is None and is_visible(entry) and not ignored and not speaker.is_service
+
+
+def _logged(entry: Entry, said: str, channel_id: int, hearing: Hearing, now: float) -> LoggedMessage:
+    speaker = entry.speaker
+    return LoggedMessage.model_construct(
+        message_id=entry.id,
+        channel_id=channel_id,
+        guild_id=hearing.guild_id,
+        service=hearing.service,
+        author=speaker.kind,
+        author_id=None if speaker.kind == "agent" else speaker.id,
+        agent=speaker.agent,
+        name=speaker.name,
+        text=said,
+        reply_to=entry.reply_to,
+        at=entry.created_at,
+        read_at=now,
+    )
+
+
+class Wishes(Protocol):
+    """Implemented by agentic.state.unasked."""
+
+    async def refuse(self, user_id: int) -> bool: ...
+    async def allow(self, user_id: int) -> None: ...
+
+
+class Consents:
+    """Shared by the agents of a process. `clock` gives unix seconds, `because` is of ConsentNote."""
+
+    def __init__(self, record: Notes, wishes: Wishes, clock: Callable[[], float]) -> None:
+        self._record, self._wishes, self._clock = record, wishes, clock
+
+    async def refuse(self, user_id: int, *, because: str, once: bool = False) -> bool:
+        """The person wants no such messages; whether this is the first to hear of it. `once`: others hear the same, and
+        the first of them alone notes it."""
+        first = await self._wishes.refuse(user_id)
+        if first or not once:
+            self._note(user_id, False, because)
+        return first
+
+    async def allow(self, user_id: int, *, because: str) -> None:
+        """The person wants them."""
+        await self._wishes.allow(user_id)
+        self._note(user_id, True, because)
+
+    def _note(self, user_id: int, unasked: bool, because: str) -> None:
+        self._record.note(ConsentNote(user_id=user_id, unasked=unasked, because=because, at=self._clock()))
+
+
+GATEWAY_NOTES_REMEMBERED = 5000  # deleted messages
+
+PostedBy = Callable[[int], Awaitable[str | None]]
+DropSummary = Callable[[int, Collection[int] | None], Awaitable[None]]
+
+
+class GatewayNotes:
+    """Shared by the bots of a process, each of which hears of the same event. `clock` gives unix seconds.
+    `drop_summary` removes a thread's summary that has words of these messages; None: of any. `posted_by` names the
+    agent of a recorded post, which may be older than this run of the program."""
+
+    def __init__(
+        self,
+        record: Notes,
+        transcripts: Transcripts,
+        clock: Callable[[], float],
+        drop_summary: DropSummary,
+        posted_by: PostedBy,
+    ) -> None:
+        self._record, self._transcripts, self._clock = record, transcripts, clock
+        self._drop_summary, self._posted_by, self._background = drop_summary, posted_by, BackgroundTasks()
+        self._deleted = LRUCache[int, None](GATEWAY_NOTES_REMEMBERED)
+
+    def deleted(self, channel_id: int, message_ids: Collection[int]) -> None:
+        """Note deleted messages once, in whatever channel: `.history` quotes other channels too."""
+        new = tuple(message_id for message_id in message_ids if message_id not in self._deleted)
+        self._deleted.update(dict.fromkeys(new))
+        if new:
+            self._record.note(DeletionNote(channel_id=channel_id, message_ids=new, at=self._clock()))
+            self._background.start(self._without_summary(channel_id, new), f"summary of {channel_id}")
+
+    async def _without_summary(self, channel_id: int, message_ids: Collection[int] | None) -> None:
+        try:
+            await self._drop_summary(channel_id, message_ids)
+        except RedisAway as away:  # the next turn there sees that it is outdated
+            log.debug("the summary of thread %d stays for now: %s", channel_id, away)
+
+    def channel_deleted(self, channel_id: int) -> None:
+        """Note that a channel or thread is gone, with all its messages."""
+        if channel_id not in self._deleted:
+            self._deleted[channel_id] = None
+            transcript = self._transcripts.known(channel_id)
+            known = tuple(entry.id for entry in transcript.entries()) if transcript is not None else ()
+            self._record.note(DeletionNote(channel_id=channel_id, message_ids=known, at=self._clock(), whole=True))
+            self._background.start(self._without_summary(channel_id, None), f"summary of {channel_id}")
+
+    def reacted(
+        self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = True
+    ) -> None:
+        """Note a reaction to one of the agent's posts: its bot alone does so, of all bots of all processes."""
+        transcript = self._transcripts.known(channel_id)
+        post = transcript.get(message_id) if transcript is not None else None
+        note = ReactionNote(
+            message_id=message_id,
+            channel_id=channel_id,
+            user_id=user_id,
+            emoji=emoji,
+            at=self._clock(),
+            given=given,
+        )
+        if post is None:
+            self._background.start(self._note_if_posted_by(agent, note), f"reaction to {message_id}")
+        elif post.speaker.agent == agent:
+            self._record.note(note)
+
+    async def _note_if_posted_by(self, agent: str, note: ReactionNote) -> None:
+        if await self._posted_by(note.message_id) == agent:
+            self._record.note(note)
+
+
+MOST_ROOMS = 500  # remembered
+MOST_MESSAGES = 200  # looked at in a room, the newest ones
+
+
+class RoomLog:
+    """`clock` gives unix seconds; `ignored` says whether the bots ignore a person, with these roles."""
+
+    def __init__(self, clock: Callable[[], float], ignored: Callable[[int, frozenset[int]], bool]) -> None:
+        self._clock, self._ignored = clock, ignored
+        self._noted: LRUCache[int, dict[int, int]] = LRUCache(MOST_ROOMS)  # thread → message → hash of its text
+
+    def news(self, agent: str, thread_id: int, entries: Sequence[Entry]) -> RoomWords | None:
+        """The room's new and edited messages; None for none. Hidden ones are left out, and those of people whom the
+        bots ignore, of other bots and of foreign webhooks."""
+        noted = self._noted.setdefault(thread_id, {})
+        shown = [_message(entry) for entry in entries[-MOST_MESSAGES:] if self._is_of_the_room(entry)]
+        new = [each for each in shown if noted.get(each.message_id) != hash(each.text)]
+        self._noted[thread_id] = {each.message_id: hash(each.text) for each in shown}
+        return RoomWords(agent=agent, thread_id=thread_id, at=self._clock(), messages=tuple(new)) if new else None
+
+    def _is_of_the_room(self, entry: Entry) -> bool:
+        speaker = entry.speaker
+        if speaker.kind == "stranger" or not is_visible(entry):
+            return False
+        return speaker.kind == "agent" or not self._ignored(speaker.id, entry.author_roles)
+
+
+def _message(entry: Entry) -> RoomMessage:
+    is_agent = entry.speaker.kind == "agent"
+    return RoomMessage.model_construct(
+        message_id=entry.id,
+        author="agent" if is_agent else "person",
+        author_id=None if is_agent else entry.speaker.id,
+        agent=entry.speaker.agent,
+        name=entry.speaker.name,
+        text=text_with_marks(entry)[:CHARACTERS],
+        at=entry.created_at,
+    )
