@@ -24,7 +24,7 @@ from agentic.agent.roster import Called, Named, Roster, RosterEntry, find, witho
 from agentic.agent.services import AgentServices
 from agentic.personas.memory import MaySee
 from agentic.record.database import RecordError
-from agentic.record.export.room_story import room_page
+from agentic.record.export.render import room_page
 from agentic.record.export.story import Look
 from agentic.rooms.new_room import escaped
 from agentic.rooms.thread_watch import Rooms

@@ -42,8 +42,7 @@ from agentic.record.database import (
     read_migrations,
     try_on_copy,
 )
-from agentic.record.export.render import FORMATS, export, file_name
-from agentic.record.export.room_story import export_room
+from agentic.record.export.render import FORMATS, export, export_room, file_name
 from agentic.record.export.story import Look
 from agentic.record.queries.conversations import conversation_of, conversations_page, last_conversation
 from agentic.record.recorder import explained

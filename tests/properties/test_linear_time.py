@@ -51,7 +51,7 @@ BOUNDED = {
     "agentic.local.voices.answering._OR": "longer messages are answered before it (LONG)",
     "agentic.local.voices.answering._ABOUT": "longer messages are answered before it (LONG)",
     "agentic.services.signal.markdown._INLINE": "each alternative reads at most 2,000 characters",
-    "agentic.record.export.discord_html._INLINE": "reads one message at a time, of at most 4,000 characters",
+    "agentic.record.export.render._INLINE": "reads one message at a time, of at most 4,000 characters",
 }
 MATCHED_ONLY = {  # passed to a function that calls `match` alone
     "agentic.turn.loose_json._END_IN_OBJECT": frozenset({"match"}),

@@ -38,8 +38,7 @@ from agentic.console.json_values import (
 )
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, query_id, query_int, query_text, snowflake
-from agentic.record.export.render import FORMATS
-from agentic.record.export.room_story import export_room, read_room_story
+from agentic.record.export.render import FORMATS, export_room, read_room_story
 from agentic.record.export.story import Look, Message, read_story
 from agentic.record.queries.conversations import Conversation, conversation_of, conversations_page
 from agentic.record.queries.posts import Post, posts_of_conversation

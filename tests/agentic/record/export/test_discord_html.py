@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.record.export.discord_html import to_html
+from agentic.record.export.render import to_html
 from agentic.record.export.story import Look
 
 LOOK = Look(people={5: "<b>Ann</b>"}, channels={7: "general"})

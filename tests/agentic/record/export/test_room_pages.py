@@ -7,7 +7,7 @@ import pytest
 
 from agentic.record.__main__ import main
 from agentic.record.database import RecordError, connect_blocking, migrate
-from agentic.record.export.room_story import room_page
+from agentic.record.export.render import room_page
 from agentic.record.export.story import Look
 from agentic.record.rows import post_statements, room_statements, room_words_statements, turn_statements
 from agentic.wire.entries import PostWords, RoomMessage, RoomNote, RoomWords
