@@ -14,10 +14,8 @@ from aiohttp import web
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, query_text
 from agentic.ids import is_snowflake
-from agentic.record.queries.conversations import Conversation
-from agentic.record.queries.costs import Spent
-from agentic.record.queries.pages import Cursor
-from agentic.record.queries.posts import Post
+from agentic.record.queries.posts import Conversation, Cursor, Post
+from agentic.record.queries.statistics import Spent
 from agentic.record.queries.turns import Turn
 
 Json = dict[str, Any]

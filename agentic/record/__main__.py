@@ -44,7 +44,7 @@ from agentic.record.database import (
 )
 from agentic.record.export.render import FORMATS, export, export_room, file_name
 from agentic.record.export.story import Look
-from agentic.record.queries.conversations import conversation_of, conversations_page, last_conversation
+from agentic.record.queries.posts import conversation_of, conversations_page, last_conversation
 from agentic.record.recorder import explained
 from agentic.record.writing import transaction
 from agentic.state.costs import Costs

@@ -21,7 +21,7 @@ from agentic.local.settings import LOCAL
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
 from agentic.record.database import opened
-from agentic.record.queries.conversations import last_conversation
+from agentic.record.queries.posts import last_conversation
 from agentic.record.queries.turns import calls_of_turn, turns_of_conversation, whole_turn
 from agentic.replay.comparison import Comparison, RecordedTurn, compared, totals
 from agentic.replay.models import AskedModels

@@ -18,7 +18,7 @@ from agentic.process.root import ROOT
 from agentic.record.database import connect
 from agentic.record.export.render import FORMATS, export
 from agentic.record.export.story import Look
-from agentic.record.queries.conversations import last_conversation
+from agentic.record.queries.posts import last_conversation
 from agentic.wire import keys
 from agentic.wire.messages import Instruction
 from tests.support.flow import SHOWN, decision, flow

@@ -7,7 +7,7 @@ import pytest
 
 from agentic.console.parts import Change
 from agentic.record.database import opened
-from agentic.record.queries.costs import read_costs
+from agentic.record.queries.statistics import read_costs
 from agentic.record.queries.turns import whole_turn
 from agentic.runtime.from_console import ConsoleReplayer
 from agentic.runtime.models import provider_model

@@ -22,7 +22,7 @@ from agentic.actions.conversations import Actions
 from agentic.console.json_values import cursor_text, id_text, person_name, query_cursor
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, read_body
-from agentic.record.queries.actions import actions_page
+from agentic.record.queries.posts import actions_page
 from agentic.wire.entries import ActionNote
 from agentic.wire.link import RedisAway
 

@@ -36,8 +36,7 @@ from agentic.console.security import csrf_token
 from agentic.personas.files import PERSONA_FILES, PersonaError, read_persona
 from agentic.personas.memory import UNKNOWN, MemoryBlock, blocks_of
 from agentic.personas.store import Version, versions_of
-from agentic.record.queries.agents import FAILURES, model_speeds, reactions_received, turns_by_agent
-from agentic.record.queries.file_state import file_state
+from agentic.record.queries.statistics import FAILURES, file_state, model_speeds, reactions_received, turns_by_agent
 from agentic.record.queries.turns import Turn, TurnFilter, turns_page
 from agentic.record.recorder import FINE, STANDING_BY
 from agentic.state.limits import free_day

@@ -40,8 +40,7 @@ from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, query_id, query_int, query_text, snowflake
 from agentic.record.export.render import FORMATS, export_room, read_room_story
 from agentic.record.export.story import Look, Message, read_story
-from agentic.record.queries.conversations import Conversation, conversation_of, conversations_page
-from agentic.record.queries.posts import Post, posts_of_conversation
+from agentic.record.queries.posts import Conversation, Post, conversation_of, conversations_page, posts_of_conversation
 from agentic.record.queries.turns import Turn, turns_of_conversation
 from agentic.state.pulls import Pulls
 from agentic.state.rooms import (

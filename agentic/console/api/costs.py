@@ -28,10 +28,7 @@ from aiohttp import web
 from agentic.console.json_values import Json, channel_json, id_text, person_name, spent_json, today, turn_json
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, query_int, query_text
-from agentic.record.queries.costs import CostSums, Spent, read_costs
-from agentic.record.queries.forecast import read_forecast
-from agentic.record.queries.intervals import Share
-from agentic.record.queries.season import Standing, season
+from agentic.record.queries.statistics import CostSums, Share, Spent, Standing, read_costs, read_forecast, season
 from agentic.record.queries.turns import costliest_turns
 from agentic.state.budget_use import BudgetUse
 

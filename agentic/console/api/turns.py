@@ -38,8 +38,8 @@ from agentic.console.json_values import (
 )
 from agentic.console.parts import PICTURE_TYPES, Change, ConsoleParts, Replayer
 from agentic.console.requests import Refused, query_id, query_int, query_text, read_body, snowflake
-from agentic.record.queries.costs import read_costs
 from agentic.record.queries.posts import picture_of
+from agentic.record.queries.statistics import read_costs
 from agentic.record.queries.turns import Call, Turn, TurnFilter, WholeTurn, turns_page, whole_turn
 from agentic.wire.entries import CallWords
 

@@ -32,9 +32,15 @@ from markupsafe import Markup, escape
 
 from agentic.record.database import opened
 from agentic.record.export.story import GREY, Look, Message, Story, emoji_name, messages_of, read_story
-from agentic.record.queries.conversations import Conversation
-from agentic.record.queries.posts import Picture, posts_of_channel
-from agentic.record.queries.rooms import RecordedMessage, RecordedRoom, messages_of_room, room_of
+from agentic.record.queries.posts import (
+    Conversation,
+    Picture,
+    RecordedMessage,
+    RecordedRoom,
+    messages_of_room,
+    posts_of_channel,
+    room_of,
+)
 from agentic.record.queries.turns import turns_of_channel
 
 _FENCE = re.compile(r"```(?:([\w+#-]{1,20})\n)?(.+?)```\n?", re.DOTALL)

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, tzinfo
 
 import aiosqlite
 
-from agentic.record.queries.conversations import Conversation, conversation_of
-from agentic.record.queries.posts import Picture, Post, picture_of, posts_of_conversation
+from agentic.record.queries.posts import Conversation, Picture, Post, conversation_of, picture_of, posts_of_conversation
 from agentic.record.queries.turns import Turn, turns_of_conversation
 
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")

@@ -1,16 +1,174 @@
-"""The agents' posts, with the reactions and pictures that they have."""
+"""Posts, rooms, conversations, owners' actions.
+
+Pages of lists: a page begins behind the last item of the one before, so page 500 is as quick as the first.
+
+The actions of owners and moderators, by the console or a command.
+
+Conversations of the agents, with what their turns came to.
+
+The agents' posts, with the reactions and pictures that they have.
+
+Rooms as they are now, with their messages.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, TypeVar
 
 import aiosqlite
 
-from agentic.record.queries.pages import first, rows
+from agentic.wire.entries import ActionNote
+
+T = TypeVar("T")
+Cursor = tuple[float, int | str]
+"""The time of the last item of a page, and what orders items of the same time: `seq` or an id."""
+
+MOST_A_PAGE = 500
+BEFORE_ALL: Cursor = (math.inf, 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Items, the newest first. `next` is where the next page begins, None where there is none."""
+
+    items: tuple[T, ...]
+    next: Cursor | None
+
+
+async def rows(db: aiosqlite.Connection, sql: str, *values: Any) -> Sequence[sqlite3.Row]:
+    return list(await db.execute_fetchall(sql, values))
+
+
+async def first(db: aiosqlite.Connection, sql: str, *values: Any) -> sqlite3.Row | None:
+    found = await rows(db, sql, *values)
+    return found[0] if found else None
+
+
+def page_of(found: Iterable[T], count: int, cursor: Callable[[T], Cursor]) -> Page[T]:
+    """Cut a page of `count` items; `found` has one more where the list goes on."""
+    items = tuple(found)
+    return Page(items[:count], cursor(items[count - 1]) if len(items) > count else None)
+
+
+NAMES = tuple(ActionNote.model_fields)
+
+
+async def actions_page(db: aiosqlite.Connection, *, after: Cursor | None = None, count: int = 50) -> Page[ActionNote]:
+    count = min(count, MOST_A_PAGE)
+    at, last_id = after or BEFORE_ALL
+    found = await rows(
+        db,
+        f"SELECT {', '.join(NAMES)} FROM actions WHERE (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?",
+        at,
+        str(last_id),
+        count + 1,
+    )
+    notes = (ActionNote(**dict(zip(NAMES, row, strict=True))) for row in found)
+    return page_of(notes, count, lambda note: (note.at, note.id))
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation; `ended_at` None: it runs, or its end is not known. `agents` are those that had a turn."""
+
+    id: str
+    channel_id: int
+    theme: str
+    starter: str
+    topic: str | None
+    policy: str
+    started_at: float
+    ended_at: float | None
+    ended_because: str | None
+    rounds: int
+    messages: int
+    skips: int
+    cost_usd: float
+    turns: int = 0
+    agents: tuple[str, ...] = ()
+
+    @property
+    def cursor(self) -> Cursor:
+        return self.started_at, self.id
+
+
+STORED = ", ".join(each.name for each in fields(Conversation) if each.name not in ("turns", "agents"))
+NEWEST_FIRST = "ORDER BY started_at DESC, id DESC"
+
+
+async def conversations_page(
+    db: aiosqlite.Connection,
+    *,
+    channel_id: int | None = None,
+    theme: str | None = None,
+    after: Cursor | None = None,
+    count: int = 50,
+) -> Page[Conversation]:
+    count = min(count, MOST_A_PAGE)
+    tests = {"channel_id = ?": channel_id, "theme = ?": theme}
+    asked = {condition: value for condition, value in tests.items() if value is not None}
+    where = " AND ".join(["(started_at, id) < (?, ?)", *asked])
+    at, last_id = after or BEFORE_ALL
+    found = await rows(
+        db,
+        f"SELECT {STORED} FROM conversations WHERE {where} {NEWEST_FIRST} LIMIT ?",
+        at,
+        str(last_id),
+        *asked.values(),
+        count + 1,
+    )
+    page = page_of((Conversation(*row) for row in found), count, lambda each: each.cursor)
+    sums = await _sums(db, (each.id for each in page.items))
+    return replace(page, items=tuple(_summed(each, sums) for each in page.items))
+
+
+async def conversation_of(db: aiosqlite.Connection, conversation_id: str) -> Conversation | None:
+    """None where the record does not have it."""
+    row = await first(db, f"SELECT {STORED} FROM conversations WHERE id = ?", conversation_id)
+    return _summed(Conversation(*row), await _sums(db, [conversation_id])) if row else None
+
+
+async def last_conversation(db: aiosqlite.Connection) -> Conversation | None:
+    """The newest conversation in which something was posted; None for none."""
+    row = await first(
+        db,
+        f"""SELECT {STORED} FROM conversations WHERE EXISTS (
+            SELECT 1 FROM turns WHERE turns.conversation_id = conversations.id AND turns.outcome = 'posted')
+        {NEWEST_FIRST} LIMIT 1""",
+    )
+    return _summed(Conversation(*row), await _sums(db, [row[0]])) if row else None
+
+
+async def _sums(db: aiosqlite.Connection, ids: Iterable[str]) -> Mapping[str, tuple[Any, ...]]:
+    """Conversation id → its last round, posts, other turns, cost, turns and agents, by its turns so far."""
+    found = await rows(
+        db,
+        """SELECT conversation_id, COALESCE(MAX(round), 0), SUM(outcome = 'posted'), SUM(outcome <> 'posted'),
+            SUM(cost_usd), COUNT(*), GROUP_CONCAT(DISTINCT agent)
+        FROM turns WHERE conversation_id IN (SELECT value FROM json_each(?)) GROUP BY conversation_id""",
+        json.dumps(list(ids)),
+    )
+    return {conversation_id: tuple(sums) for conversation_id, *sums in found}
+
+
+def _summed(conversation: Conversation, sums: Mapping[str, tuple[Any, ...]]) -> Conversation:
+    """The numbers of its end are noted when it ends; until then those of its turns count."""
+    rounds, messages, skips, cost, turns, agents = sums.get(conversation.id, (0, 0, 0, 0.0, 0, ""))
+    return replace(
+        conversation,
+        rounds=max(conversation.rounds, rounds),
+        messages=max(conversation.messages, messages),
+        skips=max(conversation.skips, skips),
+        cost_usd=max(conversation.cost_usd, cost),
+        turns=turns,
+        agents=tuple(sorted(filter(None, agents.split(",")))),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +204,8 @@ class Picture:
     data: bytes
 
 
-STORED = ", ".join(f"posts.{each.name}" for each in fields(Post) if each.name not in ("picture", "reactions"))
-POST = f"SELECT {STORED}, pictures.media_type FROM {{}} LEFT JOIN pictures USING (message_id)"
+POSTS_STORED = ", ".join(f"posts.{each.name}" for each in fields(Post) if each.name not in ("picture", "reactions"))
+POST = f"SELECT {POSTS_STORED}, pictures.media_type FROM {{}} LEFT JOIN pictures USING (message_id)"
 
 
 async def posts_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[Post, ...]:
@@ -98,3 +256,98 @@ async def reactions_to(db: aiosqlite.Connection, message_ids: Iterable[int]) -> 
     for message_id, *reaction in found:
         given[message_id].append(Reaction(*reaction))
     return {message_id: tuple(reactions) for message_id, reactions in given.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRoom:
+    """A room as agentic.state's RoomNote. `posts` and `cost_usd` are those of its members' turns."""
+
+    thread_id: int
+    channel_id: int
+    guild_id: int | None
+    conversation_id: str
+    topic: str
+    policy: str
+    members: tuple[str, ...]
+    left_members: tuple[str, ...]
+    status: str
+    why: str | None
+    turns: int
+    turn_number: int
+    opened_by: int | None
+    opened_at: float
+    changed_at: float
+    posts: int = 0
+    cost_usd: float = 0.0
+
+    @property
+    def cursor(self) -> Cursor:
+        return self.opened_at, self.thread_id
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedMessage:
+    """A message in a room's thread. `agent` is its author's key, None for a person."""
+
+    message_id: int
+    author_id: int | None
+    agent: str | None
+    name: str
+    text: str
+    at: float
+
+
+ROOMS_STORED = ", ".join(each.name for each in fields(RecordedRoom) if each.name not in ("posts", "cost_usd"))
+MESSAGE = ", ".join(each.name for each in fields(RecordedMessage))
+ROOMS_NEWEST_FIRST = "ORDER BY opened_at DESC, thread_id DESC"
+
+
+async def rooms_page(
+    db: aiosqlite.Connection, *, status: str | None = None, after: Cursor | None = None, count: int = 50
+) -> Page[RecordedRoom]:
+    """The rooms of a status (active, paused, closed; None: all), the last opened first."""
+    count = min(count, MOST_A_PAGE)
+    at, last_id = after or BEFORE_ALL
+    found = await rows(
+        db,
+        f"""SELECT {ROOMS_STORED} FROM rooms WHERE (opened_at, thread_id) < (?1, ?2) AND (?3 IS NULL OR status = ?3)
+        {ROOMS_NEWEST_FIRST} LIMIT ?4""",
+        at,
+        last_id,
+        status,
+        count + 1,
+    )
+    page = page_of(map(_room, found), count, lambda room: room.cursor)
+    return replace(page, items=await _with_sums(db, page.items))
+
+
+async def room_of(db: aiosqlite.Connection, thread_id: int) -> RecordedRoom | None:
+    """None where the record does not have it."""
+    row = await first(db, f"SELECT {ROOMS_STORED} FROM rooms WHERE thread_id = ?", thread_id)
+    return (await _with_sums(db, (_room(row),)))[0] if row else None
+
+
+async def messages_of_room(db: aiosqlite.Connection, thread_id: int) -> tuple[RecordedMessage, ...]:
+    """The newest messages that the record has, in their order."""
+    found = await rows(db, f"SELECT {MESSAGE} FROM room_messages WHERE thread_id = ? ORDER BY message_id", thread_id)
+    return tuple(RecordedMessage(*row) for row in found)
+
+
+async def _with_sums(db: aiosqlite.Connection, rooms: Sequence[RecordedRoom]) -> tuple[RecordedRoom, ...]:
+    found = await rows(
+        db,
+        """SELECT channel_id, SUM(outcome = 'posted'), SUM(cost_usd) FROM turns
+        WHERE channel_id IN (SELECT value FROM json_each(?)) GROUP BY channel_id""",
+        json.dumps([room.thread_id for room in rooms]),
+    )
+    sums = {thread_id: (posts, cost) for thread_id, posts, cost in found}
+    none = (0, 0.0)
+    return tuple(
+        replace(room, posts=sums.get(room.thread_id, none)[0], cost_usd=sums.get(room.thread_id, none)[1])
+        for room in rooms
+    )
+
+
+def _room(row: Any) -> RecordedRoom:
+    room = RecordedRoom(*row)
+    return replace(room, members=tuple(json.loads(row["members"])), left_members=tuple(json.loads(row["left_members"])))

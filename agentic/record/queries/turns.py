@@ -9,9 +9,19 @@ from typing import Any
 
 import aiosqlite
 
-from agentic.record.queries.conversations import Conversation, conversation_of
-from agentic.record.queries.pages import BEFORE_ALL, MOST_A_PAGE, Cursor, Page, first, page_of, rows
-from agentic.record.queries.posts import Post, posts_of_turn
+from agentic.record.queries.posts import (
+    BEFORE_ALL,
+    MOST_A_PAGE,
+    Conversation,
+    Cursor,
+    Page,
+    Post,
+    conversation_of,
+    first,
+    page_of,
+    posts_of_turn,
+    rows,
+)
 from agentic.record.writing import unpack
 from agentic.wire.entries import CallRecord, CallWords, Phases, SearchWords, ToolCallRecord
 

@@ -10,7 +10,7 @@ from support.records import fill
 
 from agentic.console.parts import RecordFile
 from agentic.console.requests import Refused
-from agentic.record.queries.file_state import file_state
+from agentic.record.queries.statistics import file_state
 
 
 async def test_a_file_that_was_deleted_or_replaced_is_not_read_on(tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from typing import Any
 import aiosqlite
 
 from agentic.record.database import migrate, opened
-from agentic.record.queries.conversations import conversation_of
-from agentic.record.queries.costs import read_costs
-from agentic.record.queries.posts import posts_of_conversation
+from agentic.record.queries.posts import conversation_of, posts_of_conversation
+from agentic.record.queries.statistics import read_costs
 from agentic.record.queries.turns import TurnFilter, turns_of_conversation, turns_page, whole_turn
 from agentic.record.rows import days_in
 from agentic.record.stream_reader import Position, Received

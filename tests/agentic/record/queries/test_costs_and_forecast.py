@@ -8,8 +8,7 @@ import pytest
 from support.records import NOW, Rows, insert, make
 
 from agentic.record.database import connect_blocking, migrate
-from agentic.record.queries.costs import read_costs
-from agentic.record.queries.forecast import forecast, read_forecast
+from agentic.record.queries.statistics import forecast, read_costs, read_forecast
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

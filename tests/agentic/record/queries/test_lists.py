@@ -7,13 +7,22 @@ from support.records import CHANNELS, NOW, PEOPLE
 
 from agentic.record.database import connect_blocking, migrate
 from agentic.record.queries import turns as turns_module
-from agentic.record.queries.actions import actions_page
-from agentic.record.queries.agents import model_speeds, reactions_received, turns_by_agent
-from agentic.record.queries.conversations import conversation_of, conversations_page, last_conversation
-from agentic.record.queries.costs import read_costs
-from agentic.record.queries.file_state import file_state
-from agentic.record.queries.forecast import read_forecast
-from agentic.record.queries.posts import picture_of, posts_of_conversation
+from agentic.record.queries.posts import (
+    actions_page,
+    conversation_of,
+    conversations_page,
+    last_conversation,
+    picture_of,
+    posts_of_conversation,
+)
+from agentic.record.queries.statistics import (
+    file_state,
+    model_speeds,
+    reactions_received,
+    read_costs,
+    read_forecast,
+    turns_by_agent,
+)
 from agentic.record.queries.turns import TurnFilter, turns_of_conversation, turns_page, whole_turn
 
 CHANNEL = next(iter(CHANNELS))

@@ -5,9 +5,8 @@ from contextlib import closing
 from support.records import NOW, SHOWCASE, SHOWCASE_TOPIC, fill
 
 from agentic.record.database import connect_blocking
-from agentic.record.queries.agents import model_speeds, reactions_received, turns_by_agent
-from agentic.record.queries.file_state import file_state
 from agentic.record.queries.posts import picture_of, posts_of_conversation
+from agentic.record.queries.statistics import file_state, model_speeds, reactions_received, turns_by_agent
 from agentic.record.queries.turns import turns_of_conversation, whole_turn
 
 TODAY = "2026-11-22"

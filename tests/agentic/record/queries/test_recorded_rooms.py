@@ -5,8 +5,8 @@ from contextlib import closing
 import pytest
 
 from agentic.record.database import connect_blocking, migrate
-from agentic.record.queries.rooms import messages_of_room, room_of, rooms_page
-from agentic.record.queries.season import season
+from agentic.record.queries.posts import messages_of_room, room_of, rooms_page
+from agentic.record.queries.statistics import season
 from agentic.record.rows import contest_statements, room_statements, room_words_statements, turn_statements
 from agentic.wire.entries import Contender, ContestNote, RoomMessage, RoomNote, RoomWords
 from tests.support.recording import AT, turn

@@ -2,8 +2,7 @@
 
 import pytest
 
-from agentic.record.queries.intervals import share
-from agentic.record.queries.season import standings
+from agentic.record.queries.statistics import share, standings
 from agentic.wire.entries import Contender
 
 

@@ -1,0 +1,433 @@
+"""Agents' numbers, votes, costs, forecast.
+
+The agents: what their turns of some days came to, how long their models take, which reactions they get.
+
+Costs: sums over a range of days. Days are YYYY-MM-DD, both ends of a range included.
+
+Days before the record began come from imported_costs (import-costs): by day and agent only, since Redis keeps no more.
+A day of an agent counts once: where the record has a turn or a replay of it, the imported sum is left out.
+
+The state of the record's file: what it holds, since when, and what was lost on the way to it.
+
+The forecast of a day: by what it has cost so far and by the days before it.
+
+A share with the 95 % interval in which the true one lies, by Wilson's score: right for few trials and near 0 and 1,
+where the usual p ± 1.96 s is not (E. B. Wilson, 1927).
+
+The season: how agents did in contests, by agent and model. A contest in which nobody voted counts for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, tzinfo
+from typing import Any, Literal, TypeVar
+
+import aiosqlite
+
+from agentic.record.queries.posts import first, rows
+from agentic.wire.entries import Contender
+
+FAILURES = ("failed", "timed_out", "refused")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTurns:
+    """An agent's turns: how many ended in which outcome."""
+
+    agent: str
+    outcomes: dict[str, int]
+
+    @property
+    def failures(self) -> int:
+        return sum(self.outcomes.get(outcome, 0) for outcome in FAILURES)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpeed:
+    """A model's calls that answered, in seconds: their mean, and the time that 95% of them do not exceed. `errors`:
+    kind → how many calls failed so."""
+
+    agent: str
+    model: str
+    kind: str
+    calls: int
+    mean: float
+    p95: float
+    errors: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Liked:
+    """How often an agent's posts got a reaction."""
+
+    agent: str
+    emoji: str
+    count: int
+
+
+async def turns_by_agent(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[AgentTurns, ...]:
+    """For each agent with a turn on these days (YYYY-MM-DD, both included)."""
+    outcomes: dict[str, dict[str, int]] = defaultdict(dict)
+    for agent, outcome, count in await rows(
+        db,
+        "SELECT agent, outcome, COUNT(*) FROM turns WHERE day BETWEEN ? AND ? GROUP BY agent, outcome",
+        first_day,
+        last_day,
+    ):
+        outcomes[agent][outcome] = count
+    return tuple(AgentTurns(agent, outcomes[agent]) for agent in sorted(outcomes))
+
+
+async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[ModelSpeed, ...]:
+    """For each agent, model and kind of call on these days."""
+    seconds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    errors: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for agent, model, kind, took, error in await rows(
+        db,
+        "SELECT agent, model, kind, seconds, error FROM calls WHERE day BETWEEN ? AND ?",
+        first_day,
+        last_day,
+    ):
+        if error is None:
+            seconds[agent, model, kind].append(took)
+        else:
+            errors[agent, model, kind][error] += 1
+    return tuple(
+        ModelSpeed(*each, len(seconds[each]), *_mean_and_p95(seconds[each]), dict(errors[each]))
+        for each in sorted(seconds.keys() | errors.keys())
+    )
+
+
+async def reactions_received(db: aiosqlite.Connection, since: float, until: float = math.inf) -> tuple[Liked, ...]:
+    """The reactions to agents' posts between two times (unix seconds), each agent's most frequent first."""
+    found = await rows(
+        db,
+        """SELECT posts.agent, reactions.emoji, COUNT(*) FROM reactions JOIN posts USING (message_id)
+        WHERE reactions.at >= ? AND reactions.at < ? GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2""",
+        since,
+        until,
+    )
+    return tuple(Liked(*row) for row in found)
+
+
+def _mean_and_p95(seconds: list[float]) -> tuple[float, float]:
+    if not seconds:
+        return 0.0, 0.0
+    return sum(seconds) / len(seconds), sorted(seconds)[math.ceil(0.95 * len(seconds)) - 1]
+
+
+K = TypeVar("K", bound=Hashable)
+
+SUMS = "SUM(cost_usd), SUM(turns), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)"
+# The index turns_by_day is read once, in its order; what SUMS adds up is then a few thousand rows.
+RECORDED = f"""
+WITH sums AS MATERIALIZED (
+    SELECT day, agent, channel_id, asked_by, SUM(cost_usd) AS cost_usd, COUNT(*) AS turns,
+        SUM(input_tokens) AS input_tokens, SUM(cached_tokens) AS cached_tokens, SUM(output_tokens) AS output_tokens
+    FROM turns WHERE day BETWEEN ? AND ? GROUP BY day, agent, channel_id, asked_by)
+SELECT 'days', day, agent, {SUMS} FROM sums GROUP BY day, agent
+UNION ALL SELECT 'channels', channel_id, NULL, {SUMS} FROM sums GROUP BY channel_id
+UNION ALL SELECT 'people', asked_by, NULL, {SUMS} FROM sums GROUP BY asked_by"""
+# A turn may have several models, so their sums come from the calls.
+BY_MODEL = """
+SELECT model, SUM(cost_usd), COUNT(*), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)
+FROM calls WHERE day BETWEEN ? AND ? GROUP BY day, agent, model"""
+REPLAYED = """
+SELECT day, agent, model, SUM(cost_usd), SUM(calls), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)
+FROM replays WHERE day BETWEEN ? AND ? GROUP BY day, agent, model"""
+IMPORTED = """
+SELECT day, agent,
+    SUM(amount) FILTER (WHERE field = 'total_cost'),
+    COALESCE(SUM(amount) FILTER (WHERE field = 'input_tokens'), 0),
+    COALESCE(SUM(amount) FILTER (WHERE field = 'cached_tokens'), 0),
+    COALESCE(SUM(amount) FILTER (WHERE field = 'output_tokens'), 0)
+FROM imported_costs AS old WHERE day BETWEEN ? AND ?
+    AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.day = old.day AND turns.agent = old.agent)
+    AND NOT EXISTS (SELECT 1 FROM replays WHERE replays.day = old.day AND replays.agent = old.agent)
+GROUP BY day, agent HAVING SUM(field = 'total_cost') > 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """A sum of costs. `turns` counts calls where the sum is a model's. `input_tokens` includes cached ones."""
+
+    cost_usd: float = 0.0
+    turns: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.cost_usd + other.cost_usd,
+            self.turns + other.turns,
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+    @property
+    def cached_share(self) -> float:
+        """The share of the input that came from the providers' caches, 0 to 1."""
+        return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CostSums:
+    """The costs of a range of days, by each key that has any.
+
+    `days` has a sum for each day and agent, in order. `imported` is the part that import-costs brought: it is in
+    `total`, `days` and `agents`; its models, channels and people are not known. `replays` is in `models` too; they are
+    no turns, of no channel and no person. `people` are Discord ids; None has the turns that no person asked for.
+    """
+
+    total: Spent
+    imported: Spent
+    replays: Spent
+    days: dict[tuple[str, str], Spent]
+    agents: dict[str, Spent]
+    models: dict[str, Spent]
+    channels: dict[int, Spent]
+    people: dict[int | None, Spent]
+
+
+async def read_costs(db: aiosqlite.Connection, first_day: str, last_day: str) -> CostSums:
+    imported = [
+        ((day, agent), Spent(cost, 0, *tokens))
+        for day, agent, cost, *tokens in await rows(db, IMPORTED, first_day, last_day)
+    ]
+    replayed = [
+        (day, agent, model, Spent(*sums)) for day, agent, model, *sums in await rows(db, REPLAYED, first_day, last_day)
+    ]
+    of_replays = [((day, agent), replace(spent, turns=0)) for day, agent, _, spent in replayed]
+    models = [(model, Spent(*sums)) for model, *sums in await rows(db, BY_MODEL, first_day, last_day)]
+    found: dict[str, list[Any]] = {"days": [*imported, *of_replays], "channels": [], "people": []}
+    for by, key, agent, *sums in await rows(db, RECORDED, first_day, last_day):
+        found[by].append(((key, agent) if by == "days" else key, Spent(*sums)))
+    days = _summed(found["days"])
+    return CostSums(
+        total=sum(days.values(), Spent()),
+        imported=sum((spent for _, spent in imported), Spent()),
+        replays=sum((spent for _, spent in of_replays), Spent()),
+        days=dict(sorted(days.items())),
+        agents=_summed((agent, spent) for (_, agent), spent in days.items()),
+        models=_summed([*models, *((model, spent) for _, _, model, spent in replayed)]),
+        channels=dict(found["channels"]),
+        people=dict(found["people"]),
+    )
+
+
+def _summed(pairs: Iterable[tuple[K, Spent]]) -> dict[K, Spent]:
+    sums: dict[K, Spent] = defaultdict(Spent)
+    for key, spent in pairs:
+        sums[key] += spent
+    return dict(sums)
+
+
+COUNTED = (
+    "conversations",
+    "rooms",
+    "room_messages",
+    "contests",
+    "turns",
+    "calls",
+    "words",
+    "posts",
+    "pictures",
+    "reactions",
+    "actions",
+    "message_log",
+    "summaries",
+    "profiles",
+    "consents",
+    "unasked",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """`bytes` of the file without its write-ahead log, of which `free_bytes` will be used again. `oldest` and `newest`:
+    when the first and the last recorded turn ended, None without turns. `counts`: rows by table. `dropped`: stream →
+    entries that a bound removed before they were read."""
+
+    bytes: int
+    free_bytes: int
+    oldest: float | None
+    newest: float | None
+    counts: dict[str, int]
+    dropped: dict[str, int]
+
+
+async def file_state(db: aiosqlite.Connection) -> FileState:
+    pages = [(await rows(db, f"PRAGMA {name}"))[0][0] for name in ("page_count", "freelist_count", "page_size")]
+    oldest = await first(db, "SELECT at FROM turns ORDER BY at LIMIT 1")
+    newest = await first(db, "SELECT at FROM turns ORDER BY at DESC LIMIT 1")
+    return FileState(
+        pages[0] * pages[2],
+        pages[1] * pages[2],
+        oldest[0] if oldest else None,
+        newest[0] if newest else None,
+        {table: (await rows(db, f"SELECT COUNT(*) FROM {table}"))[0][0] for table in COUNTED},
+        dict(await rows(db, "SELECT stream, dropped FROM positions")),  # type: ignore[arg-type]
+    )
+
+
+USUAL_DAYS = 14
+FEWEST_DAYS = 3  # with costs, before they count as usual
+FEWEST_HOURS = 2.0  # of the day, before its own pace says anything
+LEAST_SHARE = 0.05  # of a usual day, before the day's pace is compared with it
+SLOWEST, FASTEST = 0.25, 4.0  # the day's pace, relative to the usual one
+
+UNTIL_CUT = """
+SELECT SUM(turns.cost_usd), COALESCE(SUM(turns.cost_usd) FILTER (WHERE turns.at < cuts.value), 0)
+FROM json_each(?) AS cuts CROSS JOIN turns ON turns.day = cuts.key GROUP BY cuts.key HAVING SUM(turns.cost_usd) > 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The cost of the whole day, in US dollars; None where too little is known to say. `by` is how it is known: `usual`
+    (compared with `days` earlier days), `pace` (by this day alone), `nothing`."""
+
+    usd: float | None
+    spent_usd: float
+    by: Literal["usual", "pace", "nothing"]
+    days: int
+
+
+async def read_forecast(db: aiosqlite.Connection, now: float, zone: tzinfo) -> Forecast:
+    """Forecast the cost of the day of `now` (unix seconds).
+
+    Of the 14 days before it, those with recorded costs make the usual day: what it has cost by this time of day, and
+    what it costs after it. The forecast is what was spent, and the usual rest times the day's pace: spent, divided by
+    what is usual by now, between 1/4 and 4. Before 5% of a usual day are spent the pace says nothing, and counts as 1.
+    With fewer than 3 such days the day's own pace goes on to its end, from 2 hours after its beginning. Imported costs
+    do not count, since they have no time of day, nor do replays, which no usual day has.
+    """
+    local = datetime.fromtimestamp(now, zone)
+    spent = await first(db, "SELECT COALESCE(SUM(cost_usd), 0) FROM turns WHERE day = ?", local.date().isoformat())
+    assert spent is not None
+    cuts = [local - timedelta(days=back) for back in range(1, USUAL_DAYS + 1)]  # the same time of day by the clock
+    usual = await rows(db, UNTIL_CUT, json.dumps({each.date().isoformat(): each.timestamp() for each in cuts}))
+    return forecast(spent[0], [(total, by_now) for total, by_now in usual], hours=local.hour + local.minute / 60)
+
+
+def forecast(spent: float, usual: list[tuple[float, float]], *, hours: float) -> Forecast:
+    """`usual` has the cost of each earlier day, and what of it was spent by this time; `hours` of the day are over."""
+    if len(usual) >= FEWEST_DAYS:
+        total, by_now = (sum(each) / len(usual) for each in zip(*usual, strict=True))
+        known = by_now >= LEAST_SHARE * total
+        pace = min(max(spent / by_now, SLOWEST), FASTEST) if known else 1.0
+        return Forecast(spent + (total - by_now) * pace, spent, "usual", len(usual))
+    if hours >= FEWEST_HOURS and spent:
+        return Forecast(spent * 24 / hours, spent, "pace", len(usual))
+    return Forecast(None, spent, "nothing", len(usual))
+
+
+Z = 1.959964  # of 95 %, two-sided
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """`count` of `of`; `value`, `low` and `high` are between 0 and 1. Without trials nothing is known: 0 to 1."""
+
+    count: int
+    of: int
+    value: float
+    low: float
+    high: float
+
+
+def share(count: int, of: int) -> Share:
+    """Raises ValueError for a count that is not between 0 and `of`."""
+    if not 0 <= count <= of:
+        raise ValueError(f"{count} of {of} is not a share")
+    if not of:
+        return Share(0, 0, 0.0, 0.0, 1.0)
+    value = count / of
+    middle = value + Z**2 / (2 * of)
+    reach = Z * math.sqrt(value * (1 - value) / of + (Z / (2 * of)) ** 2)
+    whole = 1 + Z**2 / of
+    # The interval has the share in it, also where rounding says otherwise by 1e-16.
+    return Share(count, of, value, min(value, max(0.0, (middle - reach) / whole)), max(value, (middle + reach) / whole))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An agent with a model. `wins`: contests in which it had the most votes alone, of all its contests; `ties`: those
+    in which others had as many. `votes`: its own, of all that were given in its contests; `fair_share` is what they
+    would be if people voted by chance: 0.5 where there are two."""
+
+    agent: str
+    model: str  # provider/model; "" where it is not known
+    contests: int
+    wins: Share
+    ties: int
+    votes: Share
+    fair_share: float
+
+
+@dataclass(slots=True)
+class _Sums:
+    contests: int = 0
+    wins: int = 0
+    ties: int = 0
+    votes: int = 0
+    votes_of_all: int = 0
+    fair: float = 0.0
+
+
+async def season(
+    db: aiosqlite.Connection, *, kind: str | None = None, since: float = 0.0, until: float = math.inf
+) -> tuple[Standing, ...]:
+    """The standings of contests of a kind (arena, room; None: all) between two times (unix seconds), the best first:
+    by the lower end of the wins' interval, so that one lucky win is not the top."""
+    contests: dict[str, list[Contender]] = defaultdict(list)
+    for contest_id, agent, model, votes in await rows(
+        db,
+        """SELECT contests.id, agent, model, votes FROM contests JOIN contenders ON contest_id = contests.id
+        WHERE contests.at >= ?1 AND contests.at < ?2 AND (?3 IS NULL OR kind = ?3)""",
+        since,
+        until,
+        kind,
+    ):
+        contests[contest_id].append(Contender(agent=agent, model=model, votes=votes))
+    return standings(contests.values())
+
+
+def standings(contests: Iterable[Sequence[Contender]]) -> tuple[Standing, ...]:
+    sums: dict[tuple[str, str], _Sums] = defaultdict(_Sums)
+    for entries in contests:
+        total = sum(entry.votes for entry in entries)
+        if total:
+            for entry in entries:
+                _add(sums[entry.agent, entry.model], entry, entries, total)
+    found = [
+        Standing(
+            agent,
+            model,
+            each.contests,
+            share(each.wins, each.contests),
+            each.ties,
+            share(each.votes, each.votes_of_all),
+            each.fair / each.votes_of_all,
+        )
+        for (agent, model), each in sums.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.wins.low, -one.votes.low, one.agent, one.model)))
+
+
+def _add(sums: _Sums, entry: Contender, entries: Sequence[Contender], total: int) -> None:
+    most = max(other.votes for other in entries)
+    ahead = entry.votes == most
+    alone = sum(other.votes == most for other in entries) == 1
+    sums.contests += 1
+    sums.wins += ahead and alone
+    sums.ties += ahead and not alone
+    sums.votes += entry.votes
+    sums.votes_of_all += total
+    sums.fair += total / len(entries)
