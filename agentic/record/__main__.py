@@ -304,7 +304,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    from agentic.replay import arguments as replay
+    from agentic.replay import command as replay
 
     whole = argparse.ArgumentParser(
         prog="python -m agentic.record", description="Work with the record of the bots' turns."

@@ -1,4 +1,11 @@
-"""`python -m agentic.record replay`: plan the turns, confirm what they may cost, make them again, show both answers."""
+"""The sub-command and its output.
+
+Show comparisons in a terminal: both answers beside each other, or below each other where it is narrow.
+
+`python -m agentic.record replay`: plan the turns, confirm what they may cost, make them again, show both answers.
+
+The command line of `python -m agentic.record replay`. It imports nothing heavy, for `--help`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +13,14 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from agent_config import Settings, SettingsError, load_settings, process_environment
 from agentic.agent.persona import read_fronts
@@ -23,16 +32,87 @@ from agentic.process.redaction import Redactor
 from agentic.record.database import opened
 from agentic.record.queries.posts import last_conversation
 from agentic.record.queries.turns import calls_of_turn, turns_of_conversation, whole_turn
-from agentic.replay.comparison import Comparison, RecordedTurn, compared, totals
-from agentic.replay.models import AskedModels
-from agentic.replay.prompts import NotReplayable
-from agentic.replay.replayer import Prepared, Replayer
-from agentic.replay.show import show, summary
+from agentic.replay.replay import (
+    Answer,
+    AskedModels,
+    Comparison,
+    NotReplayable,
+    Prepared,
+    RecordedTurn,
+    Replayer,
+    compared,
+    decided,
+    totals,
+)
 from agentic.runtime.coordinating import caps_of
 from agentic.state.shared_state import Ledger
 from agentic.wire.link import RedisAddressError, RedisAway, RedisLink, RedisStartError
 from agentic.wire.locate import locate_redis
 from agentic.wording import counted, dollars
+
+NARROW = 90  # columns, below which two answers do not fit beside each other
+
+
+def header(comparison: Comparison, name: str) -> str:
+    """ "Claude · round 2 · instruction-id" """
+    round_number = f"round {comparison.round}" if comparison.round is not None else comparison.trigger
+    return f"{name} · {round_number} · {comparison.agent}/{comparison.turn_id}"
+
+
+def show(console: Console, comparison: Comparison, name: str) -> None:
+    console.rule(Text(header(comparison, name)), align="left", characters="─")
+    if comparison.new is None:
+        console.print(Text(f"not replayed: {comparison.problem}", style="yellow"))
+        return
+    if comparison.same:
+        console.print(_answer("Both", comparison.old, other=comparison.new))
+        return
+    old, new = _answer("Then", comparison.old), _answer("Now", comparison.new)
+    if console.width < NARROW:
+        console.print(old, new, sep="\n")
+    else:
+        table = Table(box=None, expand=True, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(ratio=1, overflow="fold")
+        table.add_column(ratio=1, overflow="fold")
+        table.add_row(old, new)
+        console.print(table)
+    if comparison.problem:
+        console.print(Text(comparison.problem, style="yellow"))
+
+
+def _answer(title: str, answer: Answer, *, other: Answer | None = None) -> Text:
+    models = dict.fromkeys(filter(None, (answer.model, other.model if other else "")))
+    facts = [f"{title}: {', '.join(models)}", decided(answer.decision), used(answer)]
+    if other is not None and used(other) != used(answer):
+        facts.append(f"now {used(other)}")
+    text = Text(" · ".join(facts), style="dim")
+    return text.append(f"\n{answer.says}", style="not dim") if answer.says else text
+
+
+def used(answer: Answer) -> str:
+    """ "1,200 + 80 tokens, $0.0012" """
+    return f"{answer.input_tokens:,} + {answer.output_tokens:,} tokens, {dollars(answer.cost_usd)}"
+
+
+def summary(comparisons: Sequence[Comparison]) -> str:
+    replayed = [comparison for comparison in comparisons if comparison.new is not None]
+    old, new = totals(each.old for each in replayed), totals(each.new for each in replayed)
+    same, failed = sum(each.same for each in replayed), sum(bool(each.problem) for each in replayed)
+    return (
+        f"{counted(len(replayed), 'turn')} replayed: {same} with the same answer to the byte, {failed} without an"
+        f" answer; {len(comparisons) - len(replayed)} not replayed.\n"
+        f"Then {_sum(old)}; now {_sum(new)}.{_pictures(comparisons)}"
+    )
+
+
+def _sum(sums: dict[str, float]) -> str:
+    return f"{sums['input_tokens']:,.0f} + {sums['output_tokens']:,.0f} tokens, {dollars(sums['cost_usd'])}"
+
+
+def _pictures(comparisons: Iterable[Comparison]) -> str:
+    missing = sum(comparison.pictures_missing for comparison in comparisons)
+    return f" {counted(missing, 'picture')} of the prompts were not sent: pictures are not recorded." if missing else ""
+
 
 ASKS_FROM = 0.01  # US dollars: a replay that may cost more is confirmed first
 
@@ -199,3 +279,37 @@ async def ledger_for(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger 
         RedisLink(place.address) as link,
     ):
         yield Ledger(link, caps=caps_of(settings))
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "replay",
+        help="make recorded turns again, with another model or persona",
+        description="Make recorded turns again with the same inputs, and show old and new answers beside each other."
+        " Nothing is posted and no tool is run. Calls cost what they cost, within the day's budget.",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--conversation", metavar="ID", help="all turns of this conversation")
+    what.add_argument("--last", action="store_true", help="those of the newest conversation with a post")
+    what.add_argument("--turn", metavar="AGENT/ID", type=_turn, help="this turn only, such as claude/m1234")
+    parser.add_argument("--agent", metavar="NAME", help="with --conversation and --last: the turns of this agent only")
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument("--model", metavar="NAME", help="ask this model, such as ollama/llama3.3 (docs/providers.md)")
+    change.add_argument("--persona", metavar="FOLDER", type=Path, help="with the persona in this folder")
+    parser.add_argument("--estimate", action="store_true", help="say what it costs at most, and call no model")
+    parser.add_argument("--yes", action="store_true", help="do not ask, whatever it may cost")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--local", action="store_true", help="from the record of local mode (run_all.py --local)")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace, settings: Settings) -> int:
+
+    return run(options, settings)
+
+
+def _turn(text: str) -> tuple[str, str]:
+    agent, _, turn_id = text.partition("/")
+    if not (agent and turn_id):
+        raise argparse.ArgumentTypeError("expected AGENT/ID, such as claude/m1234")
+    return agent, turn_id

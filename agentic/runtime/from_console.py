@@ -18,7 +18,7 @@ from agentic.runtime.models import provider_model
 from agentic.state.shared_state import Ledger
 
 if TYPE_CHECKING:  # imported at the first replay: most consoles never make one
-    from agentic.replay.replayer import Prepared, Replayer
+    from agentic.replay.replay import Prepared, Replayer
 
 LoadWith = Callable[[str], Settings]  # the settings where this model is all agents'
 
@@ -66,10 +66,7 @@ class ConsoleReplayer:
 
     @asynccontextmanager
     async def _prepared(self, turn: WholeTurn, change: Change) -> AsyncIterator[tuple[Replayer, Prepared]]:
-        from agentic.replay.comparison import RecordedTurn
-        from agentic.replay.models import AskedModels
-        from agentic.replay.prompts import NotReplayable
-        from agentic.replay.replayer import Replayer
+        from agentic.replay.replay import AskedModels, NotReplayable, RecordedTurn, Replayer
 
         if change.persona is not None and change.persona not in self.personas():
             raise Refused(404, "PERSONAS_DIR has no such persona")

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from agentic.llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
-from agentic.replay.asking import Replaying
-from agentic.replay.prompts import NotReplayable, inputs_of, with_persona
+from agentic.replay.replay import NotReplayable, Replaying, inputs_of, with_persona
 from agentic.tools.prefill_tools import call_in, went_on
 from tests.support.models.chat_api import ChatAnswer
 from tests.support.models.chat_doubles import chatting

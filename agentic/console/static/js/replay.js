@@ -83,7 +83,7 @@ function answer(title, { model, text, decision, input_tokens, output_tokens, cos
     h("small", null, `${tokens(input_tokens)} tokens in, ${tokens(output_tokens)} out, ${money(cost_usd)}`));
 }
 
-// As agentic.replay.comparison.decided says it.
+// As agentic.replay.replay.decided says it.
 function decided(decision) {
   if (!decision) return "no decision";
   if (decision.skip) return "skips";
