@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class ThreadListener(Protocol):
-    """Implemented by agentic.rooms.thread_watch."""
+    """Implemented by agentic.rooms.threads."""
 
     async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None: ...
     async def deleted(self, thread_id: int) -> None: ...

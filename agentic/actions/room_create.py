@@ -16,9 +16,8 @@ from agentic.actions.conversations import PAUSED, IsHere
 from agentic.actions.draft import MOST_TOPIC, ROOM, RoomDraft, draft_in, draft_of, form_of, too_long
 from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
 from agentic.agent.services import AgentServices
-from agentic.rooms.card import cut
-from agentic.rooms.new_room import opening_text, room_of, thread_name
-from agentic.rooms.opening import AWAY, Opening, RoomOpener
+from agentic.rooms.closing import cut
+from agentic.rooms.opening import AWAY, Opening, RoomOpener, opening_text, room_of, thread_name
 from agentic.state.budget_rules import CLOSING_SHARE
 from agentic.state.budget_use import BudgetUse
 from agentic.state.rooms import FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, POLICIES, RoomMember

@@ -26,8 +26,8 @@ from agentic.personas.memory import MaySee
 from agentic.record.database import RecordError
 from agentic.record.export.render import room_page
 from agentic.record.export.story import Look
-from agentic.rooms.new_room import escaped
-from agentic.rooms.thread_watch import Rooms
+from agentic.rooms.opening import escaped
+from agentic.rooms.threads import Rooms
 from agentic.state.conversations import Running
 from agentic.state.rooms import MOST_TURNS, Room
 from agentic.wire.coordinator_commands import NOBODY

@@ -27,7 +27,7 @@ from agentic.agent.services import AgentServices
 from agentic.llm.types import Model
 from agentic.personas.files import PERSONA_FILES
 from agentic.rooms.opening import RoomOpener
-from agentic.rooms.thread_watch import ThreadWatch
+from agentic.rooms.threads import ThreadWatch
 from agentic.runtime.presence import keep_present
 from agentic.services.discord.application_owners import ApplicationOwners
 from agentic.services.discord.audience import Audience

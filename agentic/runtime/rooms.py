@@ -14,12 +14,9 @@ from agent_cogs.base import BaseAgentCog
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent
 from agentic.inbox.host import PersonaHosts, Place, place_in_rooms, place_on_signal
-from agentic.rooms.arena import ArenaKeeper
-from agentic.rooms.closing import RoomCloser
-from agentic.rooms.contenders import answered
-from agentic.rooms.positions import CheapPositions
-from agentic.rooms.steward import Steward
-from agentic.rooms.thread_bots import ThreadBots
+from agentic.rooms.arena import ArenaKeeper, answered
+from agentic.rooms.closing import CheapPositions, RoomCloser
+from agentic.rooms.threads import Steward, ThreadBots
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
 from agentic.services.discord.arena_posts import ArenaPosts

@@ -1,6 +1,6 @@
 """Marks of what was done in a room's thread: a hash for each room, kept for 90 days after its last change.
 
-Only the process that acts for the personas writes them (agentic/rooms/steward.py). `locked` is written before the
+Only the process that acts for the personas writes them (agentic/rooms/threads.py). `locked` is written before the
 thread is locked, so a lock of ours is never mistaken for a moderator's.
 """
 

@@ -12,7 +12,7 @@ from agentic.actions.conversations import PAUSED
 from agentic.actions.room_create import EXPIRED, NOT_MODERATED, NOT_YOURS
 from agentic.chat.outlet import CannotPost
 from agentic.chat.service import Person
-from agentic.rooms.new_room import VOTES
+from agentic.rooms.opening import VOTES
 from agentic.state import rooms
 from agentic.state.rooms import Room
 from agentic.state.stop_store import EVERYWHERE

@@ -15,9 +15,19 @@ from agentic.agent.options import OptionBook
 from agentic.chat.outlet import CannotPost
 from agentic.llm.errors import ServerFailed
 from agentic.llm.types import Reply
-from agentic.rooms.arena import GIVE_UP_SECONDS, ArenaKeeper
-from agentic.rooms.arena_lines import BOXES, FAILED, INTERRUPTED, TOO_FEW
-from agentic.rooms.contenders import ANSWER_TOKENS, NoAnswer, answered, drawn, words_of
+from agentic.rooms.arena import (
+    ANSWER_TOKENS,
+    BOXES,
+    FAILED,
+    GIVE_UP_SECONDS,
+    INTERRUPTED,
+    TOO_FEW,
+    ArenaKeeper,
+    NoAnswer,
+    answered,
+    drawn,
+    words_of,
+)
 from agentic.state.arenas import Arena, ArenaAnswer, Arenas
 from agentic.state.budget_rules import Caps
 from agentic.wire.entries import ContestNote

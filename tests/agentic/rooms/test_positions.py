@@ -10,8 +10,7 @@ from agentic.agent.side_calls import CheapModel
 from agentic.llm.errors import ServerFailed
 from agentic.llm.pricing import expected
 from agentic.llm.types import Reply, Usage
-from agentic.rooms.closing import RoomCloser
-from agentic.rooms.positions import CheapPositions, positions_in, prompt_of
+from agentic.rooms.closing import CheapPositions, RoomCloser, positions_in, prompt_of
 from agentic.services.discord.room_upkeep import RoomPost
 from agentic.state.budget_rules import Caps
 from agentic.state.rooms import Room, RoomMember

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentic.rooms.steps import closed_line, next_step, slot_line, standing_of, why_line, why_line_outside
+from agentic.rooms.threads import closed_line, next_step, slot_line, standing_of, why_line, why_line_outside
 from agentic.state.marks import Marks
 from agentic.state.rooms import Room
 from agentic.wire.endings import ENDINGS, PAUSES

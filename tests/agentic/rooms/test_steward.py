@@ -11,9 +11,7 @@ from fakeredis import FakeServer
 
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.closing import RoomCloser
-from agentic.rooms.steps import NOT_LOCKED
-from agentic.rooms.steward import MOST_RETRY_SECONDS, RETRY_SECONDS, SETTLE_SECONDS, Steward
-from agentic.rooms.thread_bots import ThreadBots
+from agentic.rooms.threads import MOST_RETRY_SECONDS, NOT_LOCKED, RETRY_SECONDS, SETTLE_SECONDS, Steward, ThreadBots
 from agentic.services.discord.room_upkeep import RoomPost
 from agentic.state.marks import RoomMarks
 from agentic.state.rooms import Room, RoomLine, RoomMember

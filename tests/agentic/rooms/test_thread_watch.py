@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from fakeredis import FakeServer
 
-from agentic.rooms.thread_watch import ThreadWatch
+from agentic.rooms.threads import ThreadWatch
 from agentic.services.discord.room_threads import ThreadNow
 from agentic.state.marks import RoomMarks
 from agentic.state.room_store import RoomStore
