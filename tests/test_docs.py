@@ -35,7 +35,7 @@ from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.process.root import ROOT
-from agentic.runtime.bot_run import cog_class
+from agentic.runtime.bot import cog_class
 from agentic.runtime.cli import _parser
 from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup

@@ -56,11 +56,10 @@ from agentic.local.voices.scene import SaidInRooms
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES
 from agentic.process.logs import version_line
-from agentic.runtime.bot_run import cancel
-from agentic.runtime.models import provider_model
+from agentic.runtime.bot import cancel
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup
+from agentic.runtime.services import Setup, provider_model
 from agentic.themes import THEMES
 from agentic.wire.endings import ENDINGS
 

@@ -46,7 +46,7 @@ from agentic.llm.providers.ollama import LEAST_CONTEXT
 from agentic.llm.schemas import json_object, number, part, parts, text
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 from agentic.local.terminal.view import one_line
-from agentic.runtime.bot_run import cancel
+from agentic.runtime.bot import cancel
 from agentic.settings.models import KEY_SETTINGS, PROVIDERS, endpoint_key
 
 Body = Mapping[str, Any]

@@ -37,7 +37,7 @@ from agentic.agent.roster import PersonaFolders
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.world import World
 from agentic.personas.files import PERSONA_FILES
-from agentic.runtime.coordinating import coordinator_config
+from agentic.runtime.services import coordinator_config
 from agentic.settings.agents import CodingSettings
 from agentic.settings.fields import NO_LIMIT
 

@@ -44,7 +44,7 @@ from agentic.replay.replay import (
     decided,
     totals,
 )
-from agentic.runtime.coordinating import caps_of
+from agentic.runtime.services import caps_of
 from agentic.state.shared_state import Ledger
 from agentic.wire.link import RedisAddressError, RedisAway, RedisLink, RedisStartError
 from agentic.wire.locate import locate_redis

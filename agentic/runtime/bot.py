@@ -1,4 +1,10 @@
-"""Supervise one bot: its models, its lease, and its runs, each from login to the error that ends it.
+"""Supervises a bot: lease, login, runs.
+
+One run of a bot, from login to the end: a py-cord client, its cog, and the tasks beside them.
+
+A py-cord client cannot be used twice, so a bot that starts again is a new run (agentic/runtime/bot.py).
+
+Supervise one bot: its models, its lease, and its runs, each from login to the error that ends it.
 
 A failure stays with its bot and is logged in one line. The bot starts again after a pause, unless its owner has to act.
 """
@@ -8,29 +14,292 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import aiohttp
 import discord
 
 from agent_cogs.base import BaseAgentCog
+from agent_cogs.handlers import SlashHandlers
+from agent_cogs.slash import Slash
+from agent_cogs.slash_definitions import command_list
+from agent_cogs.slash_sync import CommandOwnership, CommandSync, priority_of
+from agent_cogs.thread_events import ThreadEvents
 from agent_config import AgentSettings, Settings, missing_key_message, shared_tokens
 from agentic.actions.room_create import RoomCreation
+from agentic.agent.limits import share_backoff
+from agentic.agent.persona import FileRights
 from agentic.agent.services import AgentServices
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model
-from agentic.runtime.bot_run import LEASE, BotRun, SideTaskFailed, cancel
-from agentic.services.discord.gateway_connection import SessionLimit
-from agentic.services.discord.retries import STEADY_SECONDS, backoff
+from agentic.personas.files import PERSONA_FILES
+from agentic.rooms.opening import RoomOpener
+from agentic.rooms.threads import ThreadWatch
+from agentic.runtime.services import keep_present
+from agentic.services.discord.application_owners import ApplicationOwners
+from agentic.services.discord.audience import Audience
+from agentic.services.discord.channels import parent_of
+from agentic.services.discord.echo_filter import skip_echoes
+from agentic.services.discord.gateway_connection import GatewayConnection, SessionLimit
+from agentic.services.discord.login import log_in
+from agentic.services.discord.rate_limit import count_refusals
+from agentic.services.discord.retries import STEADY_SECONDS, backoff, retry_requests
+from agentic.services.discord.room_threads import RoomThreads
+from agentic.services.discord.status import show_backoff
+from agentic.services.discord.unreadable_events import tolerate_unreadable_events
 from agentic.state.leases import Lease
+from agentic.themes import THEMES
 from agentic.turn.conversation import AgentSessions
+from agentic.wire.link import RedisAway
+
+log = logging.getLogger(__name__)
+
+
+GUILD_READY_SECONDS = 0.3  # py-cord's wait after the last guild; later guilds are added all the same
+CLOSE_SECONDS = 5.0  # for closing a connection
+CANCEL_AGAIN_SECONDS = 1.0
+POLL_SECONDS = 0.25
+LEASE = "lease"
+
+
+class SideTaskFailed(Exception):
+    """A task that a bot needs has failed. `name` is the task, `__cause__` the error."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def intents(*, direct: bool = False) -> discord.Intents:
+    """The gateway intents; `message_content` must be on in the developer portal. `direct` adds direct messages."""
+    return discord.Intents(
+        guilds=True,
+        guild_messages=True,
+        guild_reactions=True,
+        message_content=True,
+        dm_messages=direct,
+        dm_reactions=direct,
+    )
+
+
+def cog_class(path: str) -> type[BaseAgentCog]:
+    """Import the cog class of an agent, given as "module:Class"."""
+    module, _, name = path.partition(":")
+    found = getattr(import_module(module), name)
+    if not (isinstance(found, type) and issubclass(found, BaseAgentCog)):
+        raise TypeError(f"{path} is not a BaseAgentCog")
+    return found
+
+
+class BotRun:
+    """A bot's client, cog and side tasks. It logs in once this process holds the lease."""
+
+    def __init__(
+        self,
+        agent: AgentSettings,
+        services: AgentServices,
+        lease: Lease,
+        model: Model,
+        guild_models: Mapping[int, Model],
+        sessions: SessionLimit,
+    ) -> None:
+        self.agent, self._services, self._lease = agent, services, lease
+        self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
+            intents=intents(direct=services.settings.allow_dms),
+            max_messages=None,  # the transcript replaces py-cord's message cache
+            guild_ready_timeout=GUILD_READY_SECONDS,
+            auto_sync_commands=False,
+            cache_default_sounds=False,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            allowed_mentions=discord.AllowedMentions.none(),
+        )
+        tolerate_unreadable_events(self.client, agent.spec.name)
+        skip_echoes(self.client, services.transcripts)
+        self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, sessions)
+        self.cog = cog_class(agent.cog)(self.client, agent, services, model, guild_models, may_act=lambda: lease.held)
+        self.client.add_cog(self.cog)
+        audience = Audience(self.client.get_channel)
+        owners = ApplicationOwners(self.client, self.cog.gate)
+        rights = FileRights(services.settings, audience.guild_of, owners.ids)
+        handlers = self._add_rooms(rights, audience)
+        self.room_creation = handlers.room_creation
+        slash = Slash(self.client, self.cog.gate, handlers.answer, lambda: lease.held, handlers.complete)
+        self.client.add_cog(slash)
+        retry_requests(self.client, services.settings.discord_retries, services.rng)
+        self._unauthorized = asyncio.Event()
+        count_refusals(self.client, services.outbound.refused, self._unauthorized.set)
+        self.delayed = asyncio.Event()  # Discord was unreachable at login: startup waits no longer
+        self.closed = False
+        self.without_discord = False
+
+    def _add_rooms(self, rights: FileRights, audience: Audience) -> SlashHandlers:
+        """Open rooms by this bot, follow their threads, and return the handlers of its commands."""
+        services, name = self._services, self.agent.spec.name
+        threads = RoomThreads(self.client, self.cog.gate, lambda: self._lease.held)
+        self._room_opener = RoomOpener(
+            name,
+            services.ledger.room_openings,
+            services.orders,
+            threads,
+            clock=services.clock,
+            may_act=lambda: self.online,
+        )
+        watch = ThreadWatch(
+            name,
+            services.ledger.rooms,
+            services.ledger.room_marks,
+            services.orders,
+            may_act=lambda: self.online,
+            may_write=lambda room: threads.may_write(room.channel_id),
+            look=lambda room: threads.now(room.channel_id, room.thread_id),
+        )
+        self.client.add_cog(ThreadEvents(self.client, watch))
+        return SlashHandlers(
+            services,
+            rights,
+            self._room_opener,
+            lambda channel_id, webhooks: threads.problem(channel_id, webhooks=webhooks),
+            lambda channel_id: parent_of(self.client.get_channel(channel_id)),
+            audience.may_see,
+        )
+
+    @property
+    def online(self) -> bool:
+        """Whether it is connected now; py-cord's is_ready() stays true during an outage."""
+        return self.client.is_ready() and self._connection.open and self._lease.held
+
+    async def run(self) -> None:
+        """Run until cancelled. Raises the error that ended it: SideTaskFailed, discord.LoginFailure (also when a later
+        request is answered 401), and other errors of py-cord and aiohttp."""
+        await self._until_one_fails(self._work())
+
+    async def run_on_signal(self) -> None:
+        """Run on Signal alone, while Discord does not take the bot, until cancelled. Raises SideTaskFailed."""
+        self.without_discord = True
+        self.cog.host.catch_up.missed_message()  # while the run before this one ended
+        self.cog.host.start()
+        await self._until_one_fails({LEASE: self._hold_lease(), **self._hosting()})
+
+    async def _until_one_fails(self, work: Mapping[str, Coroutine[Any, Any, None]]) -> None:
+        tasks = [asyncio.create_task(each, name=name) for name, each in work.items()]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in tasks:
+                if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                    if task.get_name() in ("token", "connection"):
+                        raise error
+                    raise SideTaskFailed(task.get_name()) from error
+        finally:
+            await cancel(tasks)
+
+    def _work(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """The concurrent tasks, under the names that error messages show."""
+        return {
+            "token": self._until_refused(),
+            "connection": self._stay_online(),
+            LEASE: self._hold_lease(),
+            "presence": self._stay_present(),
+            "status": self._show_backoff(),
+            "commands": self._keep_commands(),
+            "rooms": self._open_rooms(),
+            **self._hosting(),
+        }
+
+    def _hosting(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """The tasks that the agent has on every service."""
+        host, ledger = self.cog.host, self._services.ledger
+        return {
+            "catch-up": host.run_catch_up(),
+            "automation": host.run_automation(),
+            "provider back-off": share_backoff(self.agent.spec.name, host.agent.model.backoff, ledger.backoffs),
+        }
+
+    async def _until_refused(self) -> None:
+        await self._unauthorized.wait()
+        raise discord.LoginFailure("a request was answered 401")
+
+    async def _hold_lease(self) -> None:
+        if not self._lease.taken.is_set():  # released after a failed run
+            with suppress(RedisAway):
+                await self._lease.acquire()
+        await self._lease.run()
+
+    async def _stay_online(self) -> None:
+        assert self.agent.token is not None
+        await self._lease.taken.wait()  # a stand-by logs in only when it takes over
+        while not self._lease.held:  # noqa: ASYNC110 - a run before took it and stopped renewing
+            await asyncio.sleep(POLL_SECONDS)
+        await self._boot_persona()
+        token = self.agent.token.get_secret_value()
+        await log_in(self.client, token, self.agent.spec.name, self._services.rng, self.delayed)
+        await self._connection.run()
+
+    async def _boot_persona(self) -> None:
+        """Create the agent's missing persona files; only the process that holds its lease may."""
+        if self._services.personas is not None:
+            persona = self._services.personas.of(self.agent.name)
+            await asyncio.to_thread(persona.boot, self.agent.spec)
+
+    async def _keep_commands(self) -> None:
+        await self.cog.host.ready.wait()
+        services, name = self._services, self.agent.spec.name
+        sync = CommandSync(self.client, self.cog.gate, command_list(services.names, tuple(THEMES), PERSONA_FILES))
+        if services.settings.allow_dms:
+            await sync.register_direct()
+        keeper = CommandOwnership(
+            name,
+            priority_of(name, services.settings),
+            services.ledger.command_owner,
+            sync,
+            guilds=lambda: {channel.guild.id for channel in self.cog.channels.visible()},
+            may_act=lambda: self._lease.held,
+        )
+        await keeper.run()
+
+    async def _open_rooms(self) -> None:
+        await self.cog.host.ready.wait()
+        await self._room_opener.run()
+
+    async def _stay_present(self) -> None:
+        await self.cog.host.ready.wait()
+        services = self._services
+        await keep_present(
+            self.agent.spec.name, services.ledger.presence, services.directory, services.names, lambda: self.online
+        )
+
+    async def _show_backoff(self) -> None:
+        await self.cog.host.ready.wait()  # a back-off may be left from an earlier run of the program
+        await show_backoff(self.client, self.cog.host.agent.model.backoff)
+
+    async def aclose(self) -> None:
+        """End the turns, then the connection."""
+        self.closed = True
+        await self.cog.aclose()
+        try:
+            await asyncio.wait_for(self.client.close(), CLOSE_SECONDS)
+        except TimeoutError:
+            log.warning(
+                "%s: connection to Discord not closed within %.0f s; abandoned", self.agent.spec.name, CLOSE_SECONDS
+            )
+
+
+async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until they have ended."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        # Python 3.11's wait_for, which py-cord uses, may swallow a cancellation that coincides with the result.
+        _, pending = await asyncio.wait(pending, timeout=CANCEL_AGAIN_SECONDS)
+    await asyncio.gather(*tasks, return_exceptions=True)  # their errors were reported when they ended
+
 
 TOKEN_REFUSED = 4004  # the gateway's close code when a token is revoked while the bot is online
 NEEDS_SHARDS = 4011  # in more than 2,500 servers
-
-
-log = logging.getLogger(__name__)
 
 
 def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:

@@ -141,8 +141,8 @@ def main_coordinator(arguments: Sequence[str] = ()) -> int:
 
 async def _coordinate(settings: Settings) -> int:
     from agentic.net.http_server import Connections
-    from agentic.runtime.coordinator_process import serve
     from agentic.runtime.health import Health, serving_health
+    from agentic.runtime.process import serve
 
     stopping = Shutdown()
     stopping.on_signals()
@@ -161,9 +161,8 @@ def _serve(
     settings: Settings, *, only: Sequence[str] = (), without: Sequence[str] = (), coordinator: bool = True
 ) -> int:
     from agentic.runtime.bot import runnable
-    from agentic.runtime.models import cheap_model, embedder_of
     from agentic.runtime.runtime import serve
-    from agentic.runtime.services import Setup
+    from agentic.runtime.services import Setup, cheap_model, embedder_of
 
     agents = runnable(settings, only, without)
     on_signal = tuple(name for name in settings.numbers if (not only or name in only) and name not in without)

@@ -1,43 +1,134 @@
-"""A running process: its bots, its coordinator, and the tasks beside them.
+"""A running process: bots, coordinator, tasks, watchers.
+
+Run the coordinator in its own process, and the recorder of all bots on this Redis beside it.
+
+settings → Redis → bus, ledger, stops → coordinator
+
+A running process: its bots, its coordinator, and the tasks beside them.
 
 A bot that fails leaves the others running, and a watcher that fails starts again. When the bus or the coordinator
 fails, the whole process stops.
+
+Wires what watches the turns of this process: the record's writer, notices for the console, telemetry.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
+import math
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from agent_config import AgentSettings
+from aiohttp import web
+
+from agent_config import AgentSettings, Settings
 from agent_coordinator.coordinator import Coordinator
 from agentic.agent.services import AgentServices
+from agentic.agent.side_calls import meaning_of
 from agentic.automation.webhook_server import Receive
 from agentic.inbox.host import AgentHost, PersonaHosts
 from agentic.net.http_server import Connections
+from agentic.process.logs import program_version
+from agentic.process.redaction import Redactor
 from agentic.process.tasks import Shutdown, last_turns, restart_on_failure
 from agentic.record.idle_queries import IdleMemory
-from agentic.record.recorder import OFF, ReadState
-from agentic.runtime.bot import BotSupervisor
-from agentic.runtime.bot_run import cancel
-from agentic.runtime.coordinating import coordinator_config, idle_memory
+from agentic.record.recorder import OFF, ReadState, recording
+from agentic.runtime.bot import BotSupervisor, cancel
 from agentic.runtime.health import Health
-from agentic.runtime.models import make_guild_models
-from agentic.runtime.services import Setup
+from agentic.runtime.services import Setup, caps_of, coordinator_config, embedder_of, idle_memory, make_guild_models
 from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease
-from agentic.telemetry.metrics import Metrics
+from agentic.state.shared_state import Ledger
+from agentic.state.stops import Stops
+from agentic.state.turn_notices import TurnNotices
+from agentic.state.writer import NoRecord, Notes, RecordWriter
+from agentic.telemetry.metrics import Metrics, Readings, metrics_route
+from agentic.telemetry.spans import MISSING, Spans, http_exporter
+from agentic.turn.watchers import TurnWatchers
 from agentic.wire import keys
+from agentic.wire.bus import Bus
 from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.locate import locate_redis
+
+log = logging.getLogger(__name__)
+
+
+Watch = Callable[[Callable[[], bool], ReadState], AbstractAsyncContextManager[object]]
+
+
+async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
+    """Run the coordinator until `stop` is set (returns 0) or one of its tasks fails (returns 1). `watched` is entered
+    around it with functions that say whether the bus is connected, and how the record goes.
+
+    Raises RedisAddressError, RedisStartError.
+    """
+    async with AsyncExitStack() as stack:
+        redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
+        place = await stack.enter_async_context(redis)
+        log.info("Redis: %s", place.description)
+        link = await stack.enter_async_context(RedisLink(place.address))
+        bus = Bus(link)
+        stops = Stops(link, bus)
+        stops.start()
+        with suppress(RedisAway):  # read again when Redis is back
+            await stops.read()
+        ledger = Ledger(link, caps=caps_of(settings))  # one alone: it pays what is owed when Redis is back
+        meaning = meaning_of(settings, embedder_of(settings), ledger.replay_costs)
+        if meaning is not None:
+            stack.push_async_callback(meaning.aclose)
+        record = recording(settings, link, bus, holder=_holder(), meaning=meaning)
+        read_record = await stack.enter_async_context(record)
+        writer = RecordWriter(link, Redactor(settings.secrets()).secrets) if settings.records else None
+        if writer is not None:
+            stack.push_async_callback(writer.aclose)
+        memory = idle_memory(settings)
+        if memory is not None:
+            stack.push_async_callback(memory.aclose)
+        coordinator = Coordinator(
+            coordinator_config(settings),
+            bus,
+            ledger,
+            lease=Lease(link, keys.COORDINATOR_OWNER, holder=_holder()),
+            stops=stops,
+            record=writer,
+            idle_store=memory,
+        )
+        await stack.enter_async_context(watched(bus.ready.is_set, read_record))
+        tasks = {"bus": bus.run(), "stops": restart_on_failure(stops.run, "stops"), "coordinator": coordinator.run()}
+        if writer is not None:
+            tasks["record"] = restart_on_failure(writer.run, "record")
+        return await _run_until(stop, tasks)
+
+
+async def _run_until(stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]) -> int:
+    """Run `works`, by name, until `stop`; cancel them in reverse order, since later ones need earlier ones."""
+    stopped = asyncio.create_task(stop.wait(), name="stop")
+    tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
+    await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    failed = [task for task in tasks if task.done()]
+    for task in (stopped, *reversed(tasks)):
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    for task in failed:
+        error = None if task.cancelled() else task.exception()
+        log.error("%s failed; the coordinator stops", task.get_name(), exc_info=error)
+    return 1 if failed else 0
+
+
+def _holder() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
 
 REDIS_START_SECONDS = 4.0  # for a Redis that is starting too, or a machine that is busy with our own start
 REDIS_PAUSE_SECONDS = 0.2
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 class Lines(Protocol):
@@ -307,3 +398,77 @@ class Runtime:
                 log.error("a bot failed while closing", exc_info=outcome)
         await self.services.ledger.finish()
         await cancel(list(self._tasks.values()))
+
+
+PING_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Watching:
+    """`writer` is None where nothing is recorded."""
+
+    link: RedisLink
+    notices: TurnNotices
+    writer: RecordWriter | None
+    watcher: TurnWatchers = field(default_factory=TurnWatchers)
+
+    @classmethod
+    def of(cls, settings: Settings, link: RedisLink, redact: Redactor) -> Watching:
+        writer = RecordWriter(link, redact.secrets, prompts=settings.records_prompts) if settings.records else None
+        return cls(link, TurnNotices(link), writer)
+
+    @property
+    def record(self) -> Notes:
+        return self.writer or NoRecord()
+
+    def start(self, runtime: Runtime, stack: AsyncExitStack) -> None:
+        """Start it before the bots; when the stack is closed, after them, it writes what the last turns leave."""
+        self.watcher.add(self.notices)
+        runtime.watch(self.notices.run, "turn notices")
+        if self.writer is not None:
+            self.watcher.add(self.writer)
+            stack.push_async_callback(self.writer.aclose)
+            runtime.watch(self.writer.run, "record")
+        settings = runtime.setup.settings
+        if settings.otel_endpoint is not None and (spans := spans_to(settings.otel_endpoint, settings)) is not None:
+            self.watcher.add(spans)
+            stack.push_async_callback(spans.aclose)
+        if settings.health_port or settings.console:
+            runtime.metrics = Metrics(lambda: self._readings(runtime), self._ping)
+            self.watcher.add(runtime.metrics)
+            runtime.watch(runtime.metrics.run, "metrics")
+
+    async def _ping(self) -> None:
+        await self.link.patient(lambda redis: redis.ping(), PING_SECONDS)
+
+    def _readings(self, runtime: Runtime) -> Readings:
+        bots = runtime.bots
+        return Readings(
+            queues={name: bot.cog.host.queue.inbox.size() for name, bot in bots.items()},
+            gateway={
+                name: bot.client.latency
+                for name, bot in bots.items()
+                if bot.online and math.isfinite(bot.client.latency)
+            },
+            online={name: bot.online for name, bot in bots.items()},
+            dropped=self.writer.dropped if self.writer is not None else 0,
+        )
+
+
+def spans_to(endpoint: str, settings: Settings) -> Spans | None:
+    """Sends spans to this address; None where the packages for it are missing, which is logged."""
+    headers = settings.otel_headers.get_secret_value() if settings.otel_headers is not None else ""
+    redact = Redactor(settings.secrets()).secrets
+    try:
+        exporter = http_exporter(endpoint, headers)
+        spans = Spans(exporter, redact, version=program_version(), words=settings.otel_capture_content)
+    except ImportError:
+        log.warning("%s", MISSING)
+        return None
+    log.info("spans go to %s, %s words", endpoint, "with" if settings.otel_capture_content else "without")
+    return spans
+
+
+def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:
+    """GET /metrics, where the metrics of this process are served at all."""
+    return (metrics_route(runtime.metrics),) if runtime.metrics is not None else ()

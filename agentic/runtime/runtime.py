@@ -29,13 +29,11 @@ from agentic.record.embeddings import Meaning
 from agentic.record.memories import NoMemory, ThreadMemory
 from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.record.recorder import recording
-from agentic.runtime.bot_run import cancel
+from agentic.runtime.bot import cancel
 from agentic.runtime.health import serving_health
-from agentic.runtime.presence import learn_webhook_posts, recall_agents
-from agentic.runtime.process import Runtime
+from agentic.runtime.process import Runtime, Watching, metrics_routes
 from agentic.runtime.rooms import serve_rooms
-from agentic.runtime.services import Setup, build_services, tools_for
-from agentic.runtime.watching import Watching, metrics_routes
+from agentic.runtime.services import Setup, build_services, learn_webhook_posts, recall_agents, tools_for
 from agentic.services.discord.outbound import OutboundShared
 from agentic.services.discord.retries import webhook_session
 from agentic.services.signal.signal import SignalLines, open_accounts
@@ -84,7 +82,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
             runtime.signal.start()
         await _serve_webhooks(runtime, stack)
         if setup.settings.console and setup.coordinator:  # run_all.py's process; one of run_bot.py has none
-            from agentic.runtime.serving import serve_console
+            from agentic.runtime.console import serve_console
 
             await serve_console(runtime, stack)
         yield runtime

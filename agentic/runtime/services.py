@@ -1,22 +1,33 @@
-"""The set-up of a process, and the services that its agents share. Connections are opened in runtime.py."""
+"""Builds shared services, models, presence.
+
+Parts of a process that coordinates: its settings, the budgets' caps, and the record as idle tasks read it.
+
+Build the models that the settings name; a provider's SDK is imported at its first call.
+
+Announce an online agent to other processes, and learn from them the Discord user of each agent and the posts of
+personas.
+
+The set-up of a process, and the services that its agents share. Connections are opened in runtime.py.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import aiohttp
 
-from agent_config import AgentSettings, Settings, process_environment
-from agent_coordinator.config import CoordinatorConfig
+from agent_config import AgentSettings, CodingSettings, ModelSettings, Settings, process_environment
+from agent_coordinator.config import CoordinatorConfig, from_settings
 from agentic.actions.forget import CompletedRequests, Forgetting
-from agentic.agent.limits import ProviderBackoff
+from agentic.agent.limits import ProviderBackoff, access, is_free
 from agentic.agent.options import load_options, no_layer
-from agentic.agent.persona import Personas
+from agentic.agent.persona import Personas, read_fronts
 from agentic.agent.roster import Lacks, Roster, lacking_key
 from agentic.agent.services import AgentServices, Scope
 from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, tariff_of
@@ -25,23 +36,27 @@ from agentic.chat.directory import Directory
 from agentic.chat.transcript import MAX_ENTRIES, Transcripts
 from agentic.console.parts import People
 from agentic.llm.embeddings import Embedder
+from agentic.llm.providers.agent_sdk import AgentSdkModel, QueryConfig
+from agentic.llm.registry import LazyEmbedder, LazyModel, build_model, in_order
+from agentic.llm.retry import RetryPolicy
 from agentic.llm.types import Model
 from agentic.net.images import PictureFetcher
 from agentic.net.public_fetcher import PublicFetcher
 from agentic.record.embeddings import Meaning
+from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import ReadingMemoryReader as MemoryReader
-from agentic.runtime.coordinating import caps_of
-from agentic.runtime.models import no_cheap_model, no_embedder, provider_model
 from agentic.services.discord.history import HistoryFetcher
 from agentic.services.discord.history_cache import HistoryCache
 from agentic.services.discord.outbound import OutboundShared
 from agentic.services.discord.webhooks import Webhooks
+from agentic.state.budget_rules import Caps
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.ignores import Ignores
 from agentic.state.leases import this_process
 from agentic.state.live_options import LiveOptions
 from agentic.state.once import Notices
-from agentic.state.posts import WebhookPosts
+from agentic.state.posts import WebhookPosts, read_post
+from agentic.state.presence import Presence
 from agentic.state.sessions import Resets
 from agentic.state.shared_state import Ledger
 from agentic.state.stops import Stops
@@ -53,11 +68,199 @@ from agentic.tools.records import ToolRecords
 from agentic.tools.toolset import Toolset
 from agentic.tools.web_tools import KEYLESS, Keyless, ToolSettings, built_in_tools
 from agentic.turn.watchers import TurnWatcher
+from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.coordinator_commands import CoordinatorCommands
-from agentic.wire.link import RedisLink
+from agentic.wire.link import RedisAway, RedisLink
 
 log = logging.getLogger(__name__)
+
+
+def coordinator_config(settings: Settings) -> CoordinatorConfig:
+    """The coordinator's part of the settings, with the personas that have no bot, only a number on Signal."""
+    personas = [agent for agent in settings.numbers if agent not in settings.agents]
+    fronts = read_fronts(settings.personas_dir, personas)
+    config = from_settings(settings, tuple(settings.agents), fronts)
+    # On Signal alone there is no channel to plan conversations for.
+    return config if settings.channels else replace(config, schedule_min=0, schedule_max=0)
+
+
+def idle_memory(settings: Settings) -> IdleMemory | None:
+    """None where nothing is recorded. To be closed."""
+    return IdleMemory(settings.record_file, exchanges=settings.summarise_exchanges) if settings.records else None
+
+
+def caps_of(settings: Settings) -> Caps:
+    daily = settings.budget_daily_usd
+    return Caps(
+        all=daily,
+        agent=settings.budget_agent_usd,
+        channel=settings.budget_channel_usd,
+        person=settings.user_budget,
+        idle=None if daily is None else daily * settings.idle_budget_share,
+        mentions=settings.mentions_per_minute,
+    )
+
+
+def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
+    """The agent's models as one that falls back from each to the next.
+
+    `free_at_home`: calls to a server in the owner's network cost nothing. Raises ValueError without a usable model.
+    """
+    usable = {model.name: model for model in agent.usable}
+    if agent.coding is not None and agent.models[0].name in usable:
+        free = free_at_home and is_free(agent.models[0])
+        return AgentSdkModel(coding_config(agent, agent.coding), free=free)
+    draws = next((name for name, model in usable.items() if model.provider == agent.image_provider), None)
+
+    def make(provider: str, model: str) -> Model:
+        name = f"{provider}/{model}"
+        image_model = agent.image_model if agent.image_model and name == draws else ""
+        return _lazy(usable[name], image_model, agent.retries, free_at_home=free_at_home)
+
+    return in_order(usable, make, own={model.provider for model in agent.models})
+
+
+def cheap_model(settings: Settings, *, free_at_home: bool = True) -> Model | None:
+    """The model for small questions: that of CHEAP_MODEL, else the least expensive default of the providers whose key
+    is set; None for none."""
+    chosen = cheapest(settings.cheap_models)
+    return None if chosen is None else _lazy(chosen, "", settings.model_retries, free_at_home=free_at_home)
+
+
+def no_cheap_model(settings: Settings) -> None:
+    del settings
+
+
+def embedder_of(settings: Settings) -> Embedder | None:
+    """The model of EMBEDDING_MODEL, whose client is built at its first call; None where none is set."""
+    model = settings.embedding
+    if model is None:
+        return None
+    free, retry = is_free(model), RetryPolicy(attempts=settings.model_retries + 1)
+
+    def build() -> Embedder:
+        return build_model(**access(model), image_model="", free=free, retry=retry)
+
+    return LazyEmbedder(model.name, build, free=free)
+
+
+def no_embedder(settings: Settings) -> None:
+    del settings
+
+
+def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home: bool) -> Model:
+    free = free_at_home and is_free(model)
+    retry = RetryPolicy(attempts=retries + 1)
+
+    def build() -> Model:
+        return build_model(**access(model), image_model=image_model, free=free, retry=retry)
+
+    return LazyModel(model.name, build, can_draw=bool(image_model), free=free)
+
+
+def make_guild_models(agent: AgentSettings, make: Callable[[AgentSettings], Model]) -> dict[int, Model]:
+    """Models that are set for single servers, by server id. Servers with the same list share one."""
+    made: dict[tuple[str, ...], Model] = {}
+    found: dict[int, Model] = {}
+    for server, there in agent.elsewhere.items():
+        names = tuple(model.name for model in there.usable)
+        if names not in made:
+            made[names] = make(there)
+        found[server] = made[names]
+        log.info("%s: server %d uses %s", agent.name, server, ", ".join(names))
+    return found
+
+
+def coding_config(agent: AgentSettings, coding: CodingSettings) -> QueryConfig:
+    """The configuration of an agent whose turns the Claude Agent SDK runs."""
+    return QueryConfig(
+        model=agent.model,
+        workspace=coding.workspace,
+        home=coding.home,
+        api_key=agent.api_key.get_secret_value() if agent.api_key else "",
+        base_url=agent.base_url,
+        allowed_tools=coding.allowed_tools,
+        permission_mode=coding.permission_mode,
+        max_turns=coding.max_steps,
+        max_usd=coding.max_usd,
+        hidden=coding.hidden,
+    )
+
+
+RENEW_EVERY = 5.0  # seconds; the key lives for fifteen
+RENEW_FIRST = 3600.0  # this one lives for a month
+
+
+async def keep_present(
+    agent: str, store: Presence, directory: Directory, names: Iterable[str], online: Callable[[], bool]
+) -> None:
+    """Renew `agent:{name}:ready` (its value: the user id) while `online()`, and read the others', until cancelled.
+
+    An agent that is offline here may be online in another process, so its key is left to expire.
+    """
+    all_names = tuple(names)
+    announced = False
+    try:
+        while True:
+            try:
+                announced = online() and await _renew(agent, store, directory)
+                _learn(directory, await store.read(all_names))
+            except RedisAway:
+                log.debug("%s: presence not renewed: Redis is unavailable; will retry", agent)
+            await asyncio.sleep(RENEW_EVERY)
+    finally:
+        if announced:  # otherwise the key may be another process's
+            await _leave(agent, store)
+
+
+async def stay_known(agent: str, store: Presence) -> None:
+    """Keep since when an agent exists that needs no bot, until cancelled: what it missed since then is answered."""
+    while True:
+        pause = RENEW_FIRST
+        try:
+            await store.note_first(agent)
+        except RedisAway:
+            pause = RENEW_EVERY
+        await asyncio.sleep(pause)
+
+
+def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
+    """Learn which posts by webhook are whose, also those that other processes make."""
+
+    async def learn(raw: str) -> None:
+        if (post := read_post(raw)) is not None:
+            directory.learn_post(*post)
+
+    bus.subscribe(keys.WEBHOOK_POSTED, learn)
+
+
+async def recall_agents(store: Presence, directory: Directory, names: Iterable[str]) -> None:
+    """Learn at the start the last known users of all agents, so that a bot recognises them before they are online.
+
+    Raises RedisAway.
+    """
+    _learn(directory, await store.seen(names))
+
+
+async def _renew(agent: str, store: Presence, directory: Directory) -> bool:
+    user_id = directory.id_of(agent)
+    if user_id is not None:
+        await store.renew(agent, str(user_id))
+    return user_id is not None
+
+
+def _learn(directory: Directory, present: dict[str, str]) -> None:
+    for agent, text in present.items():
+        if text.isdecimal() and directory.id_of(agent) is None:
+            directory.learn(agent, int(text))
+
+
+async def _leave(agent: str, store: Presence) -> None:
+    try:
+        await store.clear(agent)
+    except RedisAway:
+        log.debug("%s: ready key not deleted: Redis is unavailable; it expires by itself", agent)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.runtime import bot_run
+from agentic.runtime import bot as bot_run
 from agentic.wire.link import RedisLink
 from tests.support import warm_start
 

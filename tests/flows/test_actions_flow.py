@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from agentic.console.app import console_app
 from agentic.console.parts import RecordFile
-from agentic.runtime.serving import _parts
+from agentic.runtime.console import _parts
 from agentic.wire.messages import Command
 from tests.support.console import csrf
 from tests.support.flow import decision, flow

@@ -61,7 +61,7 @@ async def test_a_conversation_in_which_all_name_each_other_has_no_turns_besides(
 
 
 async def test_bots_of_two_processes_call_each_other_and_agree_where_that_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr("agentic.runtime.presence.RENEW_EVERY", 0.05)
+    monkeypatch.setattr("agentic.runtime.services.RENEW_EVERY", 0.05)
     monkeypatch.setattr("agent_coordinator.config.CONTINUATION_BASE_PROBABILITY", 2.0)  # no end by chance
     async with (
         flow(tmp_path, COORDINATOR_MAX_ROUNDS="3") as f,

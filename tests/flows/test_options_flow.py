@@ -12,7 +12,7 @@ from PIL import Image
 from agentic.context.options import Options
 from agentic.local.discord.world import Role
 from agentic.process.root import ROOT
-from agentic.runtime.models import provider_model
+from agentic.runtime.services import provider_model
 from tests.support.asking import ask, config, picture, pictures_in, shown
 from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatServer

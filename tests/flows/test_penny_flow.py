@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentic.process.root import ROOT
-from agentic.runtime.models import provider_model
+from agentic.runtime.services import provider_model
 from tests.support.flow import decision
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
 from tests.support.moved_clock import MovedClock

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agentic.runtime.models import provider_model
+from agentic.runtime.services import provider_model
 from tests.support.flow import flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 

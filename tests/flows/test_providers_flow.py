@@ -11,7 +11,7 @@ from PIL import Image
 
 from agent_config import AGENTS
 from agentic.process.root import ROOT
-from agentic.runtime.models import provider_model
+from agentic.runtime.services import provider_model
 from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 from tests.support.models.wire.values import Answer

@@ -14,7 +14,7 @@ import pytest
 from agent_coordinator.events import ConversationEnded
 from agentic.process.root import ROOT
 from agentic.runtime import health
-from agentic.runtime.bot_run import cancel
+from agentic.runtime.bot import cancel
 from tests.support.flow import decision, flow
 from tests.support.program import Program
 from tests.support.redis_server import RedisServer, until

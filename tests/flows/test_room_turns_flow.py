@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from agentic.local.discord.world import World
-from agentic.runtime.models import cheap_model
+from agentic.runtime.services import cheap_model
 from agentic.state.rooms import Room, RoomMember
 from agentic.wire.messages import Command, RoomOrder
 from tests.support.flow import SHOWN, Flow, decision, flow

@@ -11,7 +11,7 @@ from agentic.llm.pricing import price
 from agentic.llm.registry import LazyModel
 from agentic.llm.types import Usage
 from agentic.local.discord import channels as worlds
-from agentic.runtime.models import provider_model
+from agentic.runtime.services import provider_model
 from tests.support.asking import ask, config
 from tests.support.flow import QUICK, decision, flow
 from tests.support.models.wire.values import Answer

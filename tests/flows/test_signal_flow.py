@@ -13,7 +13,7 @@ import pytest
 
 from agentic.chat import transcript
 from agentic.record.memories import is_shared
-from agentic.runtime import presence
+from agentic.runtime import services as presence
 from agentic.runtime.process import Runtime
 from agentic.services.signal.ids import group_chat_id
 from agentic.wire import keys

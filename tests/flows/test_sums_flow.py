@@ -9,8 +9,8 @@ from agentic.console.parts import Change
 from agentic.record.database import opened
 from agentic.record.queries.statistics import read_costs
 from agentic.record.queries.turns import whole_turn
-from agentic.runtime.from_console import ConsoleReplayer
-from agentic.runtime.models import provider_model
+from agentic.runtime.console import ConsoleReplayer
+from agentic.runtime.services import provider_model
 from agentic.wire import keys
 from tests.flows.test_return_flow import vanish
 from tests.support.flow import decision, flow

@@ -15,10 +15,9 @@ from agent_config import AGENTS, Settings, load_settings
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
 from agentic.local.discord.world import World
-from agentic.runtime.models import provider_model
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup
+from agentic.runtime.services import Setup, provider_model
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.models.model_server import ModelServer
 from tests.support.models.wire.values import ModelRequest

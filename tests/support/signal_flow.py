@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_config import AGENTS, Settings, load_settings
-from agentic.runtime.models import provider_model
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup
+from agentic.runtime.services import Setup, provider_model
 from tests.support.flow import QUICK, by_provider
 from tests.support.models.model_server import ModelServer
 from tests.support.redis_server import until

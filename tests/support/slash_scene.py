@@ -27,7 +27,7 @@ from agentic.chat.transcript import Transcripts
 from agentic.process.redaction import Redactor
 from agentic.record.notes import Consents, Hearers
 from agentic.rooms.opening import RoomOpener
-from agentic.runtime.coordinating import caps_of
+from agentic.runtime.services import caps_of
 from agentic.services.discord.outbound import OutboundShared
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.ignores import Ignores

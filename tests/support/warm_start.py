@@ -26,7 +26,7 @@ from typing import Any
 
 from agentic.process.root import ROOT
 
-OURS = ("agentic.local.mode", "agentic.check.run", "agentic.runtime.coordinator_process")
+OURS = ("agentic.local.mode", "agentic.check.run", "agentic.runtime.process")
 SDKS = ("openai", "anthropic", "google.genai")
 MOST_BYTES = 1 << 20  # of a request
 

@@ -20,8 +20,8 @@ from agentic.chat.attachments import AttachmentReader
 from agentic.chat.transcript import Transcripts
 from agentic.ids import is_snowflake
 from agentic.process.tasks import BackgroundTasks
-from agentic.runtime.presence import stay_known
 from agentic.runtime.process import Runtime
+from agentic.runtime.services import stay_known
 from agentic.services.signal.account import SignalAccount
 from agentic.services.signal.address_book import AddressBook
 from agentic.services.signal.chats import Chat, Chats

@@ -12,7 +12,7 @@ from agentic.agent.side_calls import meaning_of
 from agentic.llm.embeddings import Embedded, vector_of
 from agentic.llm.errors import ServerFailed
 from agentic.llm.types import Usage
-from agentic.runtime.models import embedder_of
+from agentic.runtime.services import embedder_of
 from agentic.wire.entries import ReplayNote
 from agentic.wire.link import RedisAway
 

@@ -9,8 +9,7 @@ import discord
 import pytest
 
 from agent_config import AGENTS, load_settings
-from agentic.runtime.bot import BotSupervisor, end_of, runnable
-from agentic.runtime.bot_run import SideTaskFailed
+from agentic.runtime.bot import BotSupervisor, SideTaskFailed, end_of, runnable
 from agentic.services.discord.retries import LONGEST, SHORTEST, STEADY_SECONDS
 from tests.support.doubles import Clock, http_error, until
 

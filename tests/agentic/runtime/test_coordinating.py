@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_config import load_settings
-from agentic.runtime.coordinating import caps_of, coordinator_config, idle_memory
+from agentic.runtime.services import caps_of, coordinator_config, idle_memory
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from agent_config import load_settings
 from agentic.console.parts import RecordFile
-from agentic.runtime.from_console import ConsoleReplayer
+from agentic.runtime.console import ConsoleReplayer
 from agentic.state.shared_state import Ledger
 from agentic.wire.link import RedisLink
 from tests.support.console import client_of, console_parts, csrf

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from agentic.chat.directory import Directory
-from agentic.runtime.presence import RENEW_EVERY, keep_present, learn_webhook_posts
+from agentic.runtime.services import RENEW_EVERY, keep_present, learn_webhook_posts
 from agentic.wire import keys
 from tests.support.doubles import LoopTime, MemoryBus, MemoryPresence, settle
 

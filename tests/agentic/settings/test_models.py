@@ -18,9 +18,8 @@ from agentic.llm.providers.ollama import OllamaModel
 from agentic.llm.registry import LazyModel, build_model
 from agentic.llm.retry import Fallbacks
 from agentic.process.root import ROOT
-from agentic.runtime.bot import runnable
-from agentic.runtime.bot_run import cog_class
-from agentic.runtime.models import make_guild_models, provider_model
+from agentic.runtime.bot import cog_class, runnable
+from agentic.runtime.services import make_guild_models, provider_model
 from agentic.settings.models import AT_HOME, HOSTED, PROVIDERS, ProfileSettings, Sources
 
 

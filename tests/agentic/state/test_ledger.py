@@ -6,7 +6,7 @@ import json
 import pytest
 
 from agentic.chat.directory import Directory
-from agentic.runtime.presence import recall_agents
+from agentic.runtime.services import recall_agents
 from agentic.state.limits import MemoryLimits, TurnRequest
 from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agent_config import load_settings
-from agentic.runtime.watching import spans_to
+from agentic.runtime.process import spans_to
 from agentic.state.records import TurnRecord
 from agentic.telemetry.spans import Spans, http_exporter
 from agentic.wire.entries import CallRecord, CallWords, HistoryMessage, ToolCallRecord

@@ -32,7 +32,7 @@ LISTENED_TO = (
     "agentic.services.discord",
     "agent_cogs",
     "agentic/runtime/bot.py",
-    "agentic/runtime/bot_run.py",
+    "agentic/runtime/bot.py",
     "agentic/runtime/services.py",
     "agentic/runtime/runtime.py",
 )

@@ -1,0 +1,403 @@
+"""Console parts and live channels of this process; its replays.
+
+The console's replays: implements agentic.console's Replayer by the settings and the ledger of the process.
+
+The channels of the console's Live page: the transcripts of this process, named by what its bots see. Chats of Signal
+are not on that page; other pages have their names, and those of the people in them.
+
+The prices of an agent's models, for the console to show.
+
+The console's rooms: who may sit in one, and its opening by a bot of this process, as `/room create` does it.
+
+Builds the console's parts from what runs in this process, and serves it in the same loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import discord
+
+from agent_config import AgentSettings, ModelSettings, Settings, SettingsError, load_settings, process_environment
+from agentic.actions.console_rooms import NO_BOT, NewRoom, OpenedRoom, Seat
+from agentic.actions.draft import RoomDraft
+from agentic.agent.agent import ChannelInfo
+from agentic.agent.limits import is_free, rates
+from agentic.agent.persona import read_fronts
+from agentic.agent.services import AgentServices
+from agentic.chat.directory import clean_name
+from agentic.chat.outlet import unfinished, without_mark
+from agentic.console.app import console_app, serving_console
+from agentic.console.parts import (
+    BotState,
+    Change,
+    Channel,
+    ConsoleParts,
+    File,
+    Message,
+    ModelPrice,
+    OnChange,
+    Picture,
+    Reaction,
+    RecordFile,
+)
+from agentic.console.requests import Refused
+from agentic.context.entries import Entry
+from agentic.ids import id_at
+from agentic.llm.pricing import list_price, picture_price
+from agentic.llm.types import Model
+from agentic.record.queries.turns import WholeTurn
+from agentic.runtime.bot import BotSupervisor
+from agentic.runtime.process import Runtime, metrics_routes
+from agentic.runtime.services import provider_model
+from agentic.state.shared_state import Ledger
+from agentic.wire.endings import ENDINGS
+from agentic.wire.reasons import REASONS
+
+if TYPE_CHECKING:
+    from agentic.replay.replay import Prepared, Replayer
+
+
+LoadWith = Callable[[str], Settings]  # the settings where this model is all agents'
+
+
+def load_with(model: str) -> Settings:
+    """Read .env and the environment again, as at the start, but with this model, and without what only Discord needs.
+    Raises SettingsError."""
+    return load_settings(process_environment(), local=True, model=model, fronts=read_fronts)
+
+
+class ConsoleReplayer:
+    """`make_model` makes the models of turns; `load` gives the settings with another one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        *,
+        make_model: Callable[[AgentSettings], Model] = provider_model,
+        load: LoadWith = load_with,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings, self._ledger, self._make_model = settings, ledger, make_model
+        self._load, self._clock = load, clock
+
+    def personas(self) -> Sequence[str]:
+        folder = self._settings.personas_dir
+        return sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
+
+    def models(self) -> Sequence[str]:
+        agents = self._settings.agents.values()
+        return list(dict.fromkeys(model.name for agent in agents for model in agent.usable))
+
+    async def estimate(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
+        async with self._prepared(turn, change) as (_, prepared):
+            return {
+                "most_usd": prepared.most_usd,
+                "model": prepared.model.name,
+                "pictures_missing": prepared.pictures_missing,
+            }
+
+    async def replay(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
+        async with self._prepared(turn, change) as (replayer, prepared):
+            return (await replayer.replay(prepared)).to_json()
+
+    @asynccontextmanager
+    async def _prepared(self, turn: WholeTurn, change: Change) -> AsyncIterator[tuple[Replayer, Prepared]]:
+        from agentic.replay.replay import AskedModels, NotReplayable, RecordedTurn, Replayer
+
+        if change.persona is not None and change.persona not in self.personas():
+            raise Refused(404, "PERSONAS_DIR has no such persona")
+        persona = self._settings.personas_dir / change.persona if change.persona else None
+        if change.model is not None:
+            models = AskedModels(await self._settings_with(change.model), named=True)
+        else:
+            models = AskedModels(self._settings, named=False, make_model=self._make_model)
+        costs = self._ledger.replay_costs
+        replayer = Replayer(self._settings, models, costs, persona=persona, clock=self._clock)
+        try:
+            yield replayer, await asyncio.to_thread(replayer.prepare, RecordedTurn.of(turn.turn, turn.calls))
+        except NotReplayable as error:
+            raise Refused(409, str(error)) from error
+        finally:
+            await models.aclose()
+
+    async def _settings_with(self, model: str) -> Settings:
+        from agentic.local.models import verdict_on
+
+        try:
+            settings = await asyncio.to_thread(self._load, model)
+        except SettingsError as error:
+            raise Refused(400, error.problems[0]) from error
+        problem = (await verdict_on(settings, model)).problem
+        if problem:
+            raise Refused(400, problem)
+        return settings
+
+
+PICTURES_AT_ONCE = 2  # turns fetch pictures too, and come first
+LISTED_SECONDS = 2.0  # a list of channels or people is used again for so long
+
+
+class TranscriptChannels:
+    """Implements agentic.console's LiveChannels. `bots` gives those of this process."""
+
+    def __init__(self, services: AgentServices, bots: Callable[[], Iterable[BotSupervisor]]) -> None:
+        self._services, self._bots = services, bots
+        self._fetching = asyncio.Semaphore(PICTURES_AT_ONCE)
+        self._listed: tuple[float, Sequence[Channel]] = (float("-inf"), ())
+        self._names: tuple[float, Mapping[int, str]] = (float("-inf"), {})
+        self._people: tuple[float, Mapping[int, str]] = (float("-inf"), {})
+
+    def names(self) -> Mapping[int, str]:
+        now = asyncio.get_running_loop().time()
+        if now - self._names[0] > LISTED_SECONDS:
+            self._names = (now, {**self._chats(), **{channel.id: channel.name for channel in self.channels()}})
+        return self._names[1]
+
+    def people(self) -> Mapping[int, str]:
+        now = asyncio.get_running_loop().time()
+        if now - self._people[0] > LISTED_SECONDS:
+            transcripts = [self._services.transcripts.known(channel_id) for channel_id in self.names()]
+            speakers = (speaker for transcript in transcripts if transcript for speaker in transcript.speakers())
+            self._people = (now, {speaker.id: speaker.name for speaker in speakers if speaker.kind == "person"})
+        return self._people[1]
+
+    def channels(self) -> Sequence[Channel]:
+        now = asyncio.get_running_loop().time()
+        if now - self._listed[0] > LISTED_SECONDS:
+            self._listed = (now, self._list())
+        return [self._with_newest(channel) for channel in self._listed[1]]
+
+    def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
+        transcript = self._services.transcripts.known(channel_id)
+        if not self.is_shown(channel_id):
+            return None
+        entries = transcript.entries() if transcript is not None else []
+        older = [entry for entry in entries if before is None or entry.id < before]
+        return [_message(channel_id, entry) for entry in older[-count:]]
+
+    def message(self, channel_id: int, message_id: int) -> Message | None:
+        transcript = self._services.transcripts.known(channel_id)
+        entry = transcript.get(message_id) if transcript is not None else None
+        return _message(channel_id, entry) if entry is not None and self.is_shown(channel_id) else None
+
+    def is_shown(self, channel_id: int) -> bool:
+        return any(bot.cog.channels.info(channel_id) is not None for bot in self._bots())
+
+    def subscribe(self, on_change: OnChange) -> Callable[[], None]:
+        return self._services.transcripts.watch(on_change)
+
+    async def picture(self, message_id: int, file_id: int) -> Picture | None:
+        for channel in self.channels():
+            transcript = self._services.transcripts.known(channel.id)
+            entry = transcript.get(message_id) if transcript is not None else None
+            for attachment in entry.attachments if entry is not None else ():
+                if attachment.id == file_id and attachment.is_picture:
+                    async with self._fetching:
+                        picture = await self._services.attachments.original(attachment)
+                    return None if picture is None else Picture(picture.data, picture.media_type)
+        return None
+
+    def _chats(self) -> Mapping[int, str]:
+        """The chats of Signal, by name. One with a person has the person's name."""
+        accounts = self._services.signal.values()
+        return {chat.channel_id: clean_name(chat.name) for account in accounts for chat in account.chats.all()}
+
+    def _list(self) -> Sequence[Channel]:
+        found: dict[int, Channel] = {}
+        for bot in self._bots():
+            for info in bot.cog.channels.known():
+                if info.channel_id not in found:
+                    found[info.channel_id] = _channel(bot, info)
+        order = {channel_id: place for place, channel_id in enumerate(found)}
+        return sorted(found.values(), key=lambda channel: _place(channel, order))
+
+    def _with_newest(self, channel: Channel) -> Channel:
+        transcript = self._services.transcripts.known(channel.id)
+        return channel if transcript is None else channel.with_newest(transcript.newest)
+
+
+def _place(channel: Channel, order: Mapping[int, int]) -> tuple[int, int]:
+    """Threads stand behind their channel."""
+    own, parents = order[channel.id], order.get(channel.parent_id or 0)
+    return (own, -1) if parents is None else (parents, own)
+
+
+def _channel(bot: BotSupervisor, info: ChannelInfo) -> Channel:
+    guild = bot.client.get_guild(info.guild_id) if info.guild_id is not None else None
+    server = clean_name(guild.name) if guild is not None else ""
+    return Channel(info.channel_id, clean_name(info.name), info.theme, server, info.parent_id)
+
+
+def _message(channel_id: int, entry: Entry) -> Message:
+    growing = entry.speaker.kind == "agent" and unfinished(entry.text)
+    return Message(
+        id=entry.id,
+        channel_id=channel_id,
+        author_id=entry.speaker.id,
+        author=entry.speaker.name,
+        kind=entry.speaker.kind,
+        agent=entry.speaker.agent,
+        at=entry.created_at,
+        text=without_mark(entry.text) if growing else "\n".join(filter(None, (entry.text, *entry.extras))),
+        reply_to=entry.reply_to,
+        edited=entry.edited,
+        growing=growing,
+        files=tuple(File(one.id, one.filename, one.size, one.is_picture) for one in entry.attachments),
+        reactions=tuple(Reaction(one.emoji, one.count, one.by) for one in entry.reactions),
+    )
+
+
+def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence[ModelPrice]:
+    """The text models in the order in which they are tried, then the one for pictures.
+
+    `free_at_home`: calls to a server in the owner's network cost nothing.
+    """
+    found = [_text(model, free=free_at_home and is_free(model)) for model in agent.models]
+    if agent.image_model:
+        each = picture_price(agent.image_provider, agent.image_model)
+        found.append(ModelPrice(f"{agent.image_provider}/{agent.image_model}", picture=each))
+    return found
+
+
+def _text(model: ModelSettings, *, free: bool) -> ModelPrice:
+    listed = list_price(model.provider, model.model, free=free, rates=rates(model))
+    return ModelPrice(
+        model=model.name,
+        input=listed.input,
+        cached=listed.cached,
+        output=listed.output,
+        known=listed.known,
+        usable=model.lacks is None,
+    )
+
+
+OWNER = 0  # a draft of nobody in Discord
+
+
+class ConsoleRooms:
+    """Implements agentic.console's RoomSide. `bots` gives those of this process."""
+
+    def __init__(self, services: AgentServices, bots: Callable[[], Iterable[BotSupervisor]]) -> None:
+        self._services, self._bots = services, bots
+
+    def seats(self) -> Sequence[Seat]:
+        return [
+            Seat(member=entry.member, is_bot=entry.is_bot, model=entry.model, why_not=entry.why_not)
+            for entry in self._services.roster
+        ]
+
+    def gone(self, agents: Sequence[str]) -> tuple[str, ...]:
+        return self._services.roster.gone(agents)
+
+    def can_open(self) -> bool:
+        return any(bot.online for bot in self._bots())
+
+    async def open(self, wanted: NewRoom) -> OpenedRoom:
+        bot = next((bot for bot in self._bots() if bot.online), None)
+        if bot is None:
+            return OpenedRoom(f"No room was opened: {NO_BOT}.")
+        channel = bot.client.get_channel(wanted.channel_id)
+        guild = channel.guild if isinstance(channel, discord.TextChannel) else None
+        draft = RoomDraft.model_validate(
+            {
+                "asked_by": OWNER,
+                "channel_id": wanted.channel_id,
+                "guild_id": guild.id if guild is not None else None,
+                "topic": wanted.topic,
+                "turns": wanted.turns,
+                "archive_minutes": wanted.archive_minutes,
+                "policy": wanted.policy,
+                "audience_seconds": wanted.audience_seconds,
+                "goodbye_ends": wanted.goodbye_ends,
+                "theme": wanted.theme,
+                "rules": wanted.rules,
+            }
+        )
+        text, thread_id = await bot.room_creation.for_owner(self._new_id(), draft, wanted.personas)
+        where = f"#{channel.name}" if isinstance(channel, discord.TextChannel) else "the channel"
+        named = text.replace(f"<#{wanted.channel_id}>", where).replace(f"<#{thread_id}>", f"“{wanted.topic}”")
+        return OpenedRoom(named, thread_id)
+
+    def _new_id(self) -> int:
+        """An id of the present, as an interaction's would be."""
+        return id_at(self._services.clock())
+
+
+class AgentColours(Mapping[str, int]):
+    """0xRRGGBB of each agent of the roster, which changes."""
+
+    def __init__(self, services: AgentServices) -> None:
+        self._services = services
+
+    def __getitem__(self, agent: str) -> int:
+        entry = self._services.roster.of(agent)
+        if entry is None or entry.settings is None:
+            raise KeyError(agent)
+        return entry.settings.spec.colour
+
+    def __iter__(self) -> Iterator[str]:
+        return (entry.key for entry in self._services.roster if entry.settings is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
+    """Serve it until the stack is closed, and note its address where that worked."""
+    settings = runtime.setup.settings
+    store = RecordFile(settings.record_file if settings.records else None)
+    stack.push_async_callback(store.aclose)
+    app = console_app(_parts(runtime, store))
+    if await stack.enter_async_context(serving_console(app, settings, runtime.connections)):
+        runtime.console = settings.console_link
+
+
+def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
+    setup, services = runtime.setup, runtime.services
+    return ConsoleParts(
+        settings=setup.settings,
+        names=services.roster.names,
+        colours=AgentColours(services),
+        ledger=services.ledger,
+        bus=services.bus,
+        orders=services.orders,
+        stops=services.stops,
+        live=TranscriptChannels(services, runtime.bots.values),
+        store=store,
+        replayer=ConsoleReplayer(setup.settings, services.ledger, make_model=setup.make_model, clock=setup.clock),
+        notes=services.record,
+        people=setup.people,
+        rooms=ConsoleRooms(services, runtime.bots.values),
+        reasons=REASONS,
+        endings={str(because): text for because, text in ENDINGS.items()},
+        prices=partial(_prices, runtime),
+        bot=partial(_bot, runtime),
+        recorder=lambda: runtime.read_record(),  # which is set when the recorder starts
+        routes=metrics_routes(runtime),
+        clock=setup.clock,
+    )
+
+
+def _prices(runtime: Runtime, agent: str) -> Sequence[ModelPrice]:
+    bot, settings = runtime.bots.get(agent), runtime.setup.settings.agents.get(agent)
+    if bot is not None and bot.model.free:  # local mode's models are not those of the settings
+        return (ModelPrice(bot.model.name),)
+    return () if settings is None else model_prices(settings)
+
+
+def _bot(runtime: Runtime, agent: str) -> BotState:
+    """Unknown for a bot of another process. py-cord gives no number before the first heartbeat."""
+    bot = runtime.bots.get(agent)
+    signal = runtime.signal.connected.get(agent) if runtime.signal is not None else None
+    if bot is None:
+        return BotState(signal=signal)
+    latency = bot.client.latency
+    return BotState(latency if math.isfinite(latency) else None, bot.failure, signal)
