@@ -31,12 +31,11 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.commands import order_in
 from agentic.inbox.host import AgentHost
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
-from agentic.services.discord.channels import Channel, parent_of, refusal_in
-from agentic.services.discord.cogs_channels import AgentChannels
+from agentic.services.discord.channels import Channel, author_of, parent_of, person_reaction, refusal_in
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.messages import command_question, incoming_message, to_entry
-from agentic.services.discord.permissions import author_of, person_reaction
-from agentic.services.discord.tool_display import ToolDisplay
+from agentic.services.discord.service import AgentChannels
+from agentic.services.discord.webhooks import ToolDisplay
 from agentic.services.signal.channels import with_signal
 
 log = logging.getLogger(__name__)

@@ -43,8 +43,7 @@ from agentic.actions.base import (
 from agentic.chat.directory import clean_name
 from agentic.chat.service import Person
 from agentic.services.discord.channels import parent_of
-from agentic.services.discord.errors import REQUEST_ERRORS
-from agentic.services.discord.gate import Gate
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate
 
 log = logging.getLogger(__name__)
 

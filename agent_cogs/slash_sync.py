@@ -23,9 +23,8 @@ import discord
 
 from agent_cogs.slash_definitions import DIRECT_COMMANDS, Json, is_ours, same
 from agent_config import Settings
-from agentic.services.discord.errors import REQUEST_ERRORS, in_full
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.partial_payloads import answer_read
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, in_full
+from agentic.services.discord.odd_payloads import answer_read
 from agentic.wire.link import RedisAway
 
 log = logging.getLogger(__name__)

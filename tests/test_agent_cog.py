@@ -22,8 +22,8 @@ from agent_config import AGENTS, AgentSpec, load_settings
 from agent_coordinator.config import from_settings
 from agentic.llm.errors import BadAnswer, ConnectionFailed, Refused
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Source, Usage
-from agentic.services.discord.cogs_channels import GUILD_WAIT
-from agentic.services.discord.multipart import LIMIT
+from agentic.services.discord.posts import LIMIT
+from agentic.services.discord.service import GUILD_WAIT
 from agentic.state.turns import Claim
 from agentic.turn.failure_replies import LINES, MEANINGS
 from agentic.wire import keys

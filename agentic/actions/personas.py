@@ -41,7 +41,7 @@ from agentic.personas.memory import FILE as MEMORY
 from agentic.personas.memory import MaySee, is_hidden_from, visible_memory
 from agentic.personas.schedules import parse_cron, parse_heartbeat, parse_hooks
 from agentic.personas.store import DELETED, before, change, create_folder, delete_folder, parse_boot
-from agentic.services.discord.multipart import LIMIT
+from agentic.services.discord.posts import LIMIT
 
 log = logging.getLogger(__name__)
 

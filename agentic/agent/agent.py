@@ -48,7 +48,7 @@ from agentic.personas.prompt import PersonaPrompt
 from agentic.process.tasks import Aside
 from agentic.record.memories import NoMemory
 from agentic.record.memories import ReadingMemoryReader as MemoryReader
-from agentic.services.discord.audience import Audience, ChannelOf
+from agentic.services.discord.channels import Audience, ChannelOf
 from agentic.state.costs import Costs
 from agentic.state.rooms import Room
 from agentic.state.summaries import Summary
@@ -153,7 +153,7 @@ class ReactionView(ChannelView, Protocol):
 
 
 class Channels(Protocol):
-    """The channels in which an agent listens and speaks; agentic.services.discord.cogs_channels.AgentChannels has
+    """The channels in which an agent listens and speaks; agentic.services.discord.service.AgentChannels has
     Discord's."""
 
     @property

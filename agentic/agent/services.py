@@ -27,9 +27,8 @@ from agentic.record.embeddings import Meaning
 from agentic.record.memories import NoMemory
 from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.record.notes import Consents, GatewayNotes, Hearers, LogRules, MessageLog, RoomLog
-from agentic.services.discord.history import HistoryFetcher
-from agentic.services.discord.history_cache import HistoryCache
-from agentic.services.discord.outbound import OutboundShared
+from agentic.services.discord.gate import OutboundShared
+from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.webhooks import Webhooks
 from agentic.services.signal.account import SignalAccount
 from agentic.state.ignores import Ignores

@@ -5,7 +5,7 @@ The chat services, as prompts, the record and people name them.
 The outlet that a turn speaks through: a channel of any service, as a view to read it by and a sink to write into.
 
 Plain values go in and out. What each member promises is written at its implementation:
-agentic.services.discord.channel_view and agentic.services.discord.channel_sink.
+agentic.services.discord.view and agentic.services.discord.sink.
 
 Outlets of automation tasks that say nothing in a channel. The log has the length of what they said, and no words.
 

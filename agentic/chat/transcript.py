@@ -279,7 +279,7 @@ class Transcript:
 
     def unreact(self, message_id: int, emoji: str, user_id: int, *, bot: bool = False) -> None:
         """Remove a reaction. Of the marks that were there when the message was read, only people's are counted
-        (agentic.services.discord.hide_reactions)."""
+        (agentic.services.discord.view)."""
         tally = self._tallies.get(message_id, {}).get(emoji)
         counts = tally is not None and (user_id in tally.named or not (bot and is_mark(emoji)))
         if tally is not None and counts and tally.remove(user_id):

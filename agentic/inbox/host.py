@@ -43,8 +43,7 @@ from agentic.inbox.triggers import BotMentions, Call, Ignored, MessageCommands, 
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 from agentic.process.tasks import BackgroundTasks
 from agentic.record.notes import Hearing
-from agentic.services.discord.cogs_channels import AgentChannels
-from agentic.services.discord.webhook_agents_channels import PersonaChannels
+from agentic.services.discord.service import AgentChannels, PersonaChannels
 from agentic.services.signal.channels import with_signal
 from agentic.tools.call_runner import ToolEvent
 from agentic.turn.busy_replies import BusyReplies

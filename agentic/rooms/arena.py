@@ -189,7 +189,7 @@ GIVE_UP_SECONDS = 3600.0  # after it should have begun or ended, where no bot se
 
 
 class ArenaBot(Protocol):
-    """A bot; agentic.services.discord.arena_posts. Its requests raise CannotPost."""
+    """A bot; agentic.services.discord.room_threads. Its requests raise CannotPost."""
 
     @property
     def agent(self) -> str: ...

@@ -25,8 +25,8 @@ from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
 from agentic.rooms.threads import closed_line, counted
-from agentic.services.discord.multipart import LIMIT
-from agentic.services.discord.room_upkeep import VOTE, RoomPost
+from agentic.services.discord.posts import LIMIT
+from agentic.services.discord.room_threads import VOTE, RoomPost
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
 from agentic.state.writer import Notes

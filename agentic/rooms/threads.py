@@ -38,8 +38,7 @@ from typing import Any, Literal, Protocol
 from agentic.agent.roster import LOOK_EVERY, Roster
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import Orders, escaped
-from agentic.services.discord.room_threads import ThreadNow
-from agentic.services.discord.room_upkeep import RoomPost
+from agentic.services.discord.room_threads import RoomPost, ThreadNow
 from agentic.state.marks import Marks
 from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, Room, RoomLine, RoomStatus
 from agentic.wire import keys
@@ -206,7 +205,7 @@ def counted(number: int, noun: str) -> str:
 
 
 class ThreadBot(Protocol):
-    """A bot; agentic.services.discord.room_upkeep. Its requests raise CannotPost."""
+    """A bot; agentic.services.discord.room_threads. Its requests raise CannotPost."""
 
     @property
     def agent(self) -> str: ...

@@ -40,17 +40,12 @@ from agentic.personas.files import PERSONA_FILES
 from agentic.rooms.opening import RoomOpener
 from agentic.rooms.threads import ThreadWatch
 from agentic.runtime.services import keep_present
-from agentic.services.discord.application_owners import ApplicationOwners
-from agentic.services.discord.audience import Audience
-from agentic.services.discord.channels import parent_of
-from agentic.services.discord.echo_filter import skip_echoes
-from agentic.services.discord.gateway_connection import GatewayConnection, SessionLimit
-from agentic.services.discord.login import log_in
-from agentic.services.discord.rate_limit import count_refusals
-from agentic.services.discord.retries import STEADY_SECONDS, backoff, retry_requests
+from agentic.services.discord.channels import Audience, parent_of
+from agentic.services.discord.gateway import GatewayConnection, SessionLimit, show_backoff, skip_echoes
+from agentic.services.discord.odd_payloads import tolerate_unreadable_events
+from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff, count_refusals, log_in, retry_requests
 from agentic.services.discord.room_threads import RoomThreads
-from agentic.services.discord.status import show_backoff
-from agentic.services.discord.unreadable_events import tolerate_unreadable_events
+from agentic.services.discord.service import ApplicationOwners
 from agentic.state.leases import Lease
 from agentic.themes import THEMES
 from agentic.turn.conversation import AgentSessions

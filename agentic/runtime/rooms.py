@@ -19,9 +19,8 @@ from agentic.rooms.closing import CheapPositions, RoomCloser
 from agentic.rooms.threads import Steward, ThreadBots
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
-from agentic.services.discord.arena_posts import ArenaPosts
-from agentic.services.discord.cogs_channels import AgentChannels
-from agentic.services.discord.room_upkeep import RoomUpkeep
+from agentic.services.discord.room_threads import ArenaPosts, RoomUpkeep
+from agentic.services.discord.service import AgentChannels
 from agentic.state.arenas import Arena
 from agentic.state.leases import Lease
 from agentic.wire import keys

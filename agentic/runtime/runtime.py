@@ -34,8 +34,8 @@ from agentic.runtime.health import serving_health
 from agentic.runtime.process import Runtime, Watching, metrics_routes
 from agentic.runtime.rooms import serve_rooms
 from agentic.runtime.services import Setup, build_services, learn_webhook_posts, recall_agents, tools_for
-from agentic.services.discord.outbound import OutboundShared
-from agentic.services.discord.retries import webhook_session
+from agentic.services.discord.gate import OutboundShared
+from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.signal.signal import SignalLines, open_accounts
 from agentic.wire.link import RedisAway, RedisLink
 from agentic.wire.locate import locate_redis

@@ -45,9 +45,8 @@ from agentic.net.public_fetcher import PublicFetcher
 from agentic.record.embeddings import Meaning
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import ReadingMemoryReader as MemoryReader
-from agentic.services.discord.history import HistoryFetcher
-from agentic.services.discord.history_cache import HistoryCache
-from agentic.services.discord.outbound import OutboundShared
+from agentic.services.discord.gate import OutboundShared
+from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.webhooks import Webhooks
 from agentic.state.budget_rules import Caps
 from agentic.state.forget_requests import ForgetRequests

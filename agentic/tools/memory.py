@@ -44,7 +44,7 @@ MayWrite = Callable[[ToolContext], Awaitable[bool]]
 
 
 class MemoryAudience(Protocol):
-    """The readers of each channel; agentic.services.discord.audience.Audience."""
+    """The readers of each channel; agentic.services.discord.channels.Audience."""
 
     def may_see(self, here: int) -> MaySee: ...
     def origin(self, here: int) -> int: ...

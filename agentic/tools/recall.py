@@ -66,7 +66,7 @@ Find = Callable[[str, Callable[[int], bool], int, int], Awaitable[Sequence[Memor
 
 
 class Places(Protocol):
-    """Channels, their readers and their names; agentic.services.discord.audience.Audience."""
+    """Channels, their readers and their names; agentic.services.discord.channels.Audience."""
 
     def may_see(self, here: int) -> Callable[[int], bool]: ...
     def name_of(self, channel_id: int) -> str | None: ...

@@ -15,8 +15,7 @@ from agentic.actions.base import ResponsesField as Field
 from agentic.local.discord import messages
 from agentic.local.discord.backend import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
 from agentic.process.redaction import Redactor
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.outbound import OutboundShared
+from agentic.services.discord.gate import Gate, OutboundShared
 from tests.support.discord.gateway_scene import Scene, scene
 
 COMMANDS = [

@@ -11,7 +11,7 @@ from agent_cogs.slash import FAILED
 from agent_cogs.slash_definitions import WHY
 from agentic.agent.persona import MANAGERS_ONLY
 from agentic.local.discord.backend import ANSWER_SECONDS, EPHEMERAL
-from agentic.services.discord.outbound import MAX_TEXT
+from agentic.services.discord.gate import MAX_TEXT
 from agentic.wire import keys
 from agentic.wire.messages import Command, CommandOutcome
 from agentic.wire.reading import read

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentic.chat.splitting import FENCE, length, split_text
 from agentic.llm.errors import ModelError, ServerFailed
 from agentic.llm.types import Prompt
-from agentic.services.discord.multipart import LIMIT
+from agentic.services.discord.posts import LIMIT
 from agentic.turn.failure_replies import error_line
 from tests.support.discord.chunks import spoken
 from tests.support.models.agent_sdk_doubles import ClaudeSDKError, FakeSdk

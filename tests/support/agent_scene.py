@@ -20,8 +20,7 @@ from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
-from agentic.services.discord.history import HistoryFetcher
-from agentic.services.discord.history_cache import HistoryCache
+from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.state.budget_rules import Caps
 from agentic.state.records import TurnRecord
 from agentic.state.writer import TurnWords

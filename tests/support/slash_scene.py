@@ -28,7 +28,7 @@ from agentic.process.redaction import Redactor
 from agentic.record.notes import Consents, Hearers
 from agentic.rooms.opening import RoomOpener
 from agentic.runtime.services import caps_of
-from agentic.services.discord.outbound import OutboundShared
+from agentic.services.discord.gate import OutboundShared
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.ignores import Ignores
 from agentic.state.live_options import LiveOptions

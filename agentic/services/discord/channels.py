@@ -1,25 +1,43 @@
-"""The kinds of channels that a bot speaks in, and what py-cord knows of one: its server, its name, the bot's rights."""
+"""Kinds of channels, rights, readers.
+
+The kinds of channels that a bot speaks in, and what py-cord knows of one: its server, its name, the bot's rights.
+
+The readers of a channel: whether something learned in one channel may be shown in another.
+
+It may where everybody who reads the other channel may read the first: in the channel itself and its public threads;
+elsewhere in the same server only if nobody at all is excluded from the first, or both exclude exactly the same people.
+What cannot be judged (a deleted channel, another server's, a private thread, a direct message) is shown nowhere else.
+
+This is judged by roles and overwrites alone, since members are not cached. The rules of permissions are Discord's
+(https://docs.discord.com/developers/topics/permissions#permission-overwrites).
+
+The roles and rights of people in a channel, as plain values.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import discord
 from cachetools import LRUCache
 
 from agentic.chat.directory import clean_name
+from agentic.chat.service import Person, PersonReaction
 from agentic.chat.transcript import Transcripts
+from agentic.context.commands import order_in
 from agentic.ids import sent_at
+
+log = logging.getLogger(__name__)
+
 
 GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
 Channel = GuildChannel | discord.DMChannel
 
 DIRECT_NAME = "direct message"
 MAX_DIRECT_MESSAGES = 1000  # channels remembered
-
-log = logging.getLogger(__name__)
 
 
 def guild_of(channel: Channel) -> discord.Guild | None:
@@ -106,3 +124,152 @@ class DirectMessages:
         except (discord.HTTPException, discord.InvalidData) as error:
             log.info("channel %d can't be read: %s", channel_id, error)
         return self.of(channel_id)
+
+
+READS = discord.Permissions(view_channel=True, read_message_history=True)
+
+ChannelOf = Callable[[int], object]
+
+
+class Audience:
+    """`channel_of` returns a bot's channel by id, and anything else for an unknown one."""
+
+    def __init__(self, channel_of: ChannelOf) -> None:
+        self._channel_of = channel_of
+
+    def may_see(self, here: int) -> Callable[[int], bool]:
+        """A test for other channels: whether everybody who reads `here` may read them. `here` is 0 for no channel."""
+        place = self._channel_of(here) if here else None
+
+        def judged(channel_id: int) -> bool:
+            if not here or channel_id == here:
+                return bool(here)
+            source = self._channel_of(channel_id)
+            return isinstance(source, Channel) and isinstance(place, Channel) and may_be_shown(source, place)
+
+        return judged
+
+    def is_open(self, channel_id: int) -> bool:
+        """Whether everybody of its server reads the channel."""
+        place = self._channel_of(channel_id)
+        base = _base(place) if isinstance(place, Channel) else None
+        return base is not None and not _is_closed_thread(place) and _is_open(base)
+
+    def guild_of(self, channel_id: int) -> int | None:
+        """The channel's server; None for a direct message and for an unknown channel."""
+        place = self._channel_of(channel_id)
+        return guild_id_of(place) if isinstance(place, Channel) else None
+
+    def name_of(self, channel_id: int) -> str | None:
+        """The channel's name; None for an unknown one, and for a direct message."""
+        place = self._channel_of(channel_id)
+        return place.name if isinstance(place, Channel) and not isinstance(place, discord.DMChannel) else None
+
+    def origin(self, here: int) -> int:
+        """The channel that something learned `here` is recorded under: a public thread's is its parent, which the same
+        people read, and which is still known when the thread is archived."""
+        place = self._channel_of(here) if here else None
+        base = _base(place) if isinstance(place, Channel) else None
+        return base.id if base is not None and not _is_closed_thread(place) else here
+
+
+def may_be_shown(source: Channel, here: Channel) -> bool:
+    """Whether everybody who reads `here` may read `source`."""
+    if source.id == here.id:
+        return True
+    if isinstance(source, discord.DMChannel) or isinstance(here, discord.DMChannel):
+        return False
+    if source.guild.id != here.guild.id or _is_closed_thread(source):
+        return False
+    theirs, ours = _base(source), _base(here)
+    if theirs is None or ours is None:
+        return False
+    return theirs.id == ours.id or _is_open(theirs) or _overwrites(theirs) == _overwrites(ours)
+
+
+def _is_open(channel: discord.abc.GuildChannel) -> bool:
+    """Whether @everyone reads it, and no role or member is excluded."""
+    everyone = channel.guild.default_role
+    if not channel.permissions_for(everyone).is_superset(READS):
+        return False
+    return not any(deny for role, (_, deny) in _overwrites(channel).items() if role != everyone.id)
+
+
+def _overwrites(channel: discord.abc.GuildChannel) -> dict[int, tuple[int, int]]:
+    """The overwrites about reading: role or member → allowed and denied bits, where there are any."""
+    # The public property leaves out members that py-cord has not cached, and those decide here too.
+    found = {one.id: (one.allow & READS.value, one.deny & READS.value) for one in channel._overwrites}
+    return {one_id: bits for one_id, bits in found.items() if any(bits)}
+
+
+def _is_closed_thread(channel: object) -> bool:
+    return isinstance(channel, discord.Thread) and channel.is_private()
+
+
+def _base(channel: Channel) -> discord.abc.GuildChannel | None:
+    """The channel whose overwrites count: a thread's is its parent."""
+    if isinstance(channel, discord.DMChannel):
+        return None
+    return channel.parent if isinstance(channel, discord.Thread) else channel
+
+
+_COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")
+
+
+def person_in(user: discord.User | discord.Member | discord.ClientUser, channel: object) -> Person:
+    """A user with their rights in a channel: none where they are not known as a member of its guild."""
+    if not isinstance(user, discord.Member) or not isinstance(channel, Channel):
+        return Person(user.id)
+    roles = frozenset(role.id for role in user.roles)
+    return Person(user.id, roles, channel.permissions_for(user).manage_messages)
+
+
+def author_of(message: discord.Message) -> Person:
+    """The author of a message, with their rights in its channel."""
+    return person_in(message.author, message.channel)
+
+
+def person_reaction(
+    event: discord.RawReactionActionEvent, channel: object, transcripts: Transcripts
+) -> PersonReaction | None:
+    """None for a bot's reaction, and where the message's author is not known."""
+    author = _author_id(event, transcripts)
+    if author is None or event.member is None or event.member.bot:
+        return None
+    return PersonReaction(
+        person_in(event.member, channel), event.channel_id, event.message_id, author, str(event.emoji)
+    )
+
+
+def _author_id(event: discord.RawReactionActionEvent, transcripts: Transcripts) -> int | None:
+    """Discord sends it with the event, except for a webhook's message; py-cord leaves it in the raw data."""
+    said = event.data.get("message_author_id")
+    if isinstance(said, str) and said.isdecimal():
+        return int(said)
+    transcript = transcripts.known(event.channel_id)
+    entry = transcript.get(event.message_id) if transcript is not None else None
+    return entry.speaker.id if entry is not None else None
+
+
+async def with_members(
+    messages: Sequence[discord.Message], member: Callable[[int], Awaitable[discord.Member | None]]
+) -> Sequence[discord.Message]:
+    """The messages, with the roles of people who give orders in them. The gateway sends an author's roles with each
+    message, REST only with the member: one request for each such person."""
+    members: dict[int, discord.Member | None] = {}
+    for message in messages:
+        author = message.author
+        by_user = isinstance(author, discord.User) and not author.bot and message.webhook_id is None
+        if not by_user or not _gives_order(message):
+            continue
+        if author.id not in members:
+            members[author.id] = await member(author.id)
+        message.author = members[author.id] or author
+    return messages
+
+
+def _gives_order(message: discord.Message) -> bool:
+    if _COMMAND.match(message.content):
+        return True
+    named = message.mentions or message.raw_role_mentions or message.reference
+    return bool(named) and order_in(message.content) is not None

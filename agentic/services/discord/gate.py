@@ -1,4 +1,16 @@
-"""The gate: the one module that sends requests to Discord. Each bot has a gate of its own.
+"""The one way out: nonce, mentions, redaction.
+
+The ways in which a request to Discord fails.
+
+    GateClosed          not sent: Discord has refused too many requests of this process
+      Silenced          not sent: by the time it could be, a person had stopped the channel or the lease was gone
+    UnreadableAnswer    sent, but its answer cannot be parsed (agentic.services.discord.odd_payloads)
+
+The others are py-cord's discord.HTTPException, and aiohttp's for a connection that breaks.
+
+Rules for outgoing messages: the nonce and allowed mentions that the gate adds, the secrets that it removes.
+
+The gate: the one module that sends requests to Discord. Each bot has a gate of its own.
 
 To what is sent it adds allowed_mentions that ping at most the person who is answered, and a nonce by which Discord
 recognises a repeated post. It removes secrets from every text (agentic.process.redaction). It keeps to Discord's 50
@@ -10,27 +22,132 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 import logging
+import mimetypes
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
+import aiohttp
 import discord
 from cachetools import LRUCache
 
+from agentic.chat.splitting import length, split_text
 from agentic.chat.transcript import MAX_PINS
-from agentic.services.discord.errors import CONNECTION_ERRORS, REQUEST_ERRORS, GateClosed, Silenced, kind
-from agentic.services.discord.outbound import (
-    Attach,
-    OutboundShared,
-    may_be_the_file,
-    pings,
-    shortened,
-    with_file_note,
-)
-from agentic.services.discord.partial_payloads import UnreadableAnswer, answer_read
-from agentic.services.discord.rate_limit import RequestWindow
+from agentic.process.redaction import Redactor
+from agentic.services.discord.odd_payloads import UnreadableAnswer, answer_read
+from agentic.services.discord.rate_limit import RefusedRequests, RequestWindow
+
+log = logging.getLogger(__name__)
+
+
+MAX_MESSAGE = 300  # characters of Discord's own text
+
+
+class GateClosed(Exception):
+    """Not sent: Discord has refused too many requests of this process."""
+
+
+class Silenced(GateClosed):
+    """Not sent: by the time it could be, it was no longer wanted."""
+
+
+CONNECTION_ERRORS = (aiohttp.ClientError, OSError)  # aiohttp's for a server that hangs up is no OSError
+REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS, GateClosed, UnreadableAnswer)
+
+
+def kind(error: BaseException) -> str:
+    """An error for a log line, without its text, which may hold what was sent."""
+    if isinstance(error, discord.HTTPException):
+        return f"HTTP {error.status}, code {error.code}"
+    return type(error).__name__
+
+
+def in_full(error: BaseException) -> str:
+    """An error for a log line, with Discord's text. Only for requests that hold nobody's words."""
+    said = " ".join(error.text.split())[:MAX_MESSAGE] if isinstance(error, discord.HTTPException) else ""
+    return f"{kind(error)}: {said}" if said else kind(error)
+
+
+MAX_TEXT = 2000  # characters of a message, Discord's own limit
+
+FILE_NOTE_ROOM = 50  # characters that the note about a refused file takes, with the line break before it
+
+_TOO_LARGE_CODES = (40005, 50045)  # request entity too large, file exceeds the maximum size
+_NOT_OF_THE_FILE = (401, 404, 429)  # statuses
+_MISSING_ACCESS = 50001
+_FILE_NOTE = re.compile(r"\n?-# The (?:picture|file) (?:was too large to post|could not be posted) here\.\Z")
+
+Attach = Callable[[], discord.File]
+
+
+@dataclass(frozen=True)
+class OutboundShared:
+    """Shared by all gates of a process."""
+
+    redact: Redactor = field(default_factory=Redactor)
+    refused: RefusedRequests = field(default_factory=RefusedRequests)
+
+    def clean_embed(self, embed: discord.Embed) -> discord.Embed:
+        shown = embed.to_dict()
+        clean = self.redact.everywhere(shown)
+        return embed if clean == shown else discord.Embed.from_dict(clean)
+
+    def clean_file(self, file: discord.File) -> discord.File:
+        """The file with its name and description cleaned; its content is not looked at."""
+        file.filename = self.redact(file.filename) if file.filename else file.filename
+        file.description = self.redact(file.description) if file.description else file.description
+        return file
+
+
+def nonce(turn_id: str, chunk: int) -> str:
+    """The same turn and chunk make the same nonce, at most Discord's 25 characters."""
+    return hashlib.blake2b(f"{turn_id}/{chunk}".encode(), digest_size=12).hexdigest()
+
+
+def pings(user_id: int | None) -> discord.AllowedMentions:
+    """Allows to ping the one person who is answered, or nobody."""
+    users: bool | list[discord.abc.Snowflake] = [discord.Object(user_id)] if user_id is not None else False
+    return discord.AllowedMentions(everyone=False, roles=False, users=users, replied_user=False)
+
+
+def may_be_the_file(error: discord.HTTPException) -> bool:
+    """Whether a refused request with a file may pass without the file.
+
+    Discord refuses files for their size (also a proxy's 413 without JSON), for their type or content, and for a
+    missing permission, with ever new codes. So every refusal counts that is not of the account, the channel, or the
+    rate: one further request shows it.
+    """
+    return error.status < 500 and error.status not in _NOT_OF_THE_FILE and error.code != _MISSING_ACCESS
+
+
+def with_file_note(text: str | None, attach: Attach, error: Exception) -> str:
+    """Return the text with a line below it that says why its file is missing."""
+    kind = mimetypes.guess_type(attach().filename or "")[0] or ""
+    noun = "picture" if kind.startswith("image/") else "file"
+    too_large = isinstance(error, discord.HTTPException) and (error.status == 413 or error.code in _TOO_LARGE_CODES)
+    note = f"-# The {noun} {'was too large to post' if too_large else 'could not be posted'} here."
+    if not text:
+        return note
+    if length(text) > MAX_TEXT - FILE_NOTE_ROOM:
+        text = split_text(text, MAX_TEXT - FILE_NOTE_ROOM - 2)[0] + " …"
+    return f"{text}\n{note}"
+
+
+def without_file_note(text: str) -> str:
+    """Return the text as it was before `with_file_note`."""
+    return _FILE_NOTE.sub("", text)
+
+
+def shortened(text: str) -> str:
+    """At most what fits into one message, and never nothing."""
+    text = text.strip() or "…"
+    return text if len(text) <= MAX_TEXT else split_text(text, MAX_TEXT - 2)[0] + " …"
+
 
 RETRY_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
 PIN_PAGE = 50  # Discord's largest page
@@ -40,8 +157,6 @@ MAX_TYPED = 1000  # channels remembered
 
 WebhookChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 def _is_choice(interaction: discord.Interaction) -> bool:

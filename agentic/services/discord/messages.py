@@ -17,10 +17,9 @@ from agentic.chat.outlet import unfinished
 from agentic.chat.service import IncomingMessage
 from agentic.context.commands import order_in
 from agentic.context.entries import Attachment, Entry, Reaction, Speaker, hidden_by_text
-from agentic.services.discord.channels import parent_of
+from agentic.services.discord.channels import author_of, parent_of
 from agentic.services.discord.extras import extras_of, forwarded_files, forwards_hidden, is_forward, notice_of
 from agentic.services.discord.mentions import mentioned_in, to_names
-from agentic.services.discord.permissions import author_of
 
 LONGEST_QUESTION = 1900  # characters; the mention goes before it
 NO_AGENTS = Directory()

@@ -1,4 +1,6 @@
-"""How many requests the process sends, and when it must stop sending.
+"""Request window, refusals, retries, login.
+
+How many requests the process sends, and when it must stop sending.
 
 Discord allows 50 requests a second, which RequestWindow keeps to.
 
@@ -7,21 +9,38 @@ Discord allows 50 requests a second, which RequestWindow keeps to.
 thousand times will be refused again; so RefusedRequests, far below the ban, first lets pass only what people wait for,
 and then nothing until the ten minutes have moved on. Discord does not count a 429 of scope "shared", so neither is it
 counted here.
+
+Retries of a request that Discord failed on (HTTP 5xx): how many, after what pauses.
+
+py-cord retries by itself, four times, after 1, 3, 5 and 7 seconds in which nothing else passes on that route, and
+offers no choice. Here the first failure ends py-cord's own tries. The request is retried as often as the owner set,
+after pauses that double, half of each by chance; other requests pass meanwhile. A rate limit (429) stays with py-cord,
+which waits as long as Discord says, and so do answers to commands, which it sends another way. A webhook's post is not
+retried here: it has no nonce, so it might be posted twice.
+
+A bot's login, retried while Discord cannot be reached.
+
+py-cord tries it once. A refused login (a wrong token) is not retried here either.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any, Literal
 
 import aiohttp
 import discord
 from yarl import URL
+
+log = logging.getLogger(__name__)
+
 
 WINDOW_REQUESTS = 50
 WINDOW_SECONDS = 1.05  # Discord's second, and the time by which one request may travel longer than a later one
@@ -33,8 +52,6 @@ NARROW_AT = 1_000  # from here on only what answers a person passes
 CLOSE_AT = 3_000  # from here on nothing passes
 
 State = Literal["open", "narrow", "closed"]
-
-log = logging.getLogger(__name__)
 
 
 class RequestWindow:
@@ -162,3 +179,89 @@ def _counting(refused: RefusedRequests, concerns: Callable[[URL], bool]) -> aioh
     trace.on_request_end.append(ended)
     trace.freeze()
     return trace
+
+
+FIRST_PAUSE = 0.5  # seconds at least, before the first retry of a request
+SHORTEST, LONGEST = 1.0, 30.0  # seconds between two tries to reach Discord
+STEADY_SECONDS = 60.0  # a connection that held for so long begins with the shortest pause again
+
+
+def backoff(rng: random.Random, shortest: float = SHORTEST, longest: float = LONGEST) -> Iterator[float]:
+    """Seconds before each further try, never fewer than `shortest` nor more than `longest`."""
+    least = shortest
+    while True:
+        yield rng.uniform(least, min(2 * least, longest))
+        least = min(2 * least, longest / 2)
+
+
+def pauses(rng: random.Random) -> Iterator[float]:
+    """Seconds before each retry of a request."""
+    return backoff(rng, FIRST_PAUSE)
+
+
+def retry_requests(client: discord.Client, retries: int, rng: random.Random) -> None:
+    """Makes the client retry failed requests up to `retries` times. Then they raise discord.DiscordServerError."""
+    http, send = client.http, client.http.request
+
+    async def request(route: Any, **options: Any) -> Any:
+        for pause in islice(pauses(rng), retries):
+            try:
+                return await send(route, middlewares=(_fail_on_first,), **options)
+            except discord.DiscordServerError as error:
+                log.info("Discord answered with HTTP %d: retrying the request in %.1f s", error.status, pause)
+            await asyncio.sleep(pause)
+            for file in options.get("files") or ():
+                file.reset()
+        return await send(route, middlewares=(_fail_on_first,), **options)
+
+    http.request = request  # type: ignore[method-assign]
+
+
+def webhook_session() -> aiohttp.ClientSession:
+    """A session for webhooks, over which py-cord does not repeat what Discord failed on."""
+    return aiohttp.ClientSession(middlewares=(_fail_on_first,))
+
+
+async def _fail_on_first(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """An aiohttp middleware that makes a failed request's first try look like py-cord's last one."""
+    response = await handler(request)
+    if response.status < 500:
+        return response
+    response.release()
+    raise discord.DiscordServerError(response, None)
+
+
+_UNREADABLE = (LookupError, TypeError, ValueError)
+_FAILURES = (aiohttp.ClientError, OSError, *_UNREADABLE)
+
+
+async def log_in(client: discord.Client, token: str, name: str, rng: random.Random, delayed: asyncio.Event) -> None:
+    """Returns when Discord has accepted the token; sets `delayed` when the first try fails.
+
+    Raises discord.LoginFailure for a refused token, discord.HTTPException for any other refusal.
+    """
+    for pause in backoff(rng):
+        try:
+            await client.login(token)
+            return
+        except (discord.HTTPException, *_FAILURES) as error:
+            if isinstance(error, discord.HTTPException) and not is_temporary(error):
+                raise
+            log.warning("%s cannot log in yet: %s, next try in %.0f s", name, _in_words(error), pause)
+        delayed.set()
+        await client.http.close()  # each login makes a session of its own
+        await asyncio.sleep(pause)
+
+
+def _in_words(error: Exception) -> str:
+    """The failure without the error's own text, which may hold what was sent."""
+    if isinstance(error, discord.HTTPException):
+        return f"Discord answers {error.status}"
+    if isinstance(error, _UNREADABLE):
+        return f"the answer cannot be read, is there a proxy in between? ({type(error).__name__})"
+    return f"Discord cannot be reached, is this machine online? ({type(error).__name__})"
+
+
+def is_temporary(error: discord.HTTPException) -> bool:
+    """Whether another try may succeed: a fault of Discord's, or too many requests."""
+    return error.status >= 500 or error.status == 429

@@ -1,9 +1,30 @@
-"""Posts under a name of their own, by a webhook: tool calls, personas without a bot.
+"""Posts and tool calls under another name.
+
+Posts under a name of their own, by a webhook: tool calls, personas without a bot.
 
 Each channel has one webhook of ours; threads use their channel's. It is looked for before it is made, by its creator
 and never by its name, so a restarted process finds it. A webhook that somebody deleted is recreated, once for each
 post. Our posts are known by their ids (agentic.state.posts). A webhook's token is as good as its address:
 neither is ever logged.
+
+Tool calls and their results, shown in Discord under the agent's name, beside the turn.
+
+    call   → a post by webhook, which begins with a period: no bot reads it
+    result → the same post with the result, and further ones where it is long
+
+The turn does not wait for a post. Posts of a channel come in the order of their calls. A post that fails is logged and
+left out; the record of the call is kept elsewhere (agentic.tools.records).
+
+Sends, changes and deletes a persona's messages in one channel, by its webhook.
+
+Discord does not recognise a repeated webhook post: it has no nonce. So after a broken connection, a server error or a
+crash a post is looked for among the newest messages before it is made again: a message of one of our webhooks, with
+this name and this text. Where these messages cannot be read, it is not made again.
+
+The sink of a persona without an account: posts in one Discord channel or thread, by its channel's webhook.
+
+A webhook has a name, a picture and posts, and nothing else: a persona gives no reactions and shows no typing, since
+both would show the bot that reads the channel for it. A post is not streamed: it appears whole.
 """
 
 from __future__ import annotations
@@ -11,21 +32,55 @@ from __future__ import annotations
 import asyncio
 import logging
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
+from zlib import crc32
 
 import aiohttp
 import discord
+from cachetools import LRUCache
 
 from agentic.chat.directory import BLANK_LETTERS, Directory, WebhookPostStore
+from agentic.chat.outlet import CannotPost, ChannelView, Post, Posted, SinkWithoutSigns, ignored, without_mark
 from agentic.chat.splitting import length, split_text
+from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel
-from agentic.services.discord.errors import REQUEST_ERRORS, kind
-from agentic.services.discord.gate import Gate, WebhookChannel
-from agentic.services.discord.multipart import LIMIT, NO_EXTRAS, Extras
+from agentic.services.discord.gate import (
+    CONNECTION_ERRORS,
+    REQUEST_ERRORS,
+    RETRY_PAUSE,
+    Gate,
+    WebhookChannel,
+    kind,
+    with_file_note,
+)
+from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
+from agentic.services.discord.messages import to_entries
+from agentic.services.discord.name_markup import NameMarkup, user_ids
+from agentic.services.discord.odd_payloads import UnreadableAnswer
+from agentic.services.discord.posts import (
+    LIMIT,
+    NO_EXTRAS,
+    EarlierPosts,
+    Extras,
+    MessageGone,
+    PostParts,
+    cannot_post,
+    extras_of,
+    put_all,
+    text_limit,
+    text_with_sources,
+)
 from agentic.services.discord.rate_limit import RefusedRequests, count_webhooks
+from agentic.services.discord.view import DiscordView
+from agentic.tools.call_runner import ToolEvent
+from agentic.tools.record import ToolRecord
+from agentic.tools.rendering import posts
+
+log = logging.getLogger(__name__)
+
 
 NAME = "agents"  # Discord takes no name with "discord" in it
 MAX_NAME = 80  # characters
@@ -40,8 +95,6 @@ _UNKNOWN_WEBHOOK, _INVALID_TOKEN = 10015, 50027  # discord.com/developers/docs/t
 _MORE = "\n… (cut here: too long for Discord)"
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 class NoWebhook(Exception):
@@ -248,3 +301,221 @@ def _thread(channel: Channel) -> discord.Object | None:
 
 def _is_gone(error: BaseException) -> bool:
     return isinstance(error, discord.HTTPException) and error.code in (_UNKNOWN_WEBHOOK, _INVALID_TOKEN)
+
+
+MOST_WAITING = 40  # posts and edits; a webhook takes five in two seconds
+REMEMBERED = 1000  # calls whose result is awaited
+
+
+class Poster(Protocol):
+    """agentic.services.discord.webhooks.Webhooks is the one for Discord. Neither method raises anything of
+    Discord's."""
+
+    async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None: ...
+    async def edit(self, gate: Gate, channel: Channel, message_id: int, text: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The channel and webhook identity of a shown call."""
+
+    channel: Channel
+    face: WebhookIdentity
+
+
+class ToolDisplay:
+    """Shows the tool calls of one agent. `spot` gives the place, None where nothing may be shown now."""
+
+    def __init__(self, poster: Poster, gate: Gate, spot: Callable[[int], Spot | None]) -> None:
+        self._poster, self._gate, self._spot = poster, gate, spot
+        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # the post of a call, by the record's id
+        self._tasks = BackgroundTasks()
+
+    def __call__(self, view: ChannelView, event: ToolEvent) -> None:
+        """Show it in the background."""
+        if len(self._tasks) >= MOST_WAITING:
+            log.warning("channel %d: a call of %s is not shown: too many wait", view.channel_id, event.record.name)
+            return
+        lock = self._locks.setdefault(view.channel_id, asyncio.Lock())
+        showing = self._in_order(lock, view.channel_id, event)
+        self._tasks.start(showing, f"showing a call of {event.record.name}")
+
+    async def aclose(self) -> None:
+        """Drop what is not shown yet."""
+        await self._tasks.cancel()
+
+    async def _in_order(self, lock: asyncio.Lock, channel_id: int, event: ToolEvent) -> None:
+        async with lock:  # given in the order in which it was asked for
+            show = self._call if event.kind == "call" else self._result
+            await show(event.record, channel_id)
+
+    async def _call(self, record: ToolRecord, channel_id: int) -> None:
+        spot = self._spot(channel_id)
+        if spot is None:
+            return
+        gate, first = self._speaking(channel_id), posts(record.agent, record)[0]
+        if (message_id := await self._poster.send(gate, spot.channel, first, spot.face)) is not None:
+            self._shown[record.id] = message_id
+
+    async def _result(self, record: ToolRecord, channel_id: int) -> None:
+        """The call's post with the result; where the call could not be shown, the result is not either."""
+        message_id, spot = self._shown.pop(record.id, None), self._spot(channel_id)
+        if message_id is None or spot is None:
+            return
+        gate, (first, *more) = self._speaking(channel_id), posts(record.agent, record)
+        await self._poster.edit(gate, spot.channel, message_id, first)
+        for text in more:
+            await self._poster.send(gate, spot.channel, text, spot.face)
+
+    def _speaking(self, channel_id: int) -> Gate:
+        """A post takes a while (find or make a webhook, retry): the bots may have been stopped meanwhile."""
+        return self._gate.under(lambda: self._spot(channel_id) is not None)
+
+
+# After these nobody knows whether the post is there.
+UNCERTAIN = (*CONNECTION_ERRORS, TimeoutError, UnreadableAnswer, discord.DiscordServerError)
+
+
+class WebhookWriter:
+    """Every method raises CannotPost where it fails. `may_post` is asked before each request."""
+
+    def __init__(
+        self, view: DiscordView, webhooks: Webhooks, face: WebhookIdentity, *, may_post: Callable[[], bool]
+    ) -> None:
+        self._view, self._channel, self._webhooks, self._face = view, view.channel, webhooks, face
+        self._gate, self._may_post = view.gate.under(may_post), may_post
+        self._shown = allowed_name(view.gate.clean(face.name))
+
+    async def send(self, text: str | None, extras: Extras, nonce: str) -> discord.Message:
+        del nonce
+        newest = self._view.transcript.newest
+        try:
+            return await self._send(text, extras)
+        except UNCERTAIN as error:
+            problem = error
+        except (*REQUEST_ERRORS, NoWebhook) as error:
+            raise self._cannot(error, text) from error
+        if (found := await self._find(text, newest, problem)) is not None:
+            return found
+        try:
+            return await self._send(text, extras)
+        except (*REQUEST_ERRORS, TimeoutError, NoWebhook) as error:
+            if extras.attach is None or not isinstance(error, UNCERTAIN):
+                raise self._cannot(error, text) from error
+            problem = error
+        # Some servers and proxies cut an upload that they refuse, without a 413.
+        if (found := await self._find(text, newest, problem)) is not None:
+            return found
+        noted = with_file_note(self._gate.clean(text) if text is not None else None, extras.attach, problem)
+        try:
+            return await self._send(noted, replace(extras, attach=None))
+        except (*REQUEST_ERRORS, TimeoutError, NoWebhook) as error:
+            raise self._cannot(error, text) from error
+
+    async def _find(self, text: str | None, after: int, problem: BaseException) -> discord.Message | None:
+        """Return the post that may have been made although its request failed."""
+        log.info("webhook post to channel %d is uncertain (%s), it is looked for", self._channel.id, kind(problem))
+        await asyncio.sleep(RETRY_PAUSE)
+        return EarlierPosts(await self.since(after)).take(text, "")
+
+    async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
+        """Raises MessageGone for a message that was deleted."""
+        try:
+            return await self._webhooks.change(self._gate, self._channel, message.id, text, extras)
+        except discord.NotFound as error:
+            raise MessageGone from error
+        except (*REQUEST_ERRORS, NoWebhook) as error:
+            raise self._cannot(error, text) from error
+
+    async def remove(self, message: discord.Message) -> None:
+        try:
+            await self._webhooks.delete(self._gate, self._channel, message.id)
+        except discord.NotFound:
+            log.debug("message %d was deleted already", message.id)
+        except (*REQUEST_ERRORS, NoWebhook) as error:
+            raise self._cannot(error, None) from error
+
+    async def since(self, after: int) -> Sequence[discord.Message]:
+        """The persona's own posts behind a message, as Discord has them now."""
+        try:
+            async with asyncio.timeout(PAGE_TIMEOUT):
+                ours = await self._webhooks.ours(self._gate, self._channel)
+                page = await self._gate.history(self._channel, PAGE, None)
+        except (*REQUEST_ERRORS, TimeoutError) as error:
+            log.warning("channel %d: an earlier post cannot be looked for: %s", self._channel.id, kind(error))
+            raise CannotPost("not_ours" if not self._may_post() else "discord_failed") from error
+        own = [one for one in page if one.id > after and one.webhook_id in ours and one.author.name == self._shown]
+        for message in own:
+            await self._webhooks.note(self._channel.id, message.id, self._face.agent)
+        return own
+
+    async def _send(self, text: str | None, extras: Extras) -> discord.Message:
+        if not self._may_post():
+            raise CannotPost("not_ours")
+        async with asyncio.timeout(TIMEOUT):
+            message = await self._webhooks.post(self._gate, self._channel, text, self._face, extras)
+        # Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event.
+        for entry in to_entries((message,), self._view.transcripts.directory):
+            self._view.transcript.add(entry)
+        return message
+
+    def _cannot(self, error: Exception, text: str | None) -> CannotPost:
+        if isinstance(error, NoWebhook):
+            return CannotPost("not_permitted")
+        return cannot_post(error, self._channel.id, text)
+
+
+DEFAULT_AVATARS = 6  # Discord's own (discord.com/developers/docs/reference#image-formatting)
+
+
+def default_avatar(agent: str) -> str:
+    """One of Discord's default pictures, always the same for an agent."""
+    return f"https://cdn.discordapp.com/embed/avatars/{crc32(agent.encode()) % DEFAULT_AVATARS}.png"
+
+
+class WebhookSink(SinkWithoutSigns):
+    """A channel or thread as a persona writes into it. `names` are agents' names by key; `may_post` is asked before
+    each request."""
+
+    may_attach = True
+    may_react = False
+
+    def __init__(
+        self,
+        view: DiscordView,
+        webhooks: Webhooks,
+        face: WebhookIdentity,
+        *,
+        names: Mapping[str, str],
+        may_post: Callable[[], bool],
+    ) -> None:
+        self._view, self._names = view, names
+        self._inner_names: Mapping[str, str] = {}
+        self._writer = WebhookWriter(view, webhooks, face, may_post=may_post)
+
+    def refusal(self) -> str | None:
+        """Why the persona may not take a turn here. A locked thread is open to webhooks."""
+        return None if may_use_webhooks(self._view.channel) else "not_permitted"
+
+    def know_as(self, inner_names: Mapping[str, str]) -> None:
+        """Sets further names of agents, by key: `@name` in what the persona writes is then a mention."""
+        self._inner_names = inner_names
+
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
+        """Posts text and picture as one message, or as several where the text is too long. It pings nobody.
+
+        `noted` gets what is in the channel as soon as it is there. Raises CannotPost when nothing could be posted; when
+        only a later part fails, what was posted counts.
+        """
+        earlier = EarlierPosts(await self._writer.since(post.after) if post.after is not None else ())
+        parts = PostParts(self._writer, turn_id, earlier)
+        text = without_mark(text_with_sources(post))
+        texts: list[str | None] = [*self._split(text, text_limit(post, LIMIT))] or [None]
+        return await put_all(parts, texts, await extras_of(post, self._view.channel, embeds=True), noted)
+
+    def _split(self, text: str, limit: int) -> list[str]:
+        """Splits a text after it was cleaned: half a secret is not recognised."""
+        ids = user_ids(self._view.transcripts.directory, self._names, self._inner_names)
+        markup = NameMarkup(self._view.channel, self._view.transcript, ids)
+        return split_text(markup.to_markup(self._view.gate.clean(text)), limit)

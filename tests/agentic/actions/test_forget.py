@@ -17,7 +17,7 @@ from agentic.actions.forget import DONE_FILE, CompletedRequests, ForgetOutcome, 
 from agentic.agent.events import MentionEvent, save_event
 from agentic.context.entries import Entry, Speaker
 from agentic.personas.memory import Notes, Origin, append
-from agentic.services.discord.outbound import MAX_TEXT
+from agentic.services.discord.gate import MAX_TEXT
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
 from agentic.state.records import TurnRecord
 from agentic.state.shared_state import Ledger

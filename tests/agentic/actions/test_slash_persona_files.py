@@ -9,7 +9,7 @@ from agentic.chat.splitting import length
 from agentic.personas.files import PERSONA_FILES
 from agentic.personas.memory import Origin, append
 from agentic.personas.store import VERSIONS, before
-from agentic.services.discord.multipart import LIMIT
+from agentic.services.discord.posts import LIMIT
 
 NAMES = {"claude": "Claude"}
 HERE, ELSEWHERE = 100, 200

@@ -9,9 +9,9 @@ from agent_cogs.base import TranscriptCog
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import MAX_DEPTH, Transcript, Transcripts
 from agentic.context.entries import Entry, Speaker
+from agentic.services.discord.channels import with_members
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.history import PAGE, HistoryFetcher
-from agentic.services.discord.permissions import with_members
 from tests.support.doubles import (
     ALICE,
     BOB,

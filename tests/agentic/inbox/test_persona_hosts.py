@@ -12,7 +12,7 @@ from agentic.agent.persona import Personas
 from agentic.agent.roster import Roster
 from agentic.inbox import host as hosts
 from agentic.inbox.host import PersonaHosts, place_in_rooms
-from agentic.services.discord.webhook_agents_channels import PersonaChannels
+from agentic.services.discord.service import PersonaChannels
 from agentic.state.limits import UNLIMITED
 from agentic.wire import keys
 from agentic.wire.link import RedisAway
@@ -202,7 +202,7 @@ async def test_a_bot_that_is_still_on_its_way_is_waited_for(tmp_path):
 
 
 async def test_without_a_bot_it_sees_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("agentic.services.discord.webhook_agents_channels.GUILD_WAIT", 0.01)
+    monkeypatch.setattr("agentic.services.discord.service.GUILD_WAIT", 0.01)
     async with stage(tmp_path, poet="") as s:
         poet = s.roster.of("poet").settings
         channels = PersonaChannels(poet, s.services, list, arriving=lambda: True, may_act=lambda: True)

@@ -275,7 +275,7 @@ async def test_news_wait_for_a_server_that_is_on_its_way_and_are_not_refused_for
 
 @pytest.mark.promise(115)
 async def test_news_for_a_server_that_does_not_come_may_be_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentic.services.discord.cogs_channels.GUILD_WAIT", 0.0)
+    monkeypatch.setattr("agentic.services.discord.service.GUILD_WAIT", 0.0)
     scene = await Scene().start()
     del scene.client.channels[LOUNGE]
     scene.client.guild.unavailable = True

@@ -4,8 +4,8 @@ import pytest
 
 from agentic.chat.splitting import length
 from agentic.rooms.closing import closing_card, cut, first_sentences, votes_of
-from agentic.services.discord.multipart import LIMIT
-from agentic.services.discord.room_upkeep import RoomPost
+from agentic.services.discord.posts import LIMIT
+from agentic.services.discord.room_threads import RoomPost
 from agentic.state.rooms import MOST_MEMBERS, Room, RoomMember
 
 ROOM = Room(

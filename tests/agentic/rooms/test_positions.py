@@ -11,7 +11,7 @@ from agentic.llm.errors import ServerFailed
 from agentic.llm.pricing import expected
 from agentic.llm.types import Reply, Usage
 from agentic.rooms.closing import CheapPositions, RoomCloser, positions_in, prompt_of
-from agentic.services.discord.room_upkeep import RoomPost
+from agentic.services.discord.room_threads import RoomPost
 from agentic.state.budget_rules import Caps
 from agentic.state.rooms import Room, RoomMember
 from tests.support.agent_scene import KeptNotes

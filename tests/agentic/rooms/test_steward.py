@@ -12,7 +12,7 @@ from fakeredis import FakeServer
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.closing import RoomCloser
 from agentic.rooms.threads import MOST_RETRY_SECONDS, NOT_LOCKED, RETRY_SECONDS, SETTLE_SECONDS, Steward, ThreadBots
-from agentic.services.discord.room_upkeep import RoomPost
+from agentic.services.discord.room_threads import RoomPost
 from agentic.state.marks import RoomMarks
 from agentic.state.rooms import Room, RoomLine, RoomMember
 from agentic.wire.entries import ContestNote

@@ -10,7 +10,7 @@ import pytest
 
 from agent_config import AGENTS, load_settings
 from agentic.runtime.bot import BotSupervisor, SideTaskFailed, end_of, runnable
-from agentic.services.discord.retries import LONGEST, SHORTEST, STEADY_SECONDS
+from agentic.services.discord.rate_limit import LONGEST, SHORTEST, STEADY_SECONDS
 from tests.support.doubles import Clock, http_error, until
 
 

@@ -13,8 +13,8 @@ import discord
 
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
-from agentic.services.discord.gateway_connection import GatewayConnection
-from agentic.services.discord.unreadable_events import tolerate_unreadable_events
+from agentic.services.discord.gateway import GatewayConnection
+from agentic.services.discord.odd_payloads import tolerate_unreadable_events
 from tests.support.discord.stand_in import DiscordStandIn
 
 

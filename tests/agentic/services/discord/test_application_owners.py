@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.services.discord.application_owners import KEPT_SECONDS, ApplicationOwners, owners_in
 from agentic.services.discord.gate import Gate
+from agentic.services.discord.service import KEPT_SECONDS, ApplicationOwners, owners_in
 from tests.support.doubles import Clock, http_error
 
 

@@ -12,10 +12,9 @@ from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost
 from agentic.chat.splitting import length
 from agentic.process.redaction import Redactor
-from agentic.services.discord.arena_posts import ArenaPosts
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.multipart import LIMIT
-from agentic.services.discord.outbound import OutboundShared
+from agentic.services.discord.gate import Gate, OutboundShared
+from agentic.services.discord.posts import LIMIT
+from agentic.services.discord.room_threads import ArenaPosts
 from tests.support.discord.discord_standin_bots import one_bot
 
 SECRET = "sesame-open-1234"

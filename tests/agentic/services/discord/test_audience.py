@@ -8,7 +8,7 @@ import pytest
 
 from agentic.local.discord import world as permissions
 from agentic.local.discord.world import Overwrite
-from agentic.services.discord.audience import Audience
+from agentic.services.discord.channels import Audience
 from tests.support.discord.discord_standin_bots import a_world, logged_in
 from tests.support.discord.stand_in import DiscordStandIn
 

@@ -7,7 +7,7 @@ import pytest
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry, Speaker
-from agentic.services.discord.echo_filter import skip_echoes
+from agentic.services.discord.gateway import skip_echoes
 from tests.agentic.services.discord.test_unreadable_events import said
 from tests.support.discord.gateway_scene import scene
 

@@ -11,9 +11,16 @@ import discord
 import pytest
 
 from agentic.process.redaction import REDACTED, Redactor
-from agentic.services.discord.errors import GateClosed, Silenced
-from agentic.services.discord.gate import TYPING_SECONDS, Gate
-from agentic.services.discord.outbound import OutboundShared, nonce, pings, shortened
+from agentic.services.discord.gate import (
+    TYPING_SECONDS,
+    Gate,
+    GateClosed,
+    OutboundShared,
+    Silenced,
+    nonce,
+    pings,
+    shortened,
+)
 from agentic.services.discord.rate_limit import WINDOW, WINDOW_SECONDS, RefusedRequests, RequestWindow
 from tests.support.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, settle, user
 

@@ -9,8 +9,8 @@ import warnings
 import discord
 import pytest
 
-from agentic.services.discord.gateway_connection import DAY, MOST_SESSIONS, GatewayConnection
-from agentic.services.discord.retries import LONGEST, SHORTEST, STEADY_SECONDS
+from agentic.services.discord.gateway import DAY, MOST_SESSIONS, GatewayConnection
+from agentic.services.discord.rate_limit import LONGEST, SHORTEST, STEADY_SECONDS
 from tests.support.discord.gateway_scene import scene
 from tests.support.doubles import Clock, until
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.services.discord.hide_reactions import MOST_GIVERS, MOST_LOOKUPS, with_marks_of_people
+from agentic.services.discord.view import MOST_GIVERS, MOST_LOOKUPS, with_marks_of_people
 
 PERSON, BOT = SimpleNamespace(bot=False), SimpleNamespace(bot=True)
 

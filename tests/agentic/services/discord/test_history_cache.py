@@ -10,8 +10,8 @@ import pytest
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
 from agentic.context.history import Interval
-from agentic.services.discord.audience import READS, may_be_shown
-from agentic.services.discord.history_cache import KEEP_SECONDS, TRY_AGAIN, HistoryCache
+from agentic.services.discord.channels import READS, may_be_shown
+from agentic.services.discord.history import KEEP_SECONDS, TRY_AGAIN, HistoryCache
 from agentic.services.discord.messages import to_entry
 from tests.support.doubles import Clock, Guild, Snowflakes, TextChannel, Thread, http_error, message, user
 

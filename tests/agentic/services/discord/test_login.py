@@ -12,9 +12,8 @@ import aiohttp
 import discord
 import pytest
 
-from agentic.services.discord import login
-from agentic.services.discord.login import log_in
-from agentic.services.discord.retries import LONGEST, SHORTEST, backoff
+from agentic.services.discord import rate_limit as login
+from agentic.services.discord.rate_limit import LONGEST, SHORTEST, backoff, log_in
 from tests.support.doubles import http_error
 
 

@@ -9,7 +9,7 @@ import discord
 import pytest
 
 from agentic.process.root import ROOT
-from agentic.services.discord.outbound import pings
+from agentic.services.discord.gate import pings
 from tests.support.flow import flow
 
 SPEAKING = {

@@ -9,13 +9,11 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.context.history import Interval
 from agentic.llm.types import Picture, Usage
-from agentic.services.discord.channel_sink import DiscordSink
-from agentic.services.discord.channel_view import DiscordView
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.history import HistoryFetcher
-from agentic.services.discord.history_cache import HistoryCache
-from agentic.services.discord.multipart import LIMIT
-from agentic.services.discord.outbound import nonce
+from agentic.services.discord.gate import Gate, nonce
+from agentic.services.discord.history import HistoryCache, HistoryFetcher
+from agentic.services.discord.posts import LIMIT
+from agentic.services.discord.sink import DiscordSink
+from agentic.services.discord.view import DiscordView
 from tests.support.doubles import (
     ALICE,
     BOB,

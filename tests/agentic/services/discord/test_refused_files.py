@@ -13,9 +13,9 @@ from agentic.chat.splitting import length
 from agentic.llm.types import Picture
 from agentic.local.discord import messages as world_messages
 from agentic.local.discord.backend import RestFault
-from agentic.services.discord.channel_sink import DiscordSink
 from agentic.services.discord.gate import Gate
-from agentic.services.discord.multipart import LIMIT
+from agentic.services.discord.posts import LIMIT
+from agentic.services.discord.sink import DiscordSink
 from tests.agentic.services.discord.test_webhook_sink import Room, room
 from tests.support.doubles import PNG
 
@@ -37,7 +37,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
-    monkeypatch.setattr("agentic.services.discord.webhook_writer.RETRY_PAUSE", 0.0)
+    monkeypatch.setattr("agentic.services.discord.webhooks.RETRY_PAUSE", 0.0)
     monkeypatch.setattr("agentic.services.discord.gate.RETRY_PAUSE", 0.0)
 
 
@@ -133,7 +133,7 @@ async def test_a_post_that_is_refused_without_its_file_too_fails_for_that_reason
 async def test_a_picture_above_the_servers_limit_is_scaled_down(monkeypatch):
     noise = io.BytesIO()
     Image.effect_noise((600, 600), 100).save(noise, "PNG")
-    monkeypatch.setattr("agentic.services.discord.post_extras.SMALLEST_FILE_LIMIT", 100_000)
+    monkeypatch.setattr("agentic.services.discord.posts.SMALLEST_FILE_LIMIT", 100_000)
     monkeypatch.setattr("discord.Guild.filesize_limit", 100_000)
     monkeypatch.setattr(world_messages, "MAX_FILE_BYTES", 100_000)
     async with room() as r:

@@ -14,14 +14,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from discord.http import Route
 
-from agentic.services.discord.retries import retry_requests
+from agentic.services.discord.rate_limit import retry_requests
 from tests.support.doubles import until
 
 
 @asynccontextmanager
 async def bot(monkeypatch, *failures, retries=4, pause=0.0):
     """A client that is logged in; its next requests are answered with these statuses, then with success."""
-    monkeypatch.setattr("agentic.services.discord.retries.pauses", lambda rng: iter([pause] * 20))
+    monkeypatch.setattr("agentic.services.discord.rate_limit.pauses", lambda rng: iter([pause] * 20))
     left: list[int] = []
     heard: list[tuple[str, bytes]] = []
 

@@ -15,9 +15,8 @@ from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import MANAGE_THREADS
 from agentic.process.redaction import Redactor
 from agentic.services.discord.channels import refusal_in
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.outbound import OutboundShared
-from agentic.services.discord.room_upkeep import RoomUpkeep
+from agentic.services.discord.gate import Gate, OutboundShared
+from agentic.services.discord.room_threads import RoomUpkeep
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.doubles import MemoryPosts
 from tests.support.redis_server import until

@@ -10,8 +10,18 @@ from hypothesis import strategies as st
 from agentic.chat.formatting import FENCE
 from agentic.chat.outlet import UNFINISHED, CannotPost, without_mark
 from agentic.chat.splitting import split_text
-from agentic.services.discord.multipart import NO_EXTRAS, EarlierPosts, Extras, MessageGone, PostParts, put_all
-from agentic.services.discord.streaming_post import HELD_BACK, PACE, DiscordStreamingPost, whole_words
+from agentic.services.discord.posts import (
+    HELD_BACK,
+    NO_EXTRAS,
+    PACE,
+    DiscordStreamingPost,
+    EarlierPosts,
+    Extras,
+    MessageGone,
+    PostParts,
+    put_all,
+    whole_words,
+)
 from tests.support.doubles import LoopTime, settle
 
 BEGUN = "This is the beginning of an answer that goes on and on "  # more than forty characters

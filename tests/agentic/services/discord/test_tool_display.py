@@ -9,10 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.services.discord.errors import Silenced
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.tool_display import MOST_WAITING, Spot, ToolDisplay
-from agentic.services.discord.webhooks import WebhookIdentity
+from agentic.services.discord.gate import Gate, Silenced
+from agentic.services.discord.webhooks import MOST_WAITING, Spot, ToolDisplay, WebhookIdentity
 from agentic.tools.call_runner import ToolEvent
 from agentic.tools.record import ToolRecord
 from tests.support.doubles import settle, until

@@ -8,7 +8,7 @@ from agentic.local.discord import payloads
 from agentic.local.discord.backend import RestFault
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.history import HistoryFetcher
-from agentic.services.discord.unreadable_events import LOG_AGAIN, UnreadableLog
+from agentic.services.discord.odd_payloads import LOG_AGAIN, UnreadableLog
 from tests.support.discord.gateway_scene import scene
 
 

@@ -20,15 +20,12 @@ from agentic.llm.types import Picture, Source, Usage
 from agentic.local.discord import world as permissions
 from agentic.local.discord.backend import RestFault
 from agentic.process.redaction import Redactor
-from agentic.services.discord.channel_view import DiscordView
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.history import HistoryFetcher
-from agentic.services.discord.history_cache import HistoryCache
-from agentic.services.discord.multipart import LIMIT
-from agentic.services.discord.outbound import OutboundShared
-from agentic.services.discord.retries import webhook_session
-from agentic.services.discord.webhook_sink import WebhookSink, default_avatar
-from agentic.services.discord.webhooks import WebhookIdentity, Webhooks
+from agentic.services.discord.gate import Gate, OutboundShared
+from agentic.services.discord.history import HistoryCache, HistoryFetcher
+from agentic.services.discord.posts import LIMIT
+from agentic.services.discord.rate_limit import webhook_session
+from agentic.services.discord.view import DiscordView
+from agentic.services.discord.webhooks import WebhookIdentity, Webhooks, WebhookSink, default_avatar
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.doubles import PNG, MemoryPosts, Pictures
 
@@ -95,7 +92,7 @@ async def room() -> AsyncIterator[Room]:
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch):
-    monkeypatch.setattr("agentic.services.discord.webhook_writer.RETRY_PAUSE", 0.0)
+    monkeypatch.setattr("agentic.services.discord.webhooks.RETRY_PAUSE", 0.0)
 
 
 async def test_a_persona_speaks_in_a_thread_under_its_name_and_is_known_as_an_agent():

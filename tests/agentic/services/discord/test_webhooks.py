@@ -23,14 +23,12 @@ from agentic.local.discord import world as permissions
 from agentic.local.discord.world import User
 from agentic.net.images import PictureFetcher
 from agentic.process.redaction import Redactor
-from agentic.services.discord.channel_sink import STREAMING_LIMIT, DiscordSink
-from agentic.services.discord.channel_view import DiscordView
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.history import HistoryFetcher
-from agentic.services.discord.history_cache import HistoryCache
-from agentic.services.discord.multipart import LIMIT
-from agentic.services.discord.outbound import OutboundShared
+from agentic.services.discord.gate import Gate, OutboundShared
+from agentic.services.discord.history import HistoryCache, HistoryFetcher
+from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.rate_limit import NARROW_AT
+from agentic.services.discord.sink import STREAMING_LIMIT, DiscordSink
+from agentic.services.discord.view import DiscordView
 from agentic.services.discord.webhooks import NAME, WebhookIdentity, Webhooks, fitting
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.discord.rendering import render

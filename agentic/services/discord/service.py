@@ -1,22 +1,35 @@
-"""The channels of one agent in Discord: those in scope that its bot sees at this moment, and an outlet to each.
+"""The registration; channels of agents and personas.
+
+The channels of one agent in Discord: those in scope that its bot sees at this moment, and an outlet to each.
 
 A channel that is not known may still come: after a new session a bot knows no channel of a guild until that guild has
 arrived.
+
+The channels of a persona without a bot: threads that a bot of this process sees, written into by webhook.
+
+It listens nowhere: nobody can mention it, and what people order the bots hear. So it takes turns by instruction alone,
+and in threads only: a room is one.
+
+The owners of a bot's application: its owner, or the members of its team with the right to change it.
+
+https://docs.discord.com/developers/topics/teams#team-member-roles
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
+import discord
+
 from agent_config import AgentSettings
-from agentic.agent.agent import ChannelInfo
+from agentic.agent.agent import ChannelInfo, ReactionView
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import Outlet
-from agentic.services.discord.channel_sink import DiscordSink
-from agentic.services.discord.channel_view import DiscordView
 from agentic.services.discord.channels import (
     Channel,
     DirectMessages,
@@ -25,14 +38,15 @@ from agentic.services.discord.channels import (
     parent_of,
     threads_to_read,
 )
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.tool_display import Spot
-from agentic.services.discord.webhooks import WebhookIdentity
-
-GUILD_WAIT = 5.0  # seconds
-
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
+from agentic.services.discord.sink import DiscordSink
+from agentic.services.discord.view import DiscordView
+from agentic.services.discord.webhooks import Spot, WebhookIdentity, WebhookSink, default_avatar, may_use_webhooks
 
 log = logging.getLogger(__name__)
+
+
+GUILD_WAIT = 5.0  # seconds
 
 
 class ArrivingGuild(Protocol):
@@ -188,3 +202,130 @@ class AgentChannels:
         if not isinstance(channel, Channel) or me is None or not self._may_act() or self.is_stopped(channel_id):
             return None
         return Spot(channel, WebhookIdentity(own.name, own.display_name, own.front.avatar or me.display_avatar.url))
+
+
+ARRIVAL_POLL = 0.1  # seconds
+
+
+class PersonaChannels:
+    """`bots` gives the channels of this process's bots, those first that are online; `arriving` says whether more of
+    them may come. `may_act`: whether this process acts for the personas."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        services: AgentServices,
+        bots: Callable[[], Sequence[AgentChannels]],
+        *,
+        arriving: Callable[[], bool],
+        may_act: Callable[[], bool],
+    ) -> None:
+        avatar = settings.front.avatar or default_avatar(settings.name)
+        self._face = WebhookIdentity(settings.name, settings.display_name, avatar)
+        self._services, self._bots, self._may_act = services, bots, may_act
+        self._bots_arriving = arriving
+
+    @property
+    def arriving(self) -> bool:
+        return self._bots_arriving() or any(bot.arriving for bot in self._bots())
+
+    def own_id(self, channel_id: int) -> int | None:
+        del channel_id
+        return None
+
+    def known(self) -> Sequence[ChannelInfo]:
+        return ()
+
+    def parent(self, channel_id: int) -> int | None:
+        """The channel of a thread."""
+        return next((parent for bot in self._bots() if (parent := bot.parent(channel_id)) is not None), None)
+
+    def is_stopped(self, channel_id: int) -> bool:
+        """Whether a person stopped the bots in the thread, or in its channel."""
+        stops, parent = self._services.stops, self.parent(channel_id)
+        return stops.holds(channel_id) or (parent is not None and stops.holds(parent))
+
+    def view_of(self, channel_id: int) -> ReactionView | None:
+        """None: the bots themselves look for orders that were missed."""
+        del channel_id
+        return None
+
+    def outlet_of(self, channel_id: int) -> Outlet | None:
+        """A bot's own outlet, for notices to the owner: those are no persona's words."""
+        return next((outlet for bot in self._bots() if (outlet := bot.outlet_of(channel_id)) is not None), None)
+
+    async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
+        """The outlet of a thread; None for a channel, out of scope, and where no bot sees it. Waits for a bot, or a
+        guild, that arrives."""
+        await self.wait_for(channel_id)
+        view, parent = self._view(channel_id), self.parent(channel_id)
+        if view is None or parent is None:
+            return None
+        theme = self._services.scope.theme(channel_id, parent, view.guild_id)
+        return self._outlet(view) if theme is not None else None
+
+    async def wait_for(self, channel_id: int) -> None:
+        """Wait until a bot sees the channel, or all bots and their guilds have arrived; GUILD_WAIT at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GUILD_WAIT):
+                while self._view(channel_id) is None and self.arriving:  # noqa: ASYNC110 - several bots may come
+                    await asyncio.sleep(ARRIVAL_POLL)
+
+    def channel_of(self, channel_id: int) -> object:
+        """The channel as py-cord has it; None for an unknown one."""
+        view = self._view(channel_id)
+        return view.channel if view is not None else None
+
+    def _outlet(self, view: DiscordView) -> Outlet:
+        services, thread = self._services, view.channel_id
+        sink = WebhookSink(
+            view,
+            services.webhooks,
+            self._face,
+            names=services.names,
+            may_post=lambda: self._may_act() and not self.is_stopped(thread),
+        )
+        return Outlet(view.read_by(self._face.name), sink)
+
+    def _view(self, channel_id: int) -> DiscordView | None:
+        """The view of the first bot that may use webhooks there, else of the first that sees it."""
+        views = list(self._views(channel_id))
+        return next((view for view in views if may_use_webhooks(view.channel)), next(iter(views), None))
+
+    def _views(self, channel_id: int) -> Iterator[DiscordView]:
+        return (view for bot in self._bots() if (view := bot.view_of(channel_id)) is not None)
+
+
+KEPT_SECONDS = 600.0
+_ACCEPTED = 2  # a team member's membership_state; an invitation that is not accepted yet is 1
+_READS_ONLY = "read_only"
+
+
+class ApplicationOwners:
+    """Reads the owners of one bot's application when they are needed, and keeps them for ten minutes."""
+
+    def __init__(self, client: discord.Client, gate: Gate, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client, self._gate, self._clock = client, gate, clock
+        self._ids: frozenset[int] = frozenset()
+        self._good_until = clock()
+
+    async def ids(self) -> frozenset[int]:
+        """Their user ids; the last known ones where Discord cannot be asked."""
+        if self._clock() >= self._good_until:
+            http: Any = self._client.http
+            try:
+                self._ids = owners_in(await self._gate.request(http.application_info))
+            except REQUEST_ERRORS as error:
+                log.warning("the application's owners could not be read (%s), the last known ones count", kind(error))
+            else:
+                self._good_until = self._clock() + KEPT_SECONDS
+        return self._ids
+
+
+def owners_in(application: Mapping[str, Any]) -> frozenset[int]:
+    """The user ids in Discord's application object. The owner of a team's application is not a person."""
+    if not (team := application.get("team")):
+        owner = application.get("owner")
+        return frozenset({int(owner["id"])}) if owner else frozenset()
+    members = (one for one in team.get("members", ()) if one.get("membership_state") == _ACCEPTED)
+    return frozenset(int(one["user"]["id"]) for one in members if one.get("role") != _READS_ONLY)

@@ -1,9 +1,19 @@
-"""A bot's connection to Discord's gateway, which is opened again whenever it ends.
+"""Connection, echo filter, bot status.
+
+Skips our own agents' posts where they come back over the gateway, to each of our bots, and tell it nothing new.
+
+A post is in the shared transcript as soon as one bot has it: from the answer to its request, or from the first of these
+events. It is new to another bot only if it mentions or answers that bot, or is still streamed. Parsing it would make
+py-cord build a message, its author and its member four times.
+
+A bot's connection to Discord's gateway, which is opened again whenever it ends.
 
 py-cord's own loop retries without a pause where the gateway closes immediately, lets its pauses grow to many minutes
 over a day of short outages, logs each failure with its traceback and leaves sockets open. Here each try comes 1 to 30 s
 after the one before, with one log line, and the sockets of a try are closed before the next one. A session is resumed
 where Discord still has it.
+
+A bot's status in Discord: it shows when the bot's provider refuses it.
 """
 
 from __future__ import annotations
@@ -13,23 +23,59 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
+import aiohttp
 import discord
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
-from agentic.services.discord.retries import STEADY_SECONDS, backoff
-from agentic.services.discord.unreadable_events import UnreadableReady
+from agentic.chat.outlet import unfinished
+from agentic.chat.transcript import Transcripts
+from agentic.services.discord.odd_payloads import UnreadableReady
+from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff
+
+log = logging.getLogger(__name__)
+
+
+def skip_echoes(client: discord.Client, transcripts: Transcripts) -> None:
+    """Replaces py-cord's parser of new messages, for which it has no hook."""
+    parsers = client._connection.parsers
+    parse = parsers["MESSAGE_CREATE"]
+
+    def parse_news(data: Any) -> None:
+        if not _is_echo(data, client, transcripts):
+            parse(data)
+
+    parsers["MESSAGE_CREATE"] = parse_news
+
+
+def _is_echo(data: Mapping[str, Any], client: discord.Client, transcripts: Transcripts) -> bool:
+    """Whether this bot may skip the message. An odd one is left to the parser."""
+    try:
+        channel_id, message_id = int(data["channel_id"]), int(data["id"])
+    except (KeyError, TypeError, ValueError):
+        return False
+    transcript, me = transcripts.known(channel_id), client.user
+    entry = transcript.get(message_id) if transcript is not None else None
+    if transcript is None or entry is None or me is None or entry.speaker.agent is None:
+        return False
+    if transcript.lacks_text(message_id) or unfinished(entry.text):
+        return False
+    if me.id in entry.mentions or entry.replied_to == me.id:
+        return False
+    channel = client.get_channel(channel_id)
+    if isinstance(channel, discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread):
+        channel.last_message_id = message_id  # as the parser would
+    return True
+
 
 CONNECT_SECONDS = 60.0
 CLOSE_SECONDS = 2.0  # for the gateway's answer to a close; a dead connection brings none
 CLEAN_CLOSE = 1000  # Discord sends it without a reason
 DISALLOWED_INTENTS = 4014
 MOST_SESSIONS, DAY = 900, 86_400.0
-
-log = logging.getLogger(__name__)
 
 
 class SessionLimit:
@@ -173,3 +219,34 @@ def _noting(opened: list[DiscordWebSocket]) -> type[DiscordWebSocket]:
             opened.append(self)
 
     return Socket
+
+
+TEXT = "resting: my provider refuses me"
+
+
+class Backoff(Protocol):
+    """The time for which a bot's provider is not asked (agentic.agent.limits)."""
+
+    taken: asyncio.Event
+
+    @property
+    def seconds_left(self) -> float: ...
+
+
+async def show_backoff(bot: discord.Client, backoff: Backoff) -> None:
+    """Shows each back-off from its beginning to its end, until cancelled."""
+    while True:
+        await backoff.taken.wait()
+        backoff.taken.clear()
+        await _show(bot, discord.Status.do_not_disturb, discord.CustomActivity(name=TEXT))
+        await asyncio.sleep(backoff.seconds_left)
+        await _show(bot, discord.Status.online, None)
+
+
+async def _show(bot: discord.Client, status: discord.Status, activity: discord.CustomActivity | None) -> None:
+    if bot.ws is None or not bot.ws.open:  # py-cord would raise AttributeError
+        return
+    try:
+        await bot.change_presence(status=status, activity=activity)
+    except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+        log.info("bot status could not be shown: %s", type(error).__name__)

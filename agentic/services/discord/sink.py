@@ -1,35 +1,138 @@
-"""The sink of one Discord channel: posts, whole or streamed, reactions and the typing sign."""
+"""Writes to one channel.
+
+Replies to commands that people write in a channel (`m context`, a pinned `.config`): a line, a file, a deletion.
+
+The typing sign that is shown beside a turn's work.
+
+The sink of one Discord channel: posts, whole or streamed, reactions and the typing sign.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import io
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import discord
 
 from agentic.chat.directory import clean_name
-from agentic.chat.outlet import SPLIT_AT, UNFINISHED, Post, Posted, ignored, without_mark
+from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, ignored, without_mark
 from agentic.chat.splitting import length, split_text
 from agentic.process.tasks import BackgroundTasks
-from agentic.services.discord.channel_view import DiscordView
-from agentic.services.discord.channels import me_in, permissions_in
-from agentic.services.discord.command_replies import DiscordCommandReplies
-from agentic.services.discord.errors import REQUEST_ERRORS, kind
-from agentic.services.discord.gate import Gate
+from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
+from agentic.services.discord.gate import REQUEST_ERRORS, TYPING_SECONDS, Gate, kind, nonce
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
-from agentic.services.discord.message_writer import MessageWriter
-from agentic.services.discord.multipart import LIMIT, EarlierPosts, PostParts, put_all
 from agentic.services.discord.name_markup import NameMarkup, user_ids
-from agentic.services.discord.post_extras import extras_of, text_limit
-from agentic.services.discord.source_line import text_with_sources
-from agentic.services.discord.streaming_post import DiscordStreamingPost
-from agentic.services.discord.typing import TypingSign
-
-STREAMING_LIMIT = LIMIT - length(UNFINISHED)
+from agentic.services.discord.posts import (
+    LIMIT,
+    NO_EXTRAS,
+    DiscordStreamingPost,
+    EarlierPosts,
+    Extras,
+    MessageWriter,
+    PostParts,
+    extras_of,
+    put_all,
+    text_limit,
+    text_with_sources,
+)
+from agentic.services.discord.view import DiscordView
+from agentic.services.discord.webhooks import fitting
 
 log = logging.getLogger(__name__)
+
+
+MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
+
+
+class DiscordCommandReplies:
+    """Each text begins with a period, so that no bot takes it for part of the conversation."""
+
+    def __init__(self, channel: Channel, gate: Gate, writer: MessageWriter, background: BackgroundTasks) -> None:
+        self._channel, self._gate, self._writer, self._background = channel, gate, writer, background
+
+    def discard(self, message_id: int) -> bool:
+        """Begins to delete a command, and returns whether the bot has the permission for it."""
+        permissions = permissions_in(self._channel)
+        if not permissions.manage_messages:
+            log.info("channel %d: a command stays, the bot lacks Manage Messages", self._channel.id)
+            return False
+        self._background.start(self._discard(message_id), f"discard {message_id}")
+        return True
+
+    async def _discard(self, message_id: int) -> None:
+        try:
+            await self._writer.remove(self._channel.get_partial_message(message_id))
+        except CannotPost as error:
+            log.info("channel %d: a command could not be deleted: %s", self._channel.id, error.reason)
+
+    async def reply(self, message_id: int, text: str, occasion: str, *, in_parent: bool = False) -> bool:
+        """Posts one line in reply to a person's message, without a ping; False where it could not be posted.
+        `in_parent`: the message is in the channel of this thread.
+
+        For some minutes Discord takes a second reply on the same `occasion` for the first one. A caller that must not
+        repeat itself remembers it for longer (agentic.state.once).
+        """
+        channel = (parent_in(self._channel) if in_parent else None) or self._channel
+        to = discord.MessageReference(message_id=message_id, channel_id=channel.id, fail_if_not_exists=False)
+        return await self._say(self._writer.to(channel), text, occasion, reply_to=to)
+
+    async def send_file(self, filename: str, content: str, note: str, occasion: str) -> bool:
+        """Posts a text as a file, without secrets; False where it could not be posted, and a line says so."""
+        if not permissions_in(self._channel).attach_files:
+            await self._say(self._writer, f"{note}: no file, the bot lacks Attach Files here", occasion)
+            return False
+        data = self._gate.clean(content).encode("utf-8", "replace")
+        if len(data) > MAX_FILE_BYTES:
+            data = data[:MAX_FILE_BYTES].decode("utf-8", "ignore").encode() + b"\n(cut here: too long for Discord)\n"
+        return await self._say(self._writer, note, occasion, Extras(attach=partial(_file, filename, data)))
+
+    async def _say(
+        self,
+        writer: MessageWriter,
+        text: str,
+        occasion: str,
+        extras: Extras = NO_EXTRAS,
+        reply_to: discord.MessageReference | None = None,
+    ) -> bool:
+        line = fitting(f". {self._gate.clean(text).lstrip('. ')}")
+        try:
+            await writer.send(line, extras, nonce(occasion, 0), reply_to)
+        except CannotPost as error:
+            log.info("channel %d: a reply to a command could not be posted: %s", self._channel.id, error.reason)
+            return False
+        return True
+
+
+def _file(filename: str, data: bytes) -> discord.File:
+    return discord.File(io.BytesIO(data), filename=filename)
+
+
+TYPING_DELAY = 0.25  # seconds; an earlier answer needs no typing sign
+
+
+class TypingSign:
+    """Shows typing after a moment and again until stopped; a request on its way ends by itself."""
+
+    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]], background: BackgroundTasks) -> None:
+        self._show, self._background = show, background
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(TYPING_DELAY, self._tick)
+
+    def _tick(self) -> None:
+        self._background.start(self._show(), "typing")
+        # A little more than the gate's pause, or every other request would come too early by a hair and be dropped.
+        self._timer = self._loop.call_later(TYPING_SECONDS + TYPING_DELAY, self._tick)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+
+STREAMING_LIMIT = LIMIT - length(UNFINISHED)
 
 
 class DiscordSink:

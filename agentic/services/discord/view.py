@@ -1,11 +1,18 @@
-"""The view of one Discord channel: its names, its transcript and pins, and what is read of it when that is lacking."""
+"""Reads one channel.
+
+Counts only people's reactions among those that hide or show a message (agentic.context.entries).
+
+The gateway sends the giver with each reaction. REST sends only the number of older ones, so their givers are read.
+
+The view of one Discord channel: its names, its transcript and pins, and what is read of it when that is lacking.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import copy
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import discord
 
@@ -14,26 +21,44 @@ from agentic.chat.directory import clean_name
 from agentic.chat.outlet import DISCORD
 from agentic.chat.service import Person
 from agentic.chat.transcript import Transcript, Transcripts
-from agentic.context.entries import Entry
+from agentic.context.entries import Entry, is_mark
 from agentic.context.history import Interval
-from agentic.services.discord.audience import may_be_shown
 from agentic.services.discord.channels import (
     Channel,
     guild_id_of,
     guild_of,
+    may_be_shown,
     me_in,
     name_in,
     parent_in,
     permissions_in,
+    person_in,
+    with_members,
 )
-from agentic.services.discord.errors import REQUEST_ERRORS, kind
-from agentic.services.discord.gate import Gate
-from agentic.services.discord.hide_reactions import MOST_GIVERS, with_marks_of_people
-from agentic.services.discord.history import PAGE_TIMEOUT, HistoryFetcher
-from agentic.services.discord.history_cache import HistoryCache
-from agentic.services.discord.permissions import person_in, with_members
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
+from agentic.services.discord.history import PAGE_TIMEOUT, HistoryCache, HistoryFetcher
 
 log = logging.getLogger(__name__)
+
+
+MOST_LOOKUPS = 10  # of one page; reactions beyond count also where a bot gave them
+MOST_GIVERS = 100  # Discord's largest page
+
+# None where they cannot be known.
+Givers = Callable[[discord.Reaction], Awaitable[Sequence[discord.User | discord.Member] | None]]
+
+
+async def with_marks_of_people(messages: Sequence[discord.Message], givers: Givers) -> Sequence[discord.Message]:
+    """The messages, with their marks counted without those of bots; a mark by bots alone is removed."""
+    found = [(message, mark) for message in messages for mark in message.reactions if is_mark(str(mark.emoji))]
+    for message, mark in found[:MOST_LOOKUPS]:
+        by = await givers(mark)
+        if by is None or len(by) == MOST_GIVERS:
+            continue
+        mark.count = sum(not user.bot for user in by)
+        if mark.count == 0:
+            message.reactions.remove(mark)
+    return messages
 
 
 class DiscordView:

@@ -1,0 +1,514 @@
+"""One post as several messages, whole or growing.
+
+One post as one or more messages, which are sent, edited as its text grows, and completed.
+
+The messages in the channel are compared with those that the text should make: one that reads right is left alone,
+another one is edited, a missing one is sent, a surplus one is deleted. The same steps serve a text that is posted
+whole, one that is streamed, and one that an earlier run of the program began (EarlierPosts).
+
+Sends, changes and deletes the messages of one channel for one bot, and keeps its transcript in step.
+
+The parts of an agent's post besides its text: the picture, and the line about money.
+
+The line of sources below a post.
+
+A streaming post: a message that people read while the model writes it, by edits.
+
+    the model's text ─ update() ─ the newest text ─ every 1.2 s ─ PostParts ─ … ─ the sink's post() completes it
+
+That pace keeps far below Discord's five edits in five seconds for a channel. An edit is skipped when the bot sends many
+requests: only the last one counts, and the sink's post() makes that one. Until then each message ends in a mark, by
+which a run after a crash recognises what to complete.
+
+Only whole words are shown: redaction does not recognise half a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import io
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from types import TracebackType
+from typing import Protocol, Self
+
+import discord
+
+from agentic.chat.directory import clean_name
+from agentic.chat.formatting import FENCE
+from agentic.chat.outlet import UNFINISHED, CannotPost, Post, Posted, TurnCost, ignored, title_of, unfinished, unlinked
+from agentic.chat.transcript import Transcript, Transcripts
+from agentic.llm.types import Picture
+from agentic.net.addresses import FetchRefused
+from agentic.net.images import Fit, scale
+from agentic.services.discord.channels import Channel, refusal_in
+from agentic.services.discord.gate import (
+    FILE_NOTE_ROOM,
+    REQUEST_ERRORS,
+    Attach,
+    Gate,
+    Silenced,
+    kind,
+    nonce,
+    without_file_note,
+)
+from agentic.services.discord.mentions import to_names
+from agentic.services.discord.messages import shown_text, to_entries
+
+log = logging.getLogger(__name__)
+
+
+LIMIT = 2000
+"""UTF-16 units of a message. Discord counts code points (discord/discord-api-docs#1315), clients and libraries count
+UTF-16 units, which are never fewer."""
+
+
+class MessageGone(Exception):
+    """Somebody deleted the message that was to be changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """The parts of a message besides its text. `ping` is the user id of the person who is answered. An edit pings
+    nobody, but with `ping` it passes the gate while little else does. `reply_to` is the message that it replies to."""
+
+    ping: int | None = None
+    reply_to: int | None = None
+    attach: Attach | None = None
+    embed: discord.Embed | None = None
+
+
+NO_EXTRAS = Extras()
+
+
+class Writer(Protocol):
+    """agentic.services.discord.posts. Every method raises CannotPost, `change` MessageGone too."""
+
+    async def send(self, text: str | None, extras: Extras, nonce: str) -> discord.Message: ...
+    async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message: ...
+    async def remove(self, message: discord.Message) -> None: ...
+
+
+@dataclass(slots=True)
+class _Part:
+    message: discord.Message
+    text: str | None  # as it was written; Discord may return it a little different
+    has_file: bool
+    has_embed: bool
+    gone: bool = False
+
+
+class PostParts:
+    """The messages of one turn's post, in their order. The first of them is a reply to the message `reply_to`."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        turn_id: str,
+        earlier: EarlierPosts,
+        ping: int | None = None,
+        reply_to: int | None = None,
+    ) -> None:
+        self._writer, self._turn_id, self._earlier = writer, turn_id, earlier
+        self._ping, self._reply_to = ping, reply_to
+        self._parts: list[_Part] = []
+
+    @property
+    def first(self) -> discord.Message | None:
+        return self._parts[0].message if self._parts else None
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether somebody deleted a part: then nothing more is written."""
+        return any(part.gone for part in self._parts)
+
+    async def put(self, number: int, text: str | None, extras: Extras = NO_EXTRAS) -> discord.Message:
+        """Sends or edits the part with this number: an existing one or the next. Raises CannotPost."""
+        if number == len(self._parts):
+            self._parts.append(await self._new(number, text, extras))
+        part = self._parts[number]
+        lacks = (extras.attach and not part.has_file) or (extras.embed and not part.has_embed)
+        if not part.gone and (part.text != text or lacks):
+            await self._change(part, text, extras)
+        return part.message
+
+    async def trim(self, count: int) -> None:
+        """Deletes the parts after the first `count`, and the unfinished messages of an earlier run. Raises nothing: the
+        post itself is complete."""
+        surplus = [part.message for part in self._parts[count:] if not part.gone]
+        del self._parts[count:]
+        while (left := self._earlier.take_unfinished()) is not None:
+            surplus.append(left)
+        for message in surplus:
+            try:
+                await self._writer.remove(message)
+            except CannotPost as error:
+                log.warning("message %d: surplus part of a post could not be deleted: %s", message.id, error.reason)
+
+    async def _new(self, number: int, text: str | None, extras: Extras) -> _Part:
+        mark = nonce(self._turn_id, number)
+        message = self._earlier.take(text, mark)
+        found = message is not None
+        if message is None:
+            reply_to = self._reply_to if number == 0 else None
+            message = await self._writer.send(text, replace(extras, ping=self._ping, reply_to=reply_to), mark)
+        left_so = unfinished(message.content) and message.content != text
+        if left_so or found:  # made by an earlier run; Discord may have recognised it by its nonce alone
+            reads = message.content if left_so else text
+            return _Part(message, reads, bool(message.attachments), bool(message.embeds))
+        return _Part(message, text, extras.attach is not None, extras.embed is not None)
+
+    async def _change(self, part: _Part, text: str | None, extras: Extras) -> None:
+        try:
+            part.message = await self._writer.change(part.message, text, replace(extras, ping=self._ping))
+            part.text = text
+            part.has_file, part.has_embed = part.has_file or bool(extras.attach), part.has_embed or bool(extras.embed)
+        except MessageGone:
+            log.info("message %d was deleted while it was written, the rest of its post is dropped", part.message.id)
+            part.gone = True
+        except CannotPost as error:
+            if error.reason == "not_ours":
+                raise
+            log.warning("message %d could not be edited, its text stays as it is: %s", part.message.id, error.reason)
+
+
+async def put_all(
+    parts: PostParts, texts: Sequence[str | None], last: Extras, noted: Callable[[Posted], None] = ignored
+) -> Posted:
+    """Makes the post consist of these texts, with `last` in its last part.
+
+    `noted` gets what is in the channel as soon as it is there. Raises CannotPost when nothing could be posted; when
+    only a later part fails, what was posted counts.
+    """
+    posted: Posted | None = None
+    for number, text in enumerate(texts):
+        if parts.abandoned:
+            break
+        try:
+            message = await parts.put(number, text, last if number == len(texts) - 1 else NO_EXTRAS)
+        except CannotPost as error:
+            if posted is None:
+                raise
+            log.warning("only %d of %d messages of a post could be posted: %s", number, len(texts), error)
+            return posted
+        posted = _with(posted, message)
+        noted(posted)
+    await parts.trim(len(texts))
+    if posted is None:  # somebody deleted it while it was streamed
+        assert parts.first is not None, "a part is abandoned only once it was there"
+        posted = _with(None, parts.first)
+        noted(posted)
+    return posted
+
+
+def _with(before: Posted | None, newest: discord.Message) -> Posted:
+    """The post with one more message; its picture is in the newest."""
+    ids = (*(before.message_ids if before else ()), newest.id)
+    return Posted(ids[0], newest.attachments[0].url if newest.attachments else None, ids)
+
+
+class EarlierPosts:
+    """The bot's own messages since a turn began, each of which an earlier run may have made for it."""
+
+    def __init__(self, messages: Iterable[discord.Message]) -> None:
+        self._messages = sorted(messages, key=lambda message: message.id)
+
+    def take(self, text: str | None, nonce: str) -> discord.Message | None:
+        """Removes and returns the message that is this part; None when it was not made. None as text is a picture
+        alone."""
+        for message in self._messages:
+            if str(message.nonce) == nonce or _same(message, text):
+                self._messages.remove(message)
+                return message
+        if text is not None:
+            return self.take_unfinished()
+        return None
+
+    def take_unfinished(self) -> discord.Message | None:
+        """Removes and returns the first unfinished message."""
+        for message in self._messages:
+            if unfinished(message.content):
+                self._messages.remove(message)
+                return message
+        return None
+
+
+def _same(message: discord.Message, text: str | None) -> bool:
+    """Whether a message has this text, with or without the note about a refused file. Both are compared as people see
+    them: names in a mention may have changed."""
+    content = without_file_note(message.content).strip()
+    if text is None:
+        return not content and bool(message.attachments or message.content)
+    people = {user.id: clean_name(user.display_name) for user in message.mentions}
+    shown = without_file_note(shown_text(message)).strip()
+    return text.strip() in (content, shown) or to_names(text, people, {}, {}).strip() == shown
+
+
+class MessageWriter:
+    """Every method raises CannotPost where it fails.
+
+    `may_post` is asked before each request, since the lease may go to another process and a person may stop the
+    channel while a bot thinks; permissions are checked before each new message. `may_remove` is asked before a deletion
+    instead: what was begun is deleted in a stopped channel too. `our_lock`: a lock of the thread is our own.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        gate: Gate,
+        transcripts: Transcripts,
+        *,
+        may_post: Callable[[], bool],
+        may_remove: Callable[[], bool],
+    ) -> None:
+        self._channel, self._gate, self._transcripts = channel, gate, transcripts
+        self._posting_gate = gate.under(may_post)
+        self.our_lock = False
+        self._may_post, self._may_remove = may_post, may_remove
+
+    def to(self, channel: Channel) -> MessageWriter:
+        """A writer for another channel under the same conditions."""
+        writer = copy.copy(self)
+        writer._channel = channel
+        return writer
+
+    @property
+    def _transcript(self) -> Transcript:
+        return self._transcripts.of(self._channel.id)
+
+    def refusal(self) -> str | None:
+        """Why the bot may not write there; None when it may."""
+        return refusal_in(self._channel, our_lock=self.our_lock)
+
+    async def send(
+        self, text: str | None, extras: Extras, nonce: str, reply_to: discord.MessageReference | None = None
+    ) -> discord.Message:
+        """`reply_to` is of another channel's message, `extras` name one of this channel."""
+        self._check()
+        if (refusal := self.refusal()) is not None:
+            raise CannotPost(refusal)
+        try:
+            message = await self._posting_gate.send(
+                self._channel,
+                text,
+                nonce=nonce,
+                ping=extras.ping,
+                attach=extras.attach,
+                embed=extras.embed,
+                reply_to=reply_to or self._reference(extras.reply_to),
+            )
+        except REQUEST_ERRORS as error:
+            raise cannot_post(error, self._channel.id, text) from error
+        # Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event.
+        for entry in to_entries((message,), self._transcripts.directory):
+            self._transcript.add(entry)
+        return message
+
+    def _reference(self, message_id: int | None) -> discord.MessageReference | None:
+        if message_id is None:
+            return None
+        return discord.MessageReference(message_id=message_id, channel_id=self._channel.id, fail_if_not_exists=False)
+
+    async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
+        """Raises MessageGone for a message that was deleted."""
+        self._check()
+        try:
+            changed = await self._posting_gate.edit(
+                message, text, attach=extras.attach, embed=extras.embed, answers=extras.ping is not None
+            )
+        except discord.NotFound as error:
+            self._transcript.delete(message.id)
+            raise MessageGone from error
+        except REQUEST_ERRORS as error:
+            raise cannot_post(error, self._channel.id, text) from error
+        for entry in to_entries((changed,), self._transcripts.directory):
+            self._transcript.revise(entry)
+        return changed
+
+    async def remove(self, message: discord.Message | discord.PartialMessage) -> None:
+        """Succeeds for a message that was deleted already."""
+        if not self._may_remove():
+            raise CannotPost("not_ours")
+        try:
+            await self._gate.delete(message)
+        except discord.NotFound:
+            log.debug("message %d was deleted already", message.id)
+        except REQUEST_ERRORS as error:
+            raise cannot_post(error, self._channel.id) from error
+        self._transcript.delete(message.id)
+
+    def _check(self) -> None:
+        if not self._may_post():
+            raise CannotPost("not_ours")
+
+
+def cannot_post(error: Exception, channel_id: int, text: str | None = None) -> CannotPost:
+    """A failed request as the reason for a result; it is logged, of its text the length alone."""
+    if isinstance(error, Silenced):
+        return CannotPost("not_ours")
+    length = f" ({len(text):,} characters)" if text else ""
+    log.warning("post to channel %d failed%s: %s", channel_id, length, kind(error))
+    if isinstance(error, discord.Forbidden):
+        return CannotPost("not_permitted")
+    if isinstance(error, discord.NotFound):
+        return CannotPost("unknown_channel")
+    return CannotPost("discord_failed")
+
+
+SMALLEST_FILE_LIMIT = 10 * 1024 * 1024  # bytes: Discord's limit in direct messages and servers without boosts
+LONGEST_SIDE = 4096  # pixels of a picture that is scaled down to a server's limit
+
+
+async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
+    """`embeds`: whether embeds may be posted there."""
+    picture = await _within_file_limit(post.picture, channel) if post.picture else None
+    return Extras(
+        attach=partial(picture_file, picture) if picture else None,
+        embed=cost_embed(post.cost) if post.cost and embeds else None,
+    )
+
+
+def text_limit(post: Post, most: int) -> int:
+    """The longest text of a message of this post: below a picture there is room for the note that it was refused."""
+    return min(post.split_at, most, LIMIT - FILE_NOTE_ROOM if post.picture else most)
+
+
+async def _within_file_limit(picture: Picture, channel: Channel) -> Picture:
+    """Scale a picture down that is larger than the server takes. One that cannot be scaled stays as it is."""
+    if len(picture.data) <= SMALLEST_FILE_LIMIT:
+        return picture
+    guild = channel.guild if not isinstance(channel, discord.DMChannel) else None
+    limit = guild.filesize_limit if guild is not None else SMALLEST_FILE_LIMIT
+    if len(picture.data) <= limit:
+        return picture
+    try:
+        scaled = await asyncio.to_thread(scale, picture.data, Fit(LONGEST_SIDE, limit))
+    except FetchRefused as error:
+        log.warning("channel %d: a picture of %d bytes cannot be scaled: %s", channel.id, len(picture.data), error)
+        return picture
+    return Picture(scaled.data, scaled.media_type)
+
+
+def picture_file(picture: Picture) -> discord.File:
+    suffix = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
+    return discord.File(io.BytesIO(picture.data), filename=f"picture.{suffix}")
+
+
+def cost_embed(cost: TurnCost) -> discord.Embed:
+    """One line: model, cost, tokens in (of them cached) and out, the agent's total of the day."""
+    usage = cost.usage
+    tokens = f"{usage.input_tokens:,} in"
+    if usage.cached_tokens:
+        tokens += f" ({usage.cached_tokens:,} cached)"
+    tokens += f" / {usage.output_tokens:,} out"
+    extras = [f"{usage.searches} searches"] if usage.searches else []
+    extras += [f"{usage.pictures} pictures"] if usage.pictures else []
+    parts = [usage.model, f"${usage.cost_usd:.4f}", tokens, *extras, f"today ${cost.day_total_usd:.2f}"]
+    return discord.Embed(colour=cost.colour).set_footer(text=" · ".join(part for part in parts if part))
+
+
+def text_with_sources(post: Post) -> str:
+    """The post's text, "" for none, with a line of the sources that it does not link; addresses in <> so that none has
+    a preview."""
+    text = post.text or ""
+    shown = unlinked(text, post.sources) if text else []
+    if not shown:
+        return text
+    links = " · ".join(f"[{title_of(source)}](<{source.url}>)" for source in shown)
+    closing = f"\n{FENCE}" if text.count(FENCE) % 2 else ""
+    return f"{text}{closing}\n-# {links}"
+
+
+FIRST_CHARACTERS = 40  # a shorter text would make a stub of a message
+PACE = 1.2  # seconds between two edits
+HELD_BACK = 200  # characters: a longer word is shown before it ends
+STOP_SECONDS = 3.0  # for a request that is on its way
+
+
+class DiscordStreamingPost:
+    """Use with `async with`. `open_parts` is called when the first part is due, `split` makes messages of a text,
+    `quiet` says whether there is room for an edit, and `began` is called when the first message is there."""
+
+    def __init__(
+        self,
+        turn_id: str,
+        *,
+        open_parts: Callable[[], Awaitable[PostParts]],
+        split: Callable[[str], Sequence[str]],
+        quiet: Callable[[], bool],
+        began: Callable[[], None],
+    ) -> None:
+        self.turn_id = turn_id
+        self._open_parts, self._split, self._quiet, self._began = open_parts, split, quiet, began
+        self.parts: PostParts | None = None  # None while nothing was posted
+        self._text = ""
+        self._updated, self._stopping = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._stream(), name=f"streaming post {self.turn_id}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def update(self, text: str) -> None:
+        """Sets the whole text so far, as people may read it. A shorter one than before replaces it."""
+        self._text = text
+        self._updated.set()
+
+    async def stop(self) -> None:
+        """Ends the streaming. A request on its way is waited for: it must not come after the last one."""
+        self._stopping.set()
+        self._updated.set()
+        if self._task is None:
+            return
+        task, self._task = self._task, None
+        try:
+            await asyncio.wait((task,), timeout=STOP_SECONDS)
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("turn %s: streaming its post failed, it is posted whole", self.turn_id, exc_info=error)
+
+    async def _stream(self) -> None:
+        try:
+            while True:
+                await self._updated.wait()
+                if self._stopping.is_set():
+                    return
+                self._updated.clear()
+                await self._show(whole_words(self._text))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PACE):
+                        await self._stopping.wait()
+        except CannotPost as error:
+            log.info("turn %s: streaming its post ended: %s", self.turn_id, error.reason)
+
+    async def _show(self, text: str) -> None:
+        begun = self.parts is not None and self.parts.first is not None
+        if len(text) < FIRST_CHARACTERS or (self.parts is not None and self.parts.abandoned):
+            return
+        if begun and not self._quiet():
+            self._updated.set()  # tried again after the pause
+            return
+        if self.parts is None:
+            self.parts = await self._open_parts()
+        for number, chunk in enumerate(self._split(text)):
+            await self.parts.put(number, chunk + UNFINISHED)
+            if not begun:
+                begun = True
+                self._began()
+
+
+def whole_words(text: str) -> str:
+    """The text without its last word, which may not be whole yet, unless that is very long."""
+    end = max(text.rfind(" "), text.rfind("\n"), len(text) - HELD_BACK, 0)
+    return text[:end].rstrip()
