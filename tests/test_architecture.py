@@ -259,7 +259,7 @@ def test_every_package_says_what_it_is_for() -> None:
         ("agentic.llm.types", "agentic.settings.fields"),
         ("agentic.turn.turn", "agent_coordinator.engine"),
         ("agent_coordinator.engine", "agentic.turn.turn"),
-        ("agentic.services.signal.sink", "agentic.services.discord.gate"),
+        ("agentic.services.signal.channels", "agentic.services.discord.gate"),
         ("agentic.console.app", "agentic.turn.turn"),
         ("agentic.local.discord.server", "agentic.local.mode"),
     ],

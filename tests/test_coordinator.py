@@ -26,7 +26,7 @@ from agent_coordinator.events import (
 )
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.scheduler import Scheduler
-from agentic.services.signal.ids import direct_chat_id
+from agentic.services.signal.envelopes import direct_chat_id
 from agentic.state.schedule import Slot
 from agentic.wire.link import RedisAway
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result

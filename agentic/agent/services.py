@@ -30,7 +30,7 @@ from agentic.record.notes import Consents, GatewayNotes, Hearers, LogRules, Mess
 from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.webhooks import Webhooks
-from agentic.services.signal.account import SignalAccount
+from agentic.services.signal.contacts import SignalAccount
 from agentic.state.ignores import Ignores
 from agentic.state.live_options import LiveOptions
 from agentic.state.once import Notices

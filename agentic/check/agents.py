@@ -28,9 +28,8 @@ from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp
 from agentic.llm.providers.ollama import OllamaModel
 from agentic.llm.registry import build_model
 from agentic.llm.retry import RetryPolicy
-from agentic.services.signal.client import SignalClient
-from agentic.services.signal.errors import SignalError, Unreachable
-from agentic.services.signal.ids import masked
+from agentic.services.signal.client import SignalClient, SignalError, Unreachable
+from agentic.services.signal.envelopes import masked
 from agentic.settings.models import AT_HOME
 from agentic.state.rooms import DEFAULT_TURNS
 

@@ -132,7 +132,7 @@ T = TypeVar("T")
 
 
 class Lines(Protocol):
-    """agentic.services.signal.signal: the listeners of this process."""
+    """agentic.services.signal.service: the listeners of this process."""
 
     @property
     def connected(self) -> Mapping[str, bool]: ...

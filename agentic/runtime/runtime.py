@@ -36,7 +36,7 @@ from agentic.runtime.rooms import serve_rooms
 from agentic.runtime.services import Setup, build_services, learn_webhook_posts, recall_agents, tools_for
 from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.rate_limit import webhook_session
-from agentic.services.signal.signal import SignalLines, open_accounts
+from agentic.services.signal.service import SignalLines, open_accounts
 from agentic.wire.link import RedisAway, RedisLink
 from agentic.wire.locate import locate_redis
 

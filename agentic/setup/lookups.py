@@ -22,8 +22,7 @@ from agentic.check.discord import (
 )
 from agentic.check.run import quiet
 from agentic.llm.errors import ModelError
-from agentic.services.signal.client import SignalClient
-from agentic.services.signal.errors import SignalError
+from agentic.services.signal.client import SignalClient, SignalError
 
 T = TypeVar("T")
 SECONDS = 15.0

@@ -15,7 +15,7 @@ from agentic.chat import transcript
 from agentic.record.memories import is_shared
 from agentic.runtime import services as presence
 from agentic.runtime.process import Runtime
-from agentic.services.signal.ids import group_chat_id
+from agentic.services.signal.envelopes import group_chat_id
 from agentic.wire import keys
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.link import RedisLink

@@ -50,7 +50,7 @@ MEETS_NO_OUTSIDE_TEXT = ("agentic.setup.",)  # who types there is the owner of t
 BOUNDED = {
     "agentic.local.voices.answering._OR": "longer messages are answered before it (LONG)",
     "agentic.local.voices.answering._ABOUT": "longer messages are answered before it (LONG)",
-    "agentic.services.signal.markdown._INLINE": "each alternative reads at most 2,000 characters",
+    "agentic.services.signal.styled_text._INLINE": "each alternative reads at most 2,000 characters",
     "agentic.record.export.render._INLINE": "reads one message at a time, of at most 4,000 characters",
 }
 MATCHED_ONLY = {  # passed to a function that calls `match` alone

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentic.runtime.process import Runtime
-from agentic.services.signal.ids import group_chat_id
+from agentic.services.signal.envelopes import group_chat_id
 from tests.support.flow import Flow, flow
 from tests.support.models.model_server import ModelServer
 from tests.support.redis_server import until

@@ -14,16 +14,12 @@ from agentic.chat.directory import Directory
 from agentic.chat.service import PersonReaction
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry
-from agentic.services.signal.account import SignalAccount
-from agentic.services.signal.chats import Chat, Chats
-from agentic.services.signal.client import SignalClient
-from agentic.services.signal.contacts import Contacts
-from agentic.services.signal.files import SignalFetcher
-from agentic.services.signal.ids import message_id
+from agentic.services.signal.channels import SignalSink, SignalView
+from agentic.services.signal.client import SignalClient, SignalFetcher
+from agentic.services.signal.contacts import Chat, Chats, Contacts, SignalAccount
+from agentic.services.signal.envelopes import message_id
 from agentic.services.signal.listener import SignalListener
-from agentic.services.signal.reading import Heard
-from agentic.services.signal.sink import SignalSink
-from agentic.services.signal.view import SignalView
+from agentic.services.signal.messages import Heard
 
 
 class Handler:
@@ -112,7 +108,7 @@ class Scene:
         return self.handler.messages[-1]
 
     def chat_with(self, who: str = ANNA) -> Chat:
-        from agentic.services.signal.models import Address
+        from agentic.services.signal.envelopes import Address
 
         return self.account.chats.direct(self.account.number, self.account.contacts.learn(Address(who)))
 
@@ -130,7 +126,7 @@ class Scene:
 
     def number_of(self, who: str, timestamp: int) -> int:
         """The number of a person's message."""
-        from agentic.services.signal.models import Address
+        from agentic.services.signal.envelopes import Address
 
         return message_id(self.account.contacts.base_of(Address(who)), timestamp)
 

@@ -1,29 +1,278 @@
-"""Requests to signal-cli-rest-api in its mode json-rpc (bbernhard/signal-cli-rest-api, src/api/api.go).
+"""Requests to the REST API.
+
+The ways in which a request to Signal's server fails. No text of theirs has a phone number in full.
+
+SignalError       the root
+  Unreachable     no connection, or no answer in time: whether it was carried out is not known
+    NotConnected  nothing was sent: the connection was refused, or the server has no connection of its own
+  Unreadable      an answer of a shape that nobody foresaw
+  Refused         an answer that says no; `status` is HTTP's
+    RateLimited   429: Signal wants to see a captcha; `challenges` are the tokens to solve it for
+
+The session with signal-cli-rest-api: one request, its answer as JSON, its failures as
+agentic.services.signal.client.
+
+The server is the owner's own: it may be on loopback or in a private network, so the rules of agentic.net for addresses
+from outside do not hold here, and nothing but its own paths is ever requested. Redirects are not followed.
+
+Requests to signal-cli-rest-api in its mode json-rpc (bbernhard/signal-cli-rest-api, src/api/api.go).
 
 The server may restart at any time. A request that it never got, or refused while it was starting, is made again until
 it works. So is a message that the server refuses for a reason that isn't final: its own connection to Signal, or its
 signal-cli, may be gone for a minute. A message whose request broke after it was sent may be on its way, so it is never
 sent again; a reaction or a deletion is, because a second one changes nothing.
+
+Pictures and files of Signal: what people attach, from the owner's own server, and what our accounts posted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
+import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import aiohttp
+from cachetools import LRUCache
 from yarl import URL
 
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.services.signal.errors import NotConnected, Refused, SignalError, Unreachable, Unreadable, broken
-from agentic.services.signal.models import ATTACHMENT, ListedContact, ListedGroup, read_list
-from agentic.services.signal.session import COLD_START, RestApi, read_body
+from agentic.net.images import MAX_BYTES, FetchedPicture, as_picture
+from agentic.services.signal.envelopes import ATTACHMENT, ListedContact, ListedGroup, masked, read_list
+
+log = logging.getLogger(__name__)
+
+
+MAX_SAID = 300  # characters of the server's own words
+
+_ADDRESS = re.compile(r"\+\d{6,15}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_WORTH_ANOTHER_TRY = ("SocketException", "UnexpectedErrorException")
+_FINAL = re.compile(
+    r"unregistered|not registered|untrusted|invalid|not a valid|not a (?:group )?member|not found|does not exist"
+    r"|no message|attachment|captcha|proof required|rate limit",
+    re.IGNORECASE,
+)
+
+
+class SignalError(Exception):
+    """A request to Signal's server failed."""
+
+
+class Unreachable(SignalError):
+    """No connection, or no answer in time."""
+
+
+class NotConnected(Unreachable):
+    """The connection was refused, or the server said that it can't carry anything out: nothing was sent."""
+
+
+class Unreadable(SignalError):
+    """An answer of a shape that nobody foresaw."""
+
+
+class Refused(SignalError):
+    """An answer that says no. `said` are the server's words, without addresses; `is_json`: in the form of its API."""
+
+    def __init__(self, status: int, said: str, *, is_json: bool = False) -> None:
+        self.status, self.said, self.is_json = status, said, is_json
+        super().__init__(f"HTTP {status}: {said}" if said else f"HTTP {status}")
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may succeed a moment later: the connection between signal-cli and Signal broke."""
+        return self.status == 400 and any(sign in self.said for sign in _WORTH_ANOTHER_TRY)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether another try gets the same answer: it is about the message or its recipient, not about the server."""
+        if self.status == 400:
+            return _FINAL.search(self.said) is not None and not self.is_passing
+        return self.status < 500 and self.status != 404  # whatever answers 404 there, it sends no messages yet
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the message may have been sent all the same: something failed in the server, or behind a proxy."""
+        return self.status >= 500 and self.status != 503
+
+    @property
+    def is_not_yet(self) -> bool:
+        """Whether a server that is starting may say this before it carries anything out."""
+        return self.status in (400, 404) or self.status >= 500
+
+
+class RateLimited(Refused):
+    """Signal takes no more messages of the account until a person has solved a captcha for these tokens."""
+
+    def __init__(self, said: str, challenges: tuple[str, ...] = ()) -> None:
+        super().__init__(429, said)
+        self.challenges = challenges
+
+
+def without_addresses(text: str) -> str:
+    """The server's words on one line, with two characters left of each phone number and account id."""
+    return _ADDRESS.sub(lambda found: masked(found[0]), " ".join(text.split()))[:MAX_SAID]
+
+
+def broken(error: Exception) -> Unreachable:
+    """A connection that broke, with the kind of its error for the log."""
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return NotConnected(type(error).__name__)
+    return Unreachable("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
+
+
+COLD_START = 60.0  # seconds that the server may take until it works after it was away
+CONNECT_SECONDS = 5.0
+MAX_ANSWER = 4_000_000  # bytes, of an answer that is no attachment
+
+_CHUNK = 65_536
+
+
+class RestApi:
+    """Owns its session: `async with RestApi(url) as api`. Every method raises one of agentic.services.signal.client."""
+
+    def __init__(self, url: str) -> None:
+        self.base = URL(url.rstrip("/"))
+        self._session: aiohttp.ClientSession | None = None
+        self._challenges: tuple[str, ...] = ()
+        self._lost_at: float | None = None
+
+    async def __aenter__(self) -> Self:
+        no_redirects = aiohttp.TraceConfig()
+        no_redirects.on_request_redirect.append(_refuse_redirect)
+        self._session = aiohttp.ClientSession(
+            # One connection per request: a request on a kept connection that a restart has closed breaks in a way that
+            # doesn't say whether the server got it.
+            connector=aiohttp.TCPConnector(force_close=True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+            trace_configs=[no_redirects],
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """The open session. Raises Unreachable after its end: a sign may come late."""
+        assert self._session is not None, "entered with `async with`"
+        if self._session.closed:
+            raise Unreachable("the program ends")
+        return self._session
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the program ends."""
+        return self._session is not None and self._session.closed
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the server was away a moment ago and hasn't sent a message since."""
+        return self._lost_at is not None and asyncio.get_running_loop().time() < self._lost_at + COLD_START
+
+    def note_lost(self) -> None:
+        """The server went away: its refusals mean "not yet" until it sends a message, or for COLD_START seconds."""
+        self._lost_at = asyncio.get_running_loop().time()
+
+    def note_working(self) -> None:
+        """The server sent a message, so it has started completely."""
+        self._lost_at = None
+
+    def url(self, *path: str) -> URL:
+        """An address below the server's own, each part quoted."""
+        url = self.base
+        for part in path:
+            url /= part
+        return url
+
+    async def status(self, url: URL, seconds: float) -> int | None:
+        """The status of an answer; None for none in that time."""
+        try:
+            async with asyncio.timeout(seconds), self.session.get(url, allow_redirects=False) as answer:
+                return answer.status
+        except (aiohttp.ClientError, OSError, TimeoutError, Unreachable):
+            self.note_lost()
+            return None
+
+    async def request(
+        self, method: str, url: URL, body: Mapping[str, object] | None, *, seconds: float, number: str
+    ) -> object:
+        """The JSON of the answer; None where it has none. `number` is the account, for the log."""
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self.session.request(method, url, json=body, allow_redirects=False) as answer,
+            ):
+                data = await read_body(answer, MAX_ANSWER)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            if not isinstance(error, TimeoutError):
+                self.note_lost()
+            raise broken(error) from error
+        except FetchRefused as error:
+            raise Unreadable(error.reason) from error
+        found = _json(data)
+        if 200 <= answer.status < 300:
+            return found
+        raise self._refusal(answer.status, found, data, number)
+
+    def _refusal(self, status: int, found: Any, data: bytes, number: str) -> SignalError:
+        said = found.get("error") if isinstance(found, dict) else data.decode("utf-8", "replace")
+        words = without_addresses(str(said or ""))
+        if status != 429:
+            return Refused(status, words, is_json=isinstance(found, dict) and "error" in found)
+        given = found.get("challenge_tokens") if isinstance(found, dict) else None
+        challenges = tuple(str(one)[:100] for one in given) if isinstance(given, list) else ()
+        if challenges != self._challenges or not challenges:
+            self._challenges = challenges
+            _report_limit(number, challenges)
+        return RateLimited(words, challenges)
+
+
+async def _refuse_redirect(*_: object) -> None:
+    """aiohttp follows those of a WebSocket, and has no option for it: the account's number is in the address."""
+    raise Unreachable("it redirects to another address: SIGNAL_API_URL must be the server's own")
+
+
+def _report_limit(number: str, challenges: tuple[str, ...]) -> None:
+    log.warning(
+        "Signal takes no more messages of the account %s for now: solve the captcha at "
+        "https://signalcaptchas.org/challenge/generate.html and submit it for the challenge token %s (docs/signal.md), "
+        "or wait a day",
+        masked(number),
+        " or ".join(challenges) or "(none was given)",
+    )
+
+
+async def read_body(answer: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """Raises FetchRefused for more bytes than that, counted as they arrive, whatever the server claims."""
+    if (answer.content_length or 0) > max_bytes:
+        raise FetchRefused("too large")
+    data = bytearray()
+    async for chunk in answer.content.iter_chunked(_CHUNK):
+        data += chunk
+        if len(data) > max_bytes:
+            raise FetchRefused("too large")
+    return bytes(data)
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data) if data.strip() else None
+    except (ValueError, RecursionError):
+        return None
+
 
 RESTART_SECONDS = 120.0  # for which a message waits for a server that is away; a turn's deadline may come first
 ABOUT_PAUSE = 1.0
@@ -38,8 +287,6 @@ UP = frozenset({200, 204, 404})  # an older server knows no /v1/about, and is up
 NOT_SENT = 0  # the status of a send that was no longer wanted
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,3 +561,36 @@ def _as_data(picture: Picture) -> str:
     suffix = picture.media_type.rpartition("/")[2]
     data = base64.b64encode(picture.data).decode()
     return f"data:{picture.media_type};filename=picture.{suffix};base64,{data}"
+
+
+CACHE_BYTES = 24_000_000
+
+_OWN = "signal:posted/"
+
+
+class SignalFetcher:
+    """An agentic.chat.text_files.Fetcher. It reads the server's attachments and nothing else; the kind of a picture is
+    taken from its bytes. The server has no address for what was sent, so posted pictures are kept here for a while."""
+
+    def __init__(self, client: SignalClient) -> None:
+        self._client = client
+        self._posted: LRUCache[str, bytes] = LRUCache(CACHE_BYTES, len)
+
+    def keep(self, picture: Picture) -> str:
+        """Keeps a posted picture, and returns the address by which it is read again."""
+        url = _OWN + hashlib.sha256(picture.data).hexdigest()[:32]
+        with suppress(ValueError):  # larger than all that is kept
+            self._posted[url] = picture.data
+        return url
+
+    async def fetch(self, url: str) -> FetchedPicture:
+        """The picture at this address. Raises FetchRefused."""
+        return as_picture(await self.fetch_bytes(url, MAX_BYTES))
+
+    async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
+        """The file at this address. Raises FetchRefused, also for more than `max_bytes`."""
+        if not url.startswith(_OWN):
+            return await self._client.file(url, max_bytes)
+        if (kept := self._posted.get(url)) is None:
+            raise FetchRefused("no longer kept")
+        return kept

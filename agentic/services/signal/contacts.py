@@ -1,4 +1,6 @@
-"""The people of Signal: phone number ↔ account id ↔ number in the program ↔ shown name.
+"""People, chats, and accounts.
+
+The people of Signal: phone number ↔ account id ↔ number in the program ↔ shown name.
 
 Signal names one person in several ways: by phone number, by account id, by both. All names of a person lead to one
 contact, and so do those of a later message that has two names which were known apart. The account id decides: a person
@@ -9,24 +11,40 @@ it is allowed, and gets nothing else of theirs.
 A person's own number (`base`) is made from the first name that was known, preferably the account id. People who are
 linked to a Discord account have that account's id in its place (`person`): budgets, profiles, memory and forgetting
 then hold over both services. Our own accounts are contacts too; `agent` says whose.
+
+The chats of our accounts: a person's with one of them, or a group's, by the channel's number in the program.
+
+One account of ours with what its listener, views and sinks share.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
+from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import NOBODY, clean_name
-from agentic.services.signal.ids import masked, message_id, person_id, timestamp_of
-from agentic.services.signal.models import Address
+from agentic.chat.transcript import Transcript, Transcripts
+from agentic.services.signal.client import SignalClient, SignalFetcher
+from agentic.services.signal.envelopes import (
+    Address,
+    direct_chat_id,
+    group_chat_id,
+    masked,
+    message_id,
+    person_id,
+    timestamp_of,
+)
+
+log = logging.getLogger(__name__)
+
 
 EVERYBODY = "all"
 MOST = 10_000  # people that are known at a time, beside those whom the settings name
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -290,3 +308,127 @@ def _cleaned(name: str | None) -> str:
 
 def _names(who: Contact) -> set[str]:
     return {one for one in (who.number, who.account) if one is not None}
+
+
+GROUP = "group."  # before a group's id, in requests
+
+
+def group_recipient(internal_id: str) -> str:
+    """A group as requests name it: the base64 of its internal id, which is base64 itself."""
+    return GROUP + base64.b64encode(internal_id.encode()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat. `person` is the base number of the person in a direct one; `accounts` are those of ours in it."""
+
+    channel_id: int
+    name: str
+    accounts: frozenset[str]
+    person: int | None = None
+    group: str | None = None  # the internal id
+
+    @property
+    def is_group(self) -> bool:
+        return self.group is not None
+
+
+class Chats:
+    """The chats that were heard of, or written to, the last MOST of them."""
+
+    def __init__(self, contacts: Contacts) -> None:
+        self._contacts = contacts
+        self._chats: dict[int, Chat] = {}
+        self._listeners: list[Callable[[Chat], None]] = []
+        self._forgotten: set[int] = set()
+
+    def get(self, channel_id: int) -> Chat | None:
+        return self._chats.get(channel_id)
+
+    def of_account(self, account: str) -> list[Chat]:
+        """The chats in which this account of ours is."""
+        return [chat for chat in self._chats.values() if account in chat.accounts]
+
+    def direct(self, account: str, who: Contact) -> Chat:
+        """The chat that a person has with this account."""
+        channel_id = direct_chat_id(account, who.base)
+        return self._note(Chat(channel_id, shown_name(who), frozenset({account}), person=who.base))
+
+    def group(self, account: str, internal_id: str, name: str | None = None) -> Chat:
+        """A group; without a name it keeps the known one."""
+        channel_id = group_chat_id(internal_id)
+        known = self._chats.get(channel_id)
+        shown = clean_name(name) if name else NOBODY
+        if shown == NOBODY:
+            shown = known.name if known is not None else "a group"
+        accounts = known.accounts | {account} if known is not None else frozenset({account})
+        return self._note(Chat(channel_id, shown, accounts, group=internal_id))
+
+    def all(self) -> list[Chat]:
+        return [*self._chats.values()]
+
+    def forget(self, people: Collection[int]) -> Collection[int]:
+        """The direct chats of these people, by base number. One that is used again is noted as new."""
+        found = {chat.channel_id for chat in self._chats.values() if chat.person in people}
+        self._forgotten |= found
+        return found
+
+    def recipient(self, chat: Chat) -> str | None:
+        """The chat as requests name it; None where its person is no longer known."""
+        if chat.group is not None:
+            return group_recipient(chat.group)
+        who = self._contacts.of(chat.person) if chat.person is not None else None
+        return who.address if who is not None else None
+
+    def person(self, chat: Chat) -> Contact | None:
+        """The person of a direct chat."""
+        return self._contacts.of(chat.person) if chat.person is not None else None
+
+    def on_change(self, listener: Callable[[Chat], None]) -> None:
+        """`listener` is called with each chat that is new or has changed; it must not raise."""
+        self._listeners.append(listener)
+
+    def restore(self, kept: Iterable[Chat]) -> None:
+        """Takes back chats of an earlier run; what is known already stays."""
+        for chat in kept:
+            known = self._chats.get(chat.channel_id)
+            self._chats[chat.channel_id] = (
+                chat if known is None else replace(known, accounts=known.accounts | chat.accounts)
+            )
+
+    def _note(self, chat: Chat) -> Chat:
+        known = self._chats.pop(chat.channel_id, None)
+        self._chats[chat.channel_id] = chat  # who was heard of last stands last
+        if len(self._chats) > MOST:
+            del self._chats[next(iter(self._chats))]
+        if known != chat or chat.channel_id in self._forgotten:
+            self._forgotten.discard(chat.channel_id)
+            for listener in self._listeners:
+                listener(chat)
+        return chat
+
+
+@dataclass(frozen=True, slots=True)
+class SignalAccount:
+    """An agent's account. All but the phone number is shared by the accounts of a process; `attachments` reads through
+    `files`."""
+
+    number: str
+    client: SignalClient
+    contacts: Contacts
+    chats: Chats
+    transcripts: Transcripts
+    files: SignalFetcher
+    attachments: AttachmentReader
+
+    @property
+    def me(self) -> Contact:
+        """The agent, as people on Signal know it."""
+        return self.contacts.ours(self.number)
+
+    def transcript(self, chat: Chat) -> Transcript:
+        """A chat's transcript. There is no history to read: it has what was heard since the program runs, so it is
+        whole from the beginning."""
+        transcript = self.transcripts.of(chat.channel_id)
+        transcript.whole = True
+        return transcript

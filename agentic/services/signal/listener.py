@@ -1,4 +1,13 @@
-"""The ears of one account: envelopes → transcripts, and plain values for the handler that acts on them.
+"""One account's connection, queue, and changes.
+
+Changes of what was said: edits, deletions, messages that vanish, and reactions.
+
+One connection for what an account receives, made again whenever it is lost.
+
+Each envelope comes once, to the connections that are open at that moment. So there is one connection an account in a
+process, and it is never closed to be opened elsewhere.
+
+The ears of one account: envelopes → transcripts, and plain values for the handler that acts on them.
 
 People who are not allowed are not heard: nothing of their messages is kept, logged or passed on, in groups too. Nor is
 what the account's owner writes with another device, what is to be seen once, and what is no message at all.
@@ -9,24 +18,268 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Protocol
 
+import aiohttp
 from cachetools import LRUCache
 
+from agentic.chat.service import Person, PersonReaction
 from agentic.context.commands import MAX_ORDER, order_in
 from agentic.process.tasks import BackgroundTasks
-from agentic.services.signal.account import SignalAccount
-from agentic.services.signal.changes import ChangeHandler, Changes, VanishingStore
-from agentic.services.signal.chats import Chat
-from agentic.services.signal.contacts import Contact
-from agentic.services.signal.errors import Refused, SignalError, Unreachable
-from agentic.services.signal.ids import masked
-from agentic.services.signal.messages import MessageReader
-from agentic.services.signal.models import DataMessage, Envelope, read_envelope
-from agentic.services.signal.reading import Heard, read_words
-from agentic.services.signal.receiving import Receiver
+from agentic.services.signal.client import Refused, SignalClient, SignalError, Unreachable, broken
+from agentic.services.signal.contacts import MOST, Chat, Contact, SignalAccount
+from agentic.services.signal.envelopes import (
+    DataMessage,
+    EditMessage,
+    Envelope,
+    Reaction,
+    masked,
+    message_id,
+    read_envelope,
+    timestamp_of,
+)
+from agentic.services.signal.messages import Heard, MessageReader, name_of, read_words
+
+log = logging.getLogger(__name__)
+
+
+MOST_REACTIONS = 10_000  # remembered, to know which one another takes the place of
+
+
+class ChangeHandler(Protocol):
+    """Acts on changes. The transcript has them already."""
+
+    async def on_edit(self, heard: Heard) -> None:
+        """A person edited a message; `heard` has the number and time of the first version."""
+
+    async def on_delete(self, chat: Chat, message_ids: Collection[int]) -> None:
+        """Messages were deleted by their authors, or have vanished as the chat is set."""
+
+    async def on_reaction(self, chat: Chat, reaction: PersonReaction, *, given: bool) -> None:
+        """A person gave a reaction, or took one back."""
+
+
+class VanishingStore(Protocol):
+    """When messages vanish, for a later run; agentic.services.signal.vanishing has it in Redis. No method raises."""
+
+    async def note(self, channel_id: int, message_id: int, at: float) -> None: ...
+    async def gone(self, channel_id: int, message_id: int) -> None: ...
+    async def all(self) -> list[tuple[int, int, float]]: ...
+
+
+class Changes:
+    """Keeps the transcripts of one account true. `clock` gives unix seconds."""
+
+    def __init__(
+        self,
+        account: SignalAccount,
+        reader: MessageReader,
+        handler: ChangeHandler,
+        store: VanishingStore | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._account, self._reader, self._handler = account, reader, handler
+        self._store, self._clock = store, clock
+        self._reactions: LRUCache[tuple[int, int], str] = LRUCache(MOST_REACTIONS)  # message, person → emoji
+        self._vanishing: dict[int, asyncio.TimerHandle] = {}
+        self._timers: LRUCache[int, tuple[float, int]] = LRUCache(
+            MOST
+        )  # chat → seconds until messages vanish, the first that does
+        self._background = BackgroundTasks()
+        self._unwatch: Callable[[], None] | None = None
+
+    def open(self) -> None:
+        """Notice messages that vanish, until `aclose`."""
+        self._unwatch = self._account.transcripts.watch(self._on_entry)
+
+    async def aclose(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        for timer in self._vanishing.values():
+            timer.cancel()
+        self._vanishing.clear()
+        await self._background.cancel()
+
+    # -- edits and deletions ------------------------------------------------------------------------------------------
+
+    async def edit(self, who: Contact, chat: Chat, edit: EditMessage) -> None:
+        """A message is edited by its author alone, and keeps its number."""
+        known = self._reader.own(who, chat, edit.target_sent_timestamp)
+        if known is None:
+            return
+        if edit.data_message.timestamp is not None:
+            self._reader.note_version(chat, edit.data_message.timestamp, known.id)
+        heard = await self._reader.read(who, chat, edit.data_message, timestamp_of(known.id), former=known)
+        if heard is None:
+            return
+        self._account.transcripts.changed(chat.channel_id, (known.id,))
+        self._account.transcript(chat).revise(heard.entry)
+        if who.agent is None:
+            await self._handler.on_edit(heard)
+
+    async def delete(self, who: Contact, chat: Chat, timestamp: int) -> None:
+        """A message is deleted by its author alone. One that this process has not heard may be kept somewhere."""
+        known = self._reader.own(who, chat, timestamp)
+        await self._deleted(chat, known.id if known is not None else message_id(who.base, timestamp))
+
+    def note_timer(self, chat: Chat, seconds: float | None, message: int) -> None:
+        """How long messages stay in a chat, as this one says; None for ever."""
+        known, first = self._timers.get(chat.channel_id, (None, message))
+        if seconds is None:
+            self._timers.pop(chat.channel_id, None)
+        else:
+            self._timers[chat.channel_id] = (seconds, first if seconds == known else message)
+
+    def _on_entry(self, channel_id: int, message: int) -> None:
+        """A message came into a transcript, or has changed: it vanishes here when it does from everybody's chat."""
+        chat = self._account.chats.get(channel_id)
+        seconds, first = self._timers.get(channel_id, (None, 0))
+        if seconds is None or chat is None or message < first or message in self._vanishing:
+            return
+        if message not in self._account.transcript(chat):
+            return
+        self._vanishes(chat, message, seconds)
+        if self._store is not None:
+            noted = self._store.note(channel_id, message, self._clock() + seconds)
+            self._background.start(noted, "Signal: when a message vanishes")
+
+    def _vanishes(self, chat: Chat, message: int, seconds: float) -> None:
+        def gone() -> None:
+            self._background.start(self._deleted(chat, message), "Signal: a message vanishes")
+
+        self._vanishing[message] = asyncio.get_running_loop().call_later(seconds, gone)
+
+    async def restore(self) -> None:
+        """Let vanish what an earlier run heard, which the record may have; at once what should be gone by now."""
+        now = self._clock()
+        for channel_id, message, at in await self._store.all() if self._store is not None else ():
+            chat = self._account.chats.get(channel_id)
+            if chat is not None and self._account.number in chat.accounts and message not in self._vanishing:
+                self._vanishes(chat, message, max(0.0, at - now))
+
+    async def _deleted(self, chat: Chat, message: int) -> None:
+        timer = self._vanishing.pop(message, None)
+        if timer is not None:
+            timer.cancel()
+        self._account.transcripts.changed(chat.channel_id, (message,))
+        self._account.transcript(chat).delete(message)
+        await self._handler.on_delete(chat, (message,))
+        if timer is not None and self._store is not None:
+            await self._store.gone(chat.channel_id, message)
+
+    # -- reactions ----------------------------------------------------------------------------------------------------
+
+    async def react(self, who: Contact, chat: Chat, reaction: Reaction) -> None:
+        """A person has one reaction a message: another one takes the place of the first."""
+        message = self._reader.message_at(chat, reaction.who, reaction.target_sent_timestamp)
+        former = self._reactions.pop((message, who.base), None)
+        given = None if reaction.is_remove else reaction.emoji
+        if given is not None:
+            self._reactions[message, who.base] = given
+        taken = former if former is not None else reaction.emoji if reaction.is_remove else None
+        if taken is not None and taken != given:
+            await self._reacted(who, chat, message, taken, given=False)
+        if given is not None and given != former:
+            await self._reacted(who, chat, message, given, given=True)
+
+    async def _reacted(self, who: Contact, chat: Chat, message: int, emoji: str, *, given: bool) -> None:
+        transcript, bot = self._account.transcript(chat), who.agent is not None
+        if given:
+            transcript.react(message, emoji, who.person, name_of(self._account, who), bot=bot)
+        else:
+            transcript.unreact(message, emoji, who.person, bot=bot)
+        if bot:
+            return
+        entry, author = transcript.get(message), self._account.contacts.author_of(message)
+        written_by = entry.speaker.id if entry is not None else author.person if author is not None else 0
+        sign = PersonReaction(Person(who.person), chat.channel_id, message, written_by, emoji)
+        await self._handler.on_reaction(chat, sign, given=given)
+
+
+FIRST_PAUSE = 1.0  # seconds before a lost connection is made again; doubled each time
+LONGEST_PAUSE = 4.0  # what people write while nobody is connected may be lost
+NEVER_THERE = "the server at SIGNAL_API_URL cannot be reached for the account %s, does its container run?"
+REFUSED = (
+    "the server at SIGNAL_API_URL hands over no messages of the account %s, is the number registered there, and is its"
+    " mode json-rpc?"
+)
+STABLE = 10.0  # seconds after which a connection counts as stable, so the next pause is the first one again
+
+
+class Receiver:
+    """`hear` is given each frame, in order, and must not raise. `connected` is called whenever a connection stands."""
+
+    def __init__(
+        self,
+        client: SignalClient,
+        number: str,
+        hear: Callable[[str], None],
+        *,
+        connected: Callable[[], Awaitable[None]],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client, self._number, self._hear, self._connected, self._sleep = client, number, hear, connected, sleep
+        self._lost_at: float | None = None
+        self._was_connected = self.is_connected = False
+
+    async def run(self) -> None:
+        """Receives until cancelled."""
+        pause = FIRST_PAUSE
+        while True:
+            began = asyncio.get_running_loop().time()
+            why, advice = await self._receive()
+            if asyncio.get_running_loop().time() - began >= STABLE:
+                pause = FIRST_PAUSE
+            self._client.note_lost()
+            self._report_lost(why, advice)
+            await self._sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _receive(self) -> tuple[str, str]:
+        """Receives until the connection ends, and returns why it did, and what the log says of a first one."""
+        try:
+            socket = await self._client.receive(self._number)
+        except SignalError as error:
+            return str(error), REFUSED if isinstance(error, Refused) else NEVER_THERE
+        try:
+            self._report_back()
+            await self._connected()
+            return await self._read(socket), NEVER_THERE
+        finally:
+            self.is_connected = False
+            await socket.close()
+
+    async def _read(self, socket: aiohttp.ClientWebSocketResponse) -> str:
+        async for frame in socket:
+            if frame.type is aiohttp.WSMsgType.TEXT:
+                self._hear(frame.data)
+            elif frame.type is aiohttp.WSMsgType.ERROR:
+                break
+        error = socket.exception()
+        return str(broken(error)) if isinstance(error, Exception) else f"closed with code {socket.close_code}"
+
+    def _report_lost(self, why: str, never_there: str) -> None:
+        if self._lost_at is None:
+            self._lost_at = asyncio.get_running_loop().time()
+            what = "the connection of the account %s is lost" if self._was_connected else never_there
+            log.warning(
+                f"Signal: {what} (%s), it is tried again every %.0f to %.0f s",
+                masked(self._number),
+                why,
+                FIRST_PAUSE,
+                LONGEST_PAUSE,
+            )
+
+    def _report_back(self) -> None:
+        if self._was_connected and self._lost_at is not None:
+            away = asyncio.get_running_loop().time() - self._lost_at
+            log.info("Signal: the connection of the account %s is back after %.0f s", masked(self._number), away)
+        elif not self._was_connected:
+            log.info("Signal: the account %s is connected", masked(self._number))
+        self._lost_at, self._was_connected, self.is_connected = None, True, True
+
 
 MOST_WAITING = 10_000  # envelopes that wait to be handled
 MOST_AHEAD = 86400.0  # seconds that a sender's clock may be ahead
@@ -34,8 +287,6 @@ STOP_SIGN = "🛑"  # a reaction that is an order
 MOST_SEEN = 10_000  # messages remembered, to know one that comes twice
 FIRST_LOOK_UP, LONGEST_LOOK_UP = 1.0, 60.0  # seconds between tries to read contacts and groups; doubled each time
 NAMES_SECONDS = 20.0  # for which somebody who may be allowed waits for the contacts to be read
-
-log = logging.getLogger(__name__)
 
 
 class SignalHandler(ChangeHandler, Protocol):

@@ -1,4 +1,21 @@
-"""Runs as the styled text that signal-cli-rest-api reads (its src/utils/textstyleparser.go).
+"""Markdown to styled, split text.
+
+Discord's markdown, in which agents write, as runs of text with one style each. Pure.
+
+Signal knows bold, italic, strikethrough, monospace and hidden text, and nothing else. Headings become bold, small lines
+italic, list marks bullets, code blocks monospace, links their title and address. Of styles in each other the strongest
+stays: hidden text must stay hidden, and code must read as it was written.
+
+Runs → the runs of each message, none longer than Signal's apps show.
+
+A message has 2,048 bytes of UTF-8 at most; what is longer is cut or dropped by apps, or sent as a file beside the
+beginning, depending on the release of signal-cli (AsamK/signal-cli#1598, mautrix/signal#666). Marks of style do not
+count: the server takes them out.
+
+A text is cut between paragraphs, else between lines, else between words, else between characters, and its styles go on
+in the next message.
+
+Runs as the styled text that signal-cli-rest-api reads (its src/utils/textstyleparser.go).
 
 Its parser toggles a style at each mark and knows no rules beyond that: a mark without its partner styles the rest of
 the message, or is swallowed. So each mark that belongs to the text gets a backslash. A run keeps its style only if
@@ -9,9 +26,241 @@ as `*` and `**` are distinguished by the next sign alone. A spoiler always keeps
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 
-from agentic.services.signal.markdown import Run, Style
+from agentic.chat.formatting import FENCE, SPOILER, Formatting
+from agentic.chat.splitting import continues, is_flag
+
+
+class Style(IntEnum):
+    """A style of Signal; the stronger one has the higher number."""
+
+    PLAIN = 0
+    ITALIC = 1
+    STRIKE = 2
+    BOLD = 3
+    MONO = 4
+    SPOILER = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A piece of text with one style."""
+
+    text: str
+    style: Style = Style.PLAIN
+
+
+BULLET = "• "
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # noncharacters, which stand for the marks of spoilers while the rest is parsed
+
+_FENCE = re.compile(r"```(?:[A-Za-z0-9_+\-.#]{1,32}\n)?(.*?)(?:```|\Z)", re.DOTALL)
+_LINE = re.compile(
+    r"(?P<rule>[ \t]*[-*_]{3,}[ \t]*\Z)|(?P<heading>#{1,6}[ \t]+)|(?P<small>-#[ \t]+)"
+    r"|(?P<indent>[ \t]*)[-*+][ \t]+(?=\S)"
+)
+_INLINE = re.compile(
+    r"""
+      \\(?P<escaped>[\\`*_{}\[\]()\#+\-.!|~>])
+    | (?P<ticks>`{1,2})(?P<code>[^`\n].{0,2000}?)(?P=ticks)(?!`)
+    | \*\*(?P<bold>(?![\s*]).{1,2000}?)(?<!\s)\*\*(?!\*)
+    | \*\*\*(?P<both>(?![\s*]).{1,2000}?)(?<!\s)\*\*\*
+    | __(?P<underlined>(?![\s_]).{1,2000}?)(?<!\s)__(?!\w)
+    | ~~(?P<struck>(?![\s~]).{1,2000}?)(?<!\s)~~
+    | (?<![\w*])\*(?P<star>(?!\s)[^*\n]{1,2000}?)(?<!\s)\*(?![\w*])
+    | (?<!\w)_(?P<score>(?!\s)[^_\n]{1,2000}?)(?<!\s)_(?!\w)
+    | \[(?P<title>[^\]\n]{1,300})\]\(<?(?P<link>https?://[^\s<>)]{1,2000})>?\)
+    | <(?P<bare>https?://[^\s<>]{1,2000})>
+    | (?P<url>https?://[^\s<>]{1,2000})
+    | <a?:(?P<emoji>\w{2,32}):\d{1,20}>
+    """,
+    re.VERBOSE,
+)
+_STYLES = {
+    "bold": Style.BOLD,
+    "both": Style.BOLD,
+    "underlined": Style.ITALIC,
+    "struck": Style.STRIKE,
+    "star": Style.ITALIC,
+    "score": Style.ITALIC,
+}
+
+
+def parse(text: str) -> list[Run]:
+    """A text as runs; neighbours have different styles."""
+    return _joined(_hidden(_blocks(_with_spoilers_marked(text))))
+
+
+def plain(runs: Iterable[Run]) -> str:
+    """The text of runs, as people read it."""
+    return "".join(run.text for run in runs)
+
+
+def _with_spoilers_marked(text: str) -> str:
+    """Return the text with `_OPEN` and `_CLOSE` for the marks of its spoilers, which reach over lines and blocks."""
+    text = text.replace(_OPEN, "").replace(_CLOSE, "")
+    formatting = Formatting(text, [match.start() for match in re.finditer(FENCE, text)])
+    parts, at = [], 0
+    for mark, place in sorted(
+        (mark, place)
+        for span in formatting.spans
+        if span.mark == SPOILER
+        for mark, place in ((span.start, _OPEN), (span.content_end, _CLOSE))
+    ):
+        parts += [text[at:mark], place]
+        at = mark + len(SPOILER)
+    return "".join([*parts, text[at:]])
+
+
+def _hidden(runs: Iterable[Run]) -> Iterator[Run]:
+    """Yield the runs without the spoilers' marks; what is between two marks is hidden, whatever it is else."""
+    is_hidden = False
+    for run in runs:
+        for part in re.split(f"([{_OPEN}{_CLOSE}])", run.text):
+            if part in (_OPEN, _CLOSE):
+                is_hidden = part == _OPEN
+            elif part:
+                yield Run(part, Style.SPOILER if is_hidden else run.style)
+
+
+def _blocks(text: str) -> Iterator[Run]:
+    at = 0
+    for block in _FENCE.finditer(text):
+        yield from _lines(text[at : block.start()])
+        yield Run(block[1].strip("\n"), Style.MONO)
+        at = block.end()
+    yield from _lines(text[at:])
+
+
+def _lines(text: str) -> Iterator[Run]:
+    for number, line in enumerate(text.split("\n")):
+        if number:
+            yield Run("\n")
+        yield from _line(line)
+
+
+def _line(line: str) -> Iterator[Run]:
+    begin = _LINE.match(line)
+    if begin is None:
+        yield from _inline(line, Style.PLAIN)
+    elif begin["rule"] is not None:
+        yield Run("———")
+    else:
+        style = Style.BOLD if begin["heading"] else Style.ITALIC if begin["small"] else Style.PLAIN
+        if style is Style.PLAIN:
+            yield Run(f"{begin['indent']}{BULLET}")
+        yield from _inline(line[begin.end() :], style)
+
+
+def _inline(text: str, style: Style) -> Iterator[Run]:
+    at = 0
+    for found in _INLINE.finditer(text):
+        yield Run(text[at : found.start()], style)
+        yield from _found(found, style)
+        at = found.end()
+    yield Run(text[at:], style)
+
+
+def _found(found: re.Match[str], style: Style) -> Iterator[Run]:
+    kind = found.lastgroup or ""
+    if kind in _STYLES:
+        yield from _inline(found[kind], max(style, _STYLES[kind]))
+    elif kind == "code":
+        yield Run(found["code"].strip() or found["code"], max(style, Style.MONO))
+    elif kind == "link":
+        title, link = found["title"], found["link"]
+        if title.strip() in (link, link.partition("://")[2]):
+            yield Run(link, style)
+        else:
+            yield from _inline(title, style)
+            yield Run(f" ({link})", style)
+    else:
+        yield Run(f":{found[kind]}:" if kind == "emoji" else found[kind], style)
+
+
+def _joined(runs: Iterable[Run]) -> list[Run]:
+    found: list[Run] = []
+    for run in runs:
+        if found and found[-1].style is run.style:
+            found[-1] = Run(found[-1].text + run.text, run.style)
+        else:
+            found.append(run)
+    return found
+
+
+LIMIT = 2000  # bytes of UTF-8
+
+_JOINER = "\u200d"
+_PUNCTUATION = frozenset("。！？；：，、…」』）")
+
+
+def split_runs(runs: Sequence[Run], limit: int = LIMIT) -> list[list[Run]]:
+    """The runs of each message, in order; none for white space alone."""
+    text = plain(runs)
+    found, at = [], _past_lines(text, 0)
+    while at < len(text):
+        end = _end(text, at, limit)
+        after = at + len(text[at:end].rstrip())
+        if after > at:
+            found.append(list(_slice(runs, at, after)))
+        at = _past_lines(text, end)
+    return found
+
+
+def _end(text: str, at: int, limit: int) -> int:
+    """Where the message that begins at `at` ends."""
+    if len(text[at:].rstrip().encode("utf-8", "replace")) <= limit:
+        return len(text)
+    reach = at + len(text[at : at + limit].encode("utf-8", "replace")[:limit].decode("utf-8", "ignore"))
+    worth = at + (reach - at) // 4  # an earlier cut would make a stub of a message
+    for earliest, rule in ((worth, _paragraph), (worth, _splitting_line), (worth, _word), (at, _character)):
+        cut = _last(text, earliest, reach, rule)
+        if cut is not None:
+            return cut
+    return max(reach, at + 1)
+
+
+def _last(text: str, earliest: int, reach: int, rule: Callable[[str, int], bool]) -> int | None:
+    return next((place for place in range(reach, earliest, -1) if rule(text, place)), None)
+
+
+def _paragraph(text: str, place: int) -> bool:
+    return text.startswith("\n\n", place)
+
+
+def _splitting_line(text: str, place: int) -> bool:
+    return text.startswith("\n", place)
+
+
+def _word(text: str, place: int) -> bool:
+    return text[place : place + 1].isspace() or text[place - 1] in _PUNCTUATION
+
+
+def _character(text: str, place: int) -> bool:
+    if place >= len(text):
+        return True
+    before, after = text[place - 1], text[place]
+    return before != _JOINER and not continues(after) and not (is_flag(before) and is_flag(after))
+
+
+def _past_lines(text: str, at: int) -> int:
+    """Past the white space of a cut; the indentation of the next line stays."""
+    rest = text[at:]
+    space = len(rest) - len(rest.lstrip())
+    line = rest[:space].rfind("\n")
+    return at + (line + 1 if line >= 0 else space)
+
+
+def _slice(runs: Sequence[Run], begin: int, end: int) -> Iterator[Run]:
+    at = 0
+    for run in runs:
+        text = run.text[max(0, begin - at) : max(0, end - at)]
+        if text:
+            yield Run(text, run.style)
+        at += len(run.text)
+
 
 MARKS = {Style.ITALIC: "*", Style.STRIKE: "~", Style.BOLD: "**", Style.MONO: "`", Style.SPOILER: "||"}
 

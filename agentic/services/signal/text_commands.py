@@ -22,9 +22,9 @@ from agentic.actions.status import unasked_waits
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CannotPost, Post
 from agentic.process.tasks import BackgroundTasks
-from agentic.services.signal.account import SignalAccount
 from agentic.services.signal.channels import SignalChannels
-from agentic.services.signal.reading import Heard
+from agentic.services.signal.contacts import SignalAccount
+from agentic.services.signal.messages import Heard
 from agentic.wire.link import RedisAway
 from agentic.wording import counted, dollars, listed
 

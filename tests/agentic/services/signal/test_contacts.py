@@ -3,10 +3,8 @@ from __future__ import annotations
 import pytest
 from support.signal_server import ACCOUNT, ANNA, ANNA_ID, BEN, BEN_ID, NOW, group_id
 
-from agentic.services.signal.chats import Chat, Chats, group_recipient
-from agentic.services.signal.contacts import Contact, Contacts, shown_name, to_text
-from agentic.services.signal.ids import message_id, person_id
-from agentic.services.signal.models import Address
+from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, group_recipient, shown_name, to_text
+from agentic.services.signal.envelopes import Address, message_id, person_id
 
 OURS = {ACCOUNT: ("penny", "Penny")}
 
@@ -261,7 +259,7 @@ def test_of_strangers_those_are_known_who_were_heard_of_last(monkeypatch):
 
 @pytest.mark.promise(512)
 def test_the_chats_that_were_heard_of_last_are_known(monkeypatch):
-    monkeypatch.setattr("agentic.services.signal.chats.MOST", 3)
+    monkeypatch.setattr("agentic.services.signal.contacts.MOST", 3)
     known = contacts()
     chats = Chats(known)
     first = chats.direct(ACCOUNT, known.learn(Address(ANNA)))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.signal_server import ACCOUNT, ANNA, ANNA_ID, BEN, BEN_ID, NOW, said
 
 from agentic.services.signal.contacts import Contacts
-from agentic.services.signal.models import Address, Mention, read_envelope
-from agentic.services.signal.reading import read_words
+from agentic.services.signal.envelopes import Address, Mention, read_envelope
+from agentic.services.signal.messages import read_words
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

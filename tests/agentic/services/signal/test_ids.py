@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.ids import EPOCH_MS, is_snowflake
-from agentic.services.signal import ids
+from agentic.services.signal import envelopes as ids
 
 NOW = 1_795_000_000_000  # a time of 2026, in milliseconds
 PEOPLE = st.integers(0, 2**63 - 1)

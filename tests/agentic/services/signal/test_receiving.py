@@ -7,9 +7,8 @@ import pytest
 from aiohttp import web
 from support.signal_server import ACCOUNT, ANNA, SignalServer, refused, said
 
-from agentic.services.signal.client import SignalClient
-from agentic.services.signal.errors import Unreachable
-from agentic.services.signal.receiving import Receiver
+from agentic.services.signal.client import SignalClient, Unreachable
+from agentic.services.signal.listener import Receiver
 
 
 class Frames(list[str]):

@@ -10,8 +10,8 @@ from support.signal_server import ACCOUNT, ANNA, BEN, SignalServer, connection_b
 
 from agentic.chat.outlet import CannotPost, Post, Posted
 from agentic.ids import is_snowflake
-from agentic.services.signal.ids import timestamp_of
-from agentic.services.signal.sink import SignalSink
+from agentic.services.signal.channels import SignalSink
+from agentic.services.signal.envelopes import timestamp_of
 
 GROUP = "UIXSwit7KF/RqKfH9jqySnLTgqVCimGcEK25Dbf+yDw="
 

@@ -19,17 +19,19 @@ from support.signal_server import (
 
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.services.signal.client import MessageRef, Quoted, SignalClient
-from agentic.services.signal.errors import (
+from agentic.services.signal.client import (
+    MessageRef,
     NotConnected,
+    Quoted,
     RateLimited,
     Refused,
+    SignalClient,
     SignalError,
+    SignalFetcher,
     Unreachable,
     Unreadable,
     without_addresses,
 )
-from agentic.services.signal.files import SignalFetcher
 
 DEAD = "http://127.0.0.1:9"  # nothing listens there
 

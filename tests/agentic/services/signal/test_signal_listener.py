@@ -31,8 +31,8 @@ from agentic.chat.outlet import Post
 from agentic.context.commands import Order
 from agentic.ids import is_snowflake
 from agentic.net.addresses import FetchRefused
-from agentic.services.signal.ids import timestamp_of
-from agentic.services.signal.reading import Heard
+from agentic.services.signal.envelopes import timestamp_of
+from agentic.services.signal.messages import Heard
 
 GROUP = "R3JvdXA="
 OTHER = "+4915100000002"

@@ -13,11 +13,9 @@ from agentic.chat.outlet import SIGNAL, CannotPost, Outlet, Post, Posted, TurnCo
 from agentic.context.history import Interval
 from agentic.llm.types import Picture, Source, Usage
 from agentic.process.tasks import BackgroundTasks
-from agentic.services.signal.errors import Unreachable
-from agentic.services.signal.ids import timestamp_of
-from agentic.services.signal.models import Address
-from agentic.services.signal.sink import SignalSink
-from agentic.services.signal.typing import TypingSign
+from agentic.services.signal.channels import SignalSink, TypingSign
+from agentic.services.signal.client import Unreachable
+from agentic.services.signal.envelopes import Address, timestamp_of
 
 GROUP = "R3JvdXA="
 

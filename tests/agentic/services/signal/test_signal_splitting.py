@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.services.signal.markdown import Run, Style, parse, plain
-from agentic.services.signal.splitting import LIMIT, split_runs
+from agentic.services.signal.styled_text import LIMIT, Run, Style, parse, plain, split_runs
 
 
 def texts(markdown: str, limit: int = LIMIT) -> list[str]:

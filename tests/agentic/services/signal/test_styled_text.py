@@ -8,9 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentic.services.signal.markdown import Run, Style, parse, plain
-from agentic.services.signal.splitting import split_runs
-from agentic.services.signal.styled_text import MARKS, SEPARATOR, styled
+from agentic.services.signal.styled_text import MARKS, SEPARATOR, Run, Style, parse, plain, split_runs, styled
 
 OF_MARK = {mark: style for style, mark in MARKS.items()}
 
