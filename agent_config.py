@@ -1,7 +1,7 @@
 """The settings, read once from the process environment and `.env`, and the table of agents.
 
 A setting has the same name in both places, in any case of letters; the environment wins, an empty value means unset.
-agentic/settings/names.py has the old names that are still read. Each row of AGENTS
+agentic/settings/loading.py has the old names that are still read. Each row of AGENTS
 brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key, base URL), and
 needs no line elsewhere. All problems are reported in one SettingsError, by key and with what was expected; values are
 not repeated, since any of them may be a secret pasted into the wrong line. Odd but usable settings become lines of
@@ -26,23 +26,30 @@ from agentic.settings.agents import (
     AgentSpec,
     CodingSettings,
     FrontMatter,
+    NoModel,
     ReadFronts,
     no_fronts,
 )
-from agentic.settings.build import agent_keys, named_in, with_agents
 from agentic.settings.fields import NO_LIMIT
-from agentic.settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
-from agentic.settings.names import OLD_NAMES, OTHER_NAMES, in_capitals, name_warnings, typos, with_other_names
-from agentic.settings.personas import NoModel
-from agentic.settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
-from agentic.settings.sources import (
+from agentic.settings.loading import (
+    OLD_NAMES,
+    OTHER_NAMES,
+    agent_keys,
     env_file_lines,
+    in_capitals,
     is_text,
     machine_timezone,
+    name_warnings,
+    named_in,
     not_for_personas,
     read_env_file,
+    typos,
     validated,
+    with_agents,
+    with_other_names,
 )
+from agentic.settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
+from agentic.settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
 from agentic.settings.validation import conflicts, shared_tokens, warnings_of, with_ranges
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 The tasks that agents have while nobody writes, and the owner's settings for them.
 
-To add one: its name in `agentic.settings.idle.IDLE_TASKS` and in agentic.state.idle by priority, its
+To add one: its name in `agentic.settings.agents.IDLE_TASKS` and in agentic.state.idle by priority, its
 material in candidates.py, its note in results.py, and what the agent does in agent_cogs/idle.
 
 Scheduling parameters and probabilities of the coordinator.

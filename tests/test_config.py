@@ -26,7 +26,7 @@ from agent_config import (
 from agentic.agent.persona import read_fronts
 from agentic.process.root import ROOT
 from agentic.settings.fields import NO_LIMIT, POLICIES
-from agentic.settings.names import OLD_NAMES
+from agentic.settings.loading import OLD_NAMES
 from agentic.settings.validation import shared_tokens
 from agentic.state import rooms
 from agentic.themes import THEMES

@@ -40,7 +40,7 @@ from agentic.runtime.cli import _parser
 from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup
 from agentic.settings.fields import DEFAULT_TOOLS
-from agentic.settings.names import OLD_NAMES
+from agentic.settings.loading import OLD_NAMES
 from agentic.state.idle_state import Asking
 from agentic.state.stop_store import LONGEST_PAUSE
 from agentic.themes import THEMES

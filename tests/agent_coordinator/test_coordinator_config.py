@@ -8,7 +8,7 @@ from agent_config import FrontMatter, load_settings
 from agent_coordinator import config
 from agent_coordinator.config import CoordinatorConfig, IdleAgent, IdleConfig, from_settings
 from agentic.personas.identity import IdleTask
-from agentic.settings import idle as idle_settings
+from agentic.settings import agents as idle_settings
 from agentic.state.idle import TASKS, UNASKED, WRITTEN
 
 

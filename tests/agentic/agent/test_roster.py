@@ -12,7 +12,7 @@ import pytest
 from agent_config import FrontMatter, load_settings
 from agentic.agent.roster import PersonaFolders, Roster, listed
 from agentic.chat.directory import Directory
-from agentic.settings.personas import COLOURS
+from agentic.settings.agents import COLOURS
 from agentic.state.rooms import RoomMember
 from tests.support.doubles import MemoryPresence
 

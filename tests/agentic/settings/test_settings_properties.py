@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_config import Settings, SettingsError, load_settings, setting_names
-from agentic.settings.names import OLD_NAMES
+from agentic.settings.loading import OLD_NAMES
 
 KEYS = (*setting_names(), *OLD_NAMES)
 NUMBERS = st.integers().map(str) | st.floats().map(str)

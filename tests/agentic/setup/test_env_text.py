@@ -13,7 +13,7 @@ from agentic.setup.env_text import quoted, with_settings
 
 
 def read(text: str) -> dict[str, str]:
-    """As agentic.settings.sources reads it."""
+    """As agentic.settings.loading reads it."""
     found = {line.key: line.value or "" for line in parse_stream(io.StringIO(text.removeprefix("\ufeff"))) if line.key}
     return {key: value.strip() for key, value in found.items()}
 

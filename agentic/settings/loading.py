@@ -1,0 +1,479 @@
+""".env, environment, and folders to Settings.
+
+The names of settings: in any case of letters, and other and old names that are still read.
+
+`both` in these functions: the texts of .env and the environment by name, the environment's over those of .env. No
+message repeats a value.
+
+Reads `.env` and the environment into texts, and texts into checked values; looks at the personas' folder.
+
+No message repeats a value, since any of them may be a secret pasted into the wrong line; but the path of a folder that
+exists is none.
+
+Builds the agents from the settings that were read: token, models, addresses, keys.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from dotenv.parser import parse_stream
+from pydantic import SecretStr, ValidationError, create_model
+
+from agentic.llm.profiles import DEFAULTS
+from agentic.settings.agents import (
+    BASE_URL_SETTINGS,
+    AgentSettings,
+    AgentSpec,
+    CodingSettings,
+    FrontMatter,
+    PersonaModels,
+)
+from agentic.settings.fields import (
+    HTTP,
+    MILLISECONDS,
+    TOOL_PATTERNS,
+    Keys,
+    Secret,
+    ToolPatterns,
+    address_with,
+    in_seconds,
+    setting,
+)
+from agentic.settings.models import (
+    KEY_SETTINGS,
+    AwsSettings,
+    Choice,
+    EndpointSettings,
+    ModelSettings,
+    Sources,
+    chosen_models,
+    comma_names,
+    provider_and_model,
+    read_endpoints,
+    shared_models,
+)
+from agentic.settings.settings import Settings
+
+OTHER_NAMES = {
+    "GEMINI_API_KEY": "GOOGLE_API_KEY",  # Google's SDK knows both names
+    # names that single-bot gateways use
+    "BOT_TOKEN_CLAUDE": "DISCORD_BOT_TOKEN",
+    "MAX_CONCURRENT_TURNS": "MAX_CONCURRENT_QUERIES",
+    "PERSONAS_DIR": "CONFIG_DIR",
+    "TURN_TIMEOUT_SECONDS": "QUERY_TIMEOUT_MS",
+    # names that companions for a single person use
+    "SIGNAL_NUMBERS": "SIGNAL_NUMBER",
+    "OLLAMA_BASE_URL": "OLLAMA_API_URL",
+}
+"""Our key → another name that is accepted for it; ours wins when both are set."""
+
+COMPANION = "penny"  # the agent of a number on Signal that names none
+_SAID_TOO = {
+    "QUERY_TIMEOUT_MS": ", in milliseconds",
+    "SIGNAL_NUMBER": f", of AGENT_NAME or {COMPANION}",
+}
+
+OLD_NAMES = {
+    "AGENT_CHANNEL_IDS": (
+        "still read, as the only channels where the bots speak; CHANNEL_THEME_MAP alone is enough: an id without a"
+        " theme is casual"
+    ),
+    "STOP_ROLE_IDS": "read as a part of MODERATOR_IDS, which takes ids of roles and of people",
+    "STOP_USER_IDS": "read as a part of MODERATOR_IDS, which takes ids of roles and of people",
+}
+"""A setting that became a part of another one → what the start says of it."""
+
+
+def in_capitals(
+    pairs: Iterable[tuple[str, str]], is_ours: Callable[[str], bool], place: str, warnings: list[str]
+) -> dict[str, str]:
+    """Name → text, empty texts left out. Where `is_ours(name in capitals)`, it stands under that name as well.
+
+    Of a name that is set twice the spelling in capitals counts, else the last; different texts add a line to
+    `warnings`.
+    """
+    filled = [(key, text.strip()) for key, text in pairs if text.strip()]
+    found: dict[str, str] = {}
+    spellings: dict[str, list[str]] = {}
+    differ: set[str] = set()
+    for key, text in sorted(filled, key=lambda pair: pair[0].isupper()):
+        if is_ours(name := key.upper()):
+            if name in spellings and found[name] != text:
+                differ.add(name)
+            spellings.setdefault(name, []).append(key)
+            found[name] = text
+        found[key] = text
+    for name in sorted(differ):
+        shown = dict.fromkeys(spellings[name])
+        counts = f"{spellings[name][-1]} counts" if len(shown) > 1 else "the last one counts"
+        warnings.append(f"{', '.join(shown)} in {place}: set twice, to different values; {counts}")
+    return found
+
+
+def with_other_names(both: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+    """Where only another name of a key is set, it counts as the key. A wrong text adds a line to `problems`."""
+    found = dict(both)
+    for key, other_name in OTHER_NAMES.items():
+        if key in both or other_name not in both:
+            continue
+        text = _as_ours(other_name, both)
+        if text is None:
+            problems.append(f"{other_name}: expected {MILLISECONDS}")
+        else:
+            found[key] = text
+    return found
+
+
+def _as_ours(other_name: str, both: Mapping[str, str]) -> str | None:
+    """The text of another name as our key has it; None if it cannot be read."""
+    text = both[other_name]
+    if other_name.endswith("_MS"):
+        return in_seconds(text)
+    if other_name == "SIGNAL_NUMBER" and ":" not in text:  # whose number it is, is said by our key alone
+        return f"{both.get('AGENT_NAME', COMPANION)}:{text}"
+    return text
+
+
+def name_warnings(both: Mapping[str, str]) -> Iterator[str]:
+    """A line for each other or old name that is used, and for each whose text differs from our key's, which wins. Not
+    for GOOGLE_API_KEY, which other programs use too."""
+    for key, other_name in OTHER_NAMES.items():
+        text = both.get(other_name)
+        if text is None or key == "GEMINI_API_KEY":
+            continue
+        if key not in both:
+            yield f"{other_name}: read as {key}{_SAID_TOO.get(other_name, '')}"
+        elif not _same(_as_ours(other_name, both) or text, both[key]):
+            yield f"{other_name}: ignored, since {key} is set"
+    yield from (f"{name}: {said}" for name, said in OLD_NAMES.items() if name in both)
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return one == other
+
+
+def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[AgentSpec]) -> Iterator[str]:
+    """Likely mistakes among the names in .env; the process environment has many other programs' names. `ours`: all
+    keys."""
+    known, guesses = {*ours, *OTHER_NAMES.values(), *OLD_NAMES}, _guesses(agents)
+    for key in sorted(key for key in in_file if key not in known and key.upper() not in known):
+        name = key.upper()
+        close = [guesses[name]] if name in guesses else difflib.get_close_matches(name, ours, n=1, cutoff=0.85)
+        if close:
+            yield f"{key} in .env: ignored, not a setting; did you mean {close[0]}?"
+        elif name.startswith("BOT_TOKEN_"):
+            yield f"{key} in .env: ignored, no such agent; agents are {', '.join(spec.name for spec in agents)}"
+        elif name in ("BOT_TOKEN", "DISCORD_TOKEN"):
+            tokens = ", ".join(spec.token_setting for spec in agents)
+            yield f"{key} in .env: ignored, not a setting; each bot has a token of its own: {tokens}"
+
+
+def _guesses(agents: Iterable[AgentSpec]) -> dict[str, str]:
+    """Names that people try for a bot's token and key → our names."""
+    guesses: dict[str, str] = {}
+    for spec in agents:
+        name = spec.name.upper()
+        guesses |= dict.fromkeys((f"{name}_TOKEN", f"{name}_BOT_TOKEN", f"DISCORD_TOKEN_{name}"), spec.token_setting)
+        tried = (f"{name}_API_KEY", f"{name}_KEY", spec.key_setting.replace("_API", ""))
+        guesses |= dict.fromkeys(tried, spec.key_setting)
+    return guesses
+
+
+def read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
+    """The file's non-empty values; of a name that is set twice the last."""
+    return dict(env_file_lines(path, problems))
+
+
+def env_file_lines(path: Path | None, problems: list[str]) -> list[tuple[str, str]]:
+    """The file's names and their non-empty values, in its order. `${NAME}` is not expanded: that would read the process
+    environment."""
+    try:
+        text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
+    except OSError as error:
+        problems.append(f"{path}: cannot be read by the user that runs this program ({error.strerror})")
+        return []
+    except UnicodeDecodeError:
+        problems.append(f"{path}: expected text in UTF-8")
+        return []
+    bindings = list(parse_stream(io.StringIO(text)))
+    problems += [f"{path}, line {line.original.line}: expected KEY=value" for line in bindings if line.error]
+    lines = [(line.key, (line.value or "").strip()) for line in bindings if line.key and not line.error]
+    return [(key, value) for key, value in lines if value]
+
+
+def is_text(value: str) -> bool:
+    """Whether it has neither bytes that are not UTF-8 (in os.environ a surrogate) nor a NUL."""
+    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+PERSONA_SIGNS = ("soul.md", "identity.md", "boot.md", "memory.md")  # names that hardly any other folder has
+
+
+def not_for_personas(folder: Path, key: str, agents: Collection[str]) -> Iterator[str]:
+    """A line if the folder of `key` holds something else than personas, so that a start would put files between it."""
+    try:
+        found = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        has_personas = any((folder / name / sign).is_file() for name in found for sign in PERSONA_SIGNS)
+    except NotADirectoryError:
+        yield f"{key}: expected a folder, {folder} is a file"
+        return
+    except OSError:
+        return  # not there, or not readable: reported where it is made or read
+    if has_personas or not set(found) - {*agents, "lost+found"}:
+        return
+    if direct := next((name for name in PERSONA_SIGNS if name in found), None):
+        yield (
+            f"{key}: expected a folder with one folder for each bot: move {folder / direct} and the files beside it"
+            f" into one, such as {folder / 'claude'}"
+        )
+        return
+    instead = "set PERSONAS_DIR, which counts more (CONFIG_FILES_DIR is for options and endpoints)"
+    advice = f"; {instead}" if key == "CONFIG_DIR" else ""
+    yield f"{key}: expected a folder of personas, or an empty one: {folder} holds something else{advice}"
+
+
+_Model = TypeVar("_Model", bound=Keys)
+
+
+def validated(model: type[_Model], texts: Mapping[str, str], problems: list[str]) -> tuple[_Model, set[str]]:
+    """The model, and the keys with wrong values: these keep their defaults, and each adds a line to `problems`."""
+    expected = {str(info.validation_alias): info.description for info in model.model_fields.values()}
+    values = {key: texts[key] for key in expected if key in texts}
+    try:
+        return model(**values), set()
+    except ValidationError as error:
+        # include_input=False: an input may be a secret
+        found = {str(one["loc"][0]): one for one in reversed(error.errors(include_url=False, include_input=False))}
+    for key in (key for key in values if key in found):
+        own_words = str(found[key].get("ctx", {}).get("error", "")) if found[key]["type"] == "value_error" else ""
+        problems.append(f"{key}: {own_words or f'expected {expected[key]}'}")
+    return model(**{key: value for key, value in values.items() if key not in found}), set(found)
+
+
+def machine_timezone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtime")) -> ZoneInfo:
+    """The zone of TZ, else of /etc/localtime, else UTC."""
+    names = [environ.get("TZ", "").removeprefix(":"), os.path.realpath(localtime)]
+    for name in names:
+        try:
+            return ZoneInfo(name.rpartition("zoneinfo/")[2].removeprefix("posix/"))
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            continue
+    try:
+        with localtime.open("rb") as file:
+            return ZoneInfo.from_file(file, key="localtime")
+    except (OSError, ValueError):
+        return ZoneInfo("UTC")
+
+
+READING_TOOLS = ("Read", "Glob", "Grep")  # a coding agent's tools while ALLOWED_TOOLS names none
+
+
+def named_in(path: Path, both: Mapping[str, str]) -> dict[str, SecretStr]:
+    """The settings that config/mcp.yaml refers to as ${NAME}, and no others."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}  # reported when the servers are read
+    names = re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", text)
+    return {name: SecretStr(both[name]) for name in names if name in both and is_text(both[name])}
+
+
+@cache  # pydantic takes longer to make a model than to fill it
+def agent_keys(agents: tuple[AgentSpec, ...], endpoint_keys: tuple[str, ...]) -> type[Keys]:
+    """A model of the keys that the table's rows bring; its fields are the keys in lower case."""
+    fields: dict[str, Any] = {}
+    url = Annotated[str | None, address_with(("http", "https"))]
+
+    def add(key: str, kind: Any, expected: str) -> None:
+        fields[key.lower()] = (kind, setting(key, expected, None))
+
+    for key in (*KEY_SETTINGS.values(), *endpoint_keys, *(spec.key_setting for spec in agents)):
+        add(key, Secret | None, "an API key")
+    for key in (*BASE_URL_SETTINGS.values(), *(spec.base_url_setting for spec in agents)):
+        add(key, url, HTTP)
+    for spec in agents:
+        add(spec.token_setting, Secret | None, "a Discord bot token")
+        add(spec.model_setting, str | None, "the name of a model, or several, separated by commas")
+        add(spec.image_model_setting, str | None, "the name of a picture model, or none")
+        add(spec.personality_setting, str | None, "a text")
+        add(spec.tools_setting, ToolPatterns | None, TOOL_PATTERNS)
+    return create_model("AgentKeys", __base__=Keys, **fields)
+
+
+def with_agents(
+    settings: Settings,
+    keys: Keys,
+    agents: Mapping[str, AgentSpec],
+    folder: Path | None,
+    problems: list[str],
+    fronts: Mapping[str, FrontMatter],
+    model: str | None = None,
+    environment: Collection[str] = (),
+) -> Settings:
+    """The settings with their agents and endpoints. `folder` has the owner's files, None for none. A persona's front
+    matter (`fronts`) overrides .env; the owner's option files override both, and `model` overrides all. `environment`:
+    the names of its variables, which may be a setting's in another case."""
+    endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
+    chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
+    problems += [*wrong, *wrong_models]
+    sources, hidden = _sources(settings, keys, endpoints), _hidden(settings, keys, environment)
+
+    def made(spec: AgentSpec, front: FrontMatter, names: tuple[str, ...]) -> AgentSettings:
+        agent = _agent(spec, settings.model_retries, keys, sources, names, front)
+        return replace(agent, coding=_coding(agent, settings, hidden))
+
+    found: dict[str, AgentSettings] = {}
+    for name, spec in agents.items():
+        front, choice = fronts.get(name, FrontMatter()), Choice((model,)) if model else chosen.get(name, Choice())
+        agent = made(spec, front, choice.everywhere or front.models)
+        servers = {server: made(spec, front, names) for server, names in choice.servers.items()}
+        others = {server: there for server, there in servers.items() if there.models != agent.models}
+        found[name] = replace(agent, servers=others)
+    personas = PersonaModels(
+        sources=sources,
+        specs=tuple(agents.values()),
+        chosen=(model,) if model else (),
+        shared=shared_models(folder, endpoints) if folder else (),
+        retries=settings.model_retries,
+    )
+    cheap = tuple(_cheap_models(settings.cheap_model, sources, problems))
+    return settings.with_(
+        agents=found,
+        endpoints=endpoints,
+        persona_models=personas,
+        cheap_models=cheap,
+        embedding=_embedding_model(settings.embedding_model, sources, problems),
+    )
+
+
+def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> Iterator[ModelSettings]:
+    """The model of CHEAP_MODEL; where that is not set, the default of each provider whose key is."""
+    if chosen is None:
+        for provider, defaults in DEFAULTS.items():
+            model = sources.model(provider, defaults.model)
+            if model.api_key is not None:
+                yield model
+        return
+    provider, name = provider_and_model(chosen)
+    if chosen.lower() == "none":
+        return
+    if not name or not sources.knows(provider):
+        problems.append("CHEAP_MODEL: expected provider/model with a known provider, or none")
+        return
+    model = sources.model(provider, name)
+    if model.lacks is not None:
+        problems.append(f"CHEAP_MODEL: expected {model.lacks} too, which {model.name} needs")
+        return
+    yield model
+
+
+def _embedding_model(chosen: str | None, sources: Sources, problems: list[str]) -> ModelSettings | None:
+    """The model of EMBEDDING_MODEL: OpenAI's, or an endpoint's. The other providers' APIs have another shape, or
+    none."""
+    provider, _, name = (chosen or "none").partition("/")
+    if provider.lower() == "none" and not name:
+        return None
+    if not name or not sources.knows(provider) or provider in set(KEY_SETTINGS) - {"openai"}:
+        problems.append("EMBEDDING_MODEL: expected provider/model, with the provider openai or an endpoint, or none")
+        return None
+    model = sources.model(provider, name)
+    if model.lacks is not None:
+        problems.append(f"EMBEDDING_MODEL: expected {model.lacks} too, which {model.name} needs")
+        return None
+    return model
+
+
+def _hidden(settings: Settings, keys: Keys, environment: Collection[str]) -> frozenset[str]:
+    """All names of environment variables that may hold a setting."""
+    fields = (*type(settings).model_fields.values(), *type(keys).model_fields.values())
+    names = {str(info.validation_alias) for info in fields if info.validation_alias}
+    names |= {*settings.named, *OTHER_NAMES.values()}
+    return frozenset({*names, *(name for name in environment if name.upper() in names)})
+
+
+def _coding(agent: AgentSettings, settings: Settings, hidden: frozenset[str]) -> CodingSettings | None:
+    """For Anthropic's agents where AGENT_RUNTIME is set. Of ALLOWED_TOOLS only the names of Claude Code's own tools
+    count here; these begin with a capital."""
+    if settings.agent_runtime is None or agent.provider != "anthropic":
+        return None
+    allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
+    tools = tuple(name for name in allowed if name[:1].isupper())
+    own = {agent.models[0].key_setting, agent.models[0].base_url_setting}
+    return CodingSettings(
+        workspace=(settings.persona_folder(agent.name) / "workspace").absolute(),
+        home=(settings.data_dir / "agent-sdk" / agent.name).absolute(),
+        allowed_tools=tools or READING_TOOLS,
+        permission_mode=settings.permission_mode,
+        max_steps=settings.agent_sdk_max_steps,
+        max_usd=settings.agent_sdk_max_usd,
+        hidden=tuple(sorted(hidden - own)),
+    )
+
+
+def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSettings]) -> Sources:
+    """The sources of all models' keys and addresses."""
+    given = dict(keys)
+    aws = AwsSettings(
+        region=settings.aws_region or "",
+        access_key=settings.aws_access_key_id,
+        secret_key=settings.aws_secret_access_key,
+        session_token=settings.aws_session_token,
+        profile=settings.aws_profile,
+    )
+    return Sources(
+        keys=settings.keys,
+        addresses={
+            name: f"{address.rstrip('/')}/v1" if name == "ollama" and not urlsplit(address).path.strip("/") else address
+            for name, key in BASE_URL_SETTINGS.items()
+            if (address := given[key.lower()])
+        },
+        endpoints=endpoints,
+        aws=aws if settings.aws_region else None,
+    )
+
+
+def _agent(
+    spec: AgentSpec, retries: int, keys: Keys, sources: Sources, chosen: tuple[str, ...], front: FrontMatter
+) -> AgentSettings:
+    def read(key: str) -> Any:
+        return getattr(keys, key.lower())
+
+    def model(name: str) -> ModelSettings:
+        provider, bare = sources.parted(name, spec.provider)
+        if provider != spec.provider:
+            return sources.model(provider, bare)
+        own = sources.model(
+            provider, bare, key_setting=spec.key_setting, base_url_setting=spec.base_url_setting, needs_key=True
+        )
+        return replace(own, base_url=own.base_url or read(spec.base_url_setting))
+
+    models = tuple(map(model, chosen or comma_names(read(spec.model_setting) or "") or (spec.model,)))
+    image = front.image_model or read(spec.image_model_setting) or spec.image_model or "none"
+    image_provider, image_model = sources.parted(image, spec.provider)
+    draws = image.lower() != "none" and any(one.provider == image_provider for one in models)
+    colour = spec.colour if front.colour is None else front.colour
+    return AgentSettings(
+        spec=replace(spec, display_name=front.display_name or spec.display_name, colour=colour),
+        token=read(spec.token_setting),
+        models=models,
+        image_model=image_model if draws else None,
+        image_provider=image_provider,
+        retries=retries,
+        personality=read(spec.personality_setting),
+        allowed_tools=read(spec.tools_setting),
+        front=front,
+    )
