@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     _keep_files_private()
     options = _options(arguments)
     if options.setup:
-        from agentic.setup.setup import run_setup
+        from agentic.setup.wizard import run_setup
 
         return run_setup(lambda: main(("--check",)), environ=process_environment())
     settings = _settings(local=options.local, model=options.model)

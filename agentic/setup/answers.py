@@ -1,13 +1,53 @@
-"""The answers so far, over what the environment and the `.env` that exists say already."""
+"""Answers so far, API keys, look-ups.
+
+The answers so far, over what the environment and the `.env` that exists say already.
+
+Ask Discord and the providers of models. Each call blocks until the answer, for SECONDS or a little more.
+
+Clean what was pasted for a token or key, and recognise what is obviously none. Pure; no text here repeats it.
+
+A run of the set-up: the dialogue, the answers, and what was found out about them.
+
+Ask for the API keys of a bot's models, and check each with its provider, at no cost.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
 
-from agent_config import AGENTS, OTHER_NAMES, Settings, SettingsError, load_settings, read_env_file
+from agent_config import (
+    AGENTS,
+    OTHER_NAMES,
+    AgentSettings,
+    ModelSettings,
+    Settings,
+    SettingsError,
+    load_settings,
+    read_env_file,
+)
 from agentic.agent.persona import read_fronts
+from agentic.check.agents import error_of, is_unknown
+from agentic.check.discord import (
+    Application,
+    BotView,
+    NoAnswerError,
+    TokenRefusedError,
+    logged_in,
+    read_application,
+    read_bot_view,
+    read_guild_channels,
+    read_guild_names,
+)
+from agentic.check.run import quiet
+from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
+from agentic.services.signal.client import SignalClient, SignalError
+from agentic.setup.dialogue import Dialogue
 
 SERVERS, CHANNELS, OLD_CHANNELS = "GUILD_IDS", "CHANNEL_THEME_MAP", "AGENT_CHANNEL_IDS"
 TIME_ZONE, BUDGET = "TIMEZONE", "BUDGET_DAILY_USD"
@@ -121,3 +161,290 @@ def _keys(problem: str) -> set[str]:
 def tail(secret: str) -> str:
     """The end of a secret, by which its owner recognises it."""
     return f"ending in {secret[-4:]}" if len(secret) >= _VISIBLE else f"{len(secret)} characters"
+
+
+T = TypeVar("T")
+SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBot:
+    """The bot that a token belongs to."""
+
+    id: int
+    name: str
+    application: Application
+
+
+def look_up_bot(token: str) -> FoundBot:
+    """Log in with the token. Raises TokenRefusedError, NoAnswerError."""
+
+    async def ask() -> FoundBot:
+        async with logged_in(token, SECONDS) as (http, me):
+            return FoundBot(int(me["id"]), str(me["username"]), await read_application(http))
+
+    return _run(ask())
+
+
+def answers_on_signal(address: str) -> bool:
+    """Whether a signal-cli-rest-api answers at the address."""
+
+    async def ask() -> bool:
+        try:
+            async with asyncio.timeout(SECONDS), SignalClient(address) as client:
+                return await client.about()
+        except (SignalError, TimeoutError):
+            return False
+
+    return _run(ask())
+
+
+def look_up_servers(tokens: Mapping[str, str]) -> tuple[dict[str, dict[int, str]], dict[str, str]]:
+    """By agent: its servers (id → name), or the reason why they could not be read."""
+
+    async def ask(token: str) -> dict[int, str]:
+        async with logged_in(token, SECONDS) as (http, _):
+            return await read_guild_names(http)
+
+    return _run(_all(tokens, ask))
+
+
+def look_up_channels(tokens: Mapping[str, str], servers: Iterable[int]) -> tuple[dict[str, BotView], dict[str, str]]:
+    """By agent: its view of these servers with all their channels, or the reason why they could not be read."""
+
+    async def ask(token: str) -> BotView:
+        async with logged_in(token, SECONDS) as (http, me):
+            view = await read_bot_view(http, me, (), tuple(servers))
+            for guild_id in view.guilds:
+                view.channels |= {channel.id: channel for channel in await read_guild_channels(http, guild_id)}
+            return view
+
+    return _run(_all(tokens, ask))
+
+
+def model_error(model: ModelSettings) -> ModelError | None:
+    """Ask the provider about the model, at no cost; None if it can be used."""
+    return _run(error_of(model, model.model))
+
+
+async def _all(tokens: Mapping[str, str], ask: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
+    found: dict[str, T] = {}
+    failed: dict[str, str] = {}
+
+    async def one(agent: str, token: str) -> None:
+        try:
+            found[agent] = await ask(token)
+        except TokenRefusedError:
+            failed[agent] = "refuses the token"
+        except NoAnswerError as error:
+            failed[agent] = str(error)
+
+    await asyncio.gather(*(one(agent, token) for agent, token in tokens.items()))
+    return {agent: found[agent] for agent in tokens if agent in found}, failed
+
+
+def _run(question: Coroutine[Any, Any, T]) -> T:
+    with quiet():
+        return asyncio.run(question)
+
+
+_KEY_SHAPES: Mapping[str, tuple[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        "anthropic": ("Anthropic", re.compile(r"sk-ant-.+")),
+        "openrouter": ("OpenRouter", re.compile(r"sk-or-.+")),
+        "xai": ("xAI", re.compile(r"xai-.+")),
+        "google": ("Google", re.compile(r"AIza[\w-]{30,}")),
+        "openai": ("OpenAI", re.compile(r"sk-(proj|svcacct|admin)-.+")),
+    }
+)
+"""Provider → its name, and the beginning that only its keys have."""
+_TOKEN = re.compile(r"[\w-]{22,30}\.[\w-]{6,7}\.[\w-]{27,45}")
+_WRAPPED = re.compile(r"""(?:export\s+)?[A-Z][A-Z0-9_]*=\s*(?P<rest>.+)""")
+
+
+def cleaned(pasted: str) -> str:
+    """Without what is often copied along: blanks, quotation marks, `KEY=`, `Bot ` before a token."""
+    text = pasted.strip()
+    if match := _WRAPPED.fullmatch(text):
+        text = match["rest"].strip()
+    text = text.strip("\"'`").strip()
+    return text.removeprefix("Bot ").strip()
+
+
+def wrong_token(text: str) -> str | None:
+    """Say what the text is instead of a bot's token; None if it may be one."""
+    if problem := _no_word(text):
+        return problem
+    if text.isdecimal():
+        return "That is an id, such as the Application ID. The token is on the page Bot, under Reset Token."
+    if re.fullmatch(r"[0-9a-fA-F]{64}", text):
+        return "That is the Public Key of the application. The token is on the page Bot, under Reset Token."
+    if re.fullmatch(r"[\w-]{32}", text):
+        return "That is the Client Secret of OAuth2. The token is on the page Bot, under Reset Token."
+    if re.match(r"https?://", text):
+        return "That is a link. The token is on the page Bot of the application, under Reset Token."
+    if text.startswith("mfa."):
+        return "That is the token of a person's account, which Discord forbids for bots. Use the one of the page Bot."
+    if provider := _provider(text):
+        return f"That is an API key of {provider}. The token of the Discord bot comes first; the key is asked next."
+    return None
+
+
+def wrong_key(text: str, provider: str) -> str | None:
+    """Say what the text is instead of a key of this provider; None if it may be one."""
+    if problem := _no_word(text):
+        return problem
+    if _TOKEN.fullmatch(text):
+        return "That is the token of a Discord bot. Here the key of the model's provider is needed."
+    if re.match(r"https?://", text):
+        return "That is a link. Open it in a browser and copy the key that is made there."
+    own, _ = _KEY_SHAPES.get(provider, ("", None))
+    if own and (found := _provider(text)) and found != own:
+        return f"That is a key of {found}, and {own}'s is needed here."
+    return None
+
+
+def _provider(text: str) -> str | None:
+    return next((name for name, shape in _KEY_SHAPES.values() if shape.fullmatch(text)), None)
+
+
+def _no_word(text: str) -> str | None:
+    if not (text.isascii() and text.isprintable() and " " not in text):
+        return "That has spaces or characters that no token and no key has. Copy it again."
+    return None
+
+
+@dataclass
+class Session:
+    """`bots`: those whose token was checked, by agent. `keys`: settings of keys that were asked for. `servers` and
+    `channels`: names by id."""
+
+    talk: Dialogue
+    answers: Answers
+    bots: dict[str, FoundBot] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+    servers: dict[int, str] = field(default_factory=dict)
+    channels: dict[int, str] = field(default_factory=dict)
+
+    def agents(self) -> Iterator[AgentSettings]:
+        """All agents, as a start with the answers would have them."""
+        yield from self.answers.settings().agents.values()
+
+    def title(self, agent: str) -> str:
+        """The agent's name as people read it."""
+        return self.answers.settings().agents[agent].display_name
+
+    def titles(self, agents: Iterator[str] | list[str]) -> str:
+        return ", ".join(self.title(agent) for agent in agents)
+
+    def tokens(self) -> dict[str, str]:
+        """The tokens that were checked, by agent."""
+        return {
+            agent.name: agent.token.get_secret_value()
+            for agent in self.agents()
+            if agent.token is not None and agent.name in self.bots
+        }
+
+
+_PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "openai": ("OpenAI", "https://platform.openai.com/api-keys"),
+        "anthropic": ("Anthropic", "https://console.anthropic.com/settings/keys"),
+        "google": ("Google", "https://aistudio.google.com/apikey"),
+        "xai": ("xAI", "https://console.x.ai/"),
+        "openrouter": ("OpenRouter", "https://openrouter.ai/settings/keys"),
+        "deepseek": ("DeepSeek", "https://platform.deepseek.com/api_keys"),
+        "mistral": ("Mistral", "https://console.mistral.ai/api-keys"),
+        "groq": ("Groq", "https://console.groq.com/keys"),
+    }
+)
+"""Provider → its name, and the page where keys are made."""
+
+
+def ask_keys(session: Session, agent: str, *, kept: bool) -> None:
+    """Ask for the key of each of the agent's models that was not asked for yet. `kept`: the owner keeps this bot as it
+    is, so a key that is there is only checked."""
+    for model in session.answers.settings().agents[agent].models:
+        if not model.needs_key or model.provider == "bedrock":  # that has credentials of its own
+            session.talk.good(f"{model.name} needs no API key")
+        elif model.key_setting not in session.keys or not session.answers.get(model.key_setting):
+            session.keys.add(model.key_setting)
+            _ask_key(session, agent, model, kept)
+
+
+def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> None:
+    """Ask until a key is accepted, goes unchecked, or is left out."""
+    talk, setting = session.talk, model.key_setting
+    provider, page = _PAGES.get(model.provider, (model.provider, ""))
+    before = key = session.answers.get(setting)
+    if key and not kept and not _keeps(session, setting, key):
+        key = ""
+    if page and not key:
+        talk.say(f"  Make an API key at {page}", "  and set a spending limit there as well.")
+    leaves = "keeps the one there is" if before else "leaves it out"
+    while True:
+        if not key:
+            key = cleaned(talk.ask_hidden(f"{setting} (hidden while you paste; Enter {leaves}):"))
+            if not key:
+                session.answers.give(setting, before)
+                if not before:
+                    talk.warn(f"{session.title(agent)} stays offline until {setting} is set.")
+                    talk.say("  docs/providers.md has models that need no key, such as those on your own machine.")
+                return
+            if not model.base_url and (problem := wrong_key(key, model.provider)):
+                talk.bad(problem)
+                key = ""
+                continue
+        session.answers.give(setting, key)
+        if _is_settled(session, agent, model, provider):
+            return
+        key = ""
+
+
+def _keeps(session: Session, setting: str, key: str) -> bool:
+    place = " in the environment" if session.answers.in_environment(setting) == key else ""
+    question = f"{setting} is set already{place}, {tail(key)}: keep it or change it?"
+    return session.talk.choose(question, ("keep", "change"), default="keep") == "keep"
+
+
+def _is_settled(session: Session, agent: str, model: ModelSettings, provider: str) -> bool:
+    """Check the key that was given last; False if another one is needed."""
+    talk = session.talk
+    while True:
+        now = next(
+            one for one in session.answers.settings().agents[agent].models if one.key_setting == model.key_setting
+        )
+        with talk.waiting(f"Asking {provider}"):
+            error = model_error(now)
+        if error is None:
+            ending = tail(session.answers.get(model.key_setting))
+            talk.good(f"{provider} accepts the key, {ending}; the model is {now.model}")
+            return True
+        if isinstance(error, BadKey):
+            talk.bad(f"{provider} refuses this key{_status(error)}. Copy it whole, or make a new one.")
+            return False
+        if isinstance(error, QuotaUsedUp):
+            talk.warn(f"{provider} knows the key, but its account has no credit left: add some there.")
+            return True
+        if is_unknown(error):
+            setting = session.answers.settings().agents[agent].spec.model_setting
+            talk.warn(f"{provider} accepts the key, but has no model {now.model}: set {setting} in .env")
+            return True
+        talk.bad(f"{_trouble(provider, error)}. This says nothing about the key.")
+        if not talk.goes_on("Try again?"):
+            talk.warn("The key goes unchecked.")
+            return True
+
+
+def _trouble(provider: str, error: ModelError) -> str:
+    if isinstance(error, ConnectionFailed):
+        return f"{provider} cannot be reached from this machine"
+    if isinstance(error, TimedOut):
+        return f"{provider} gives no answer"
+    if isinstance(error, Retryable):
+        return f"{provider} is busy{_status(error)}"
+    return f"{provider}: {error.kind}{_status(error)}"
+
+
+def _status(error: ModelError) -> str:
+    return f" (HTTP {error.status})" if error.status else ""

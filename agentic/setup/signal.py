@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from agent_config import SettingsError
-from agentic.setup.answers import SIGNAL_ALLOWED, SIGNAL_NUMBERS, SIGNAL_SERVER
-from agentic.setup.choices import ChoiceError
-from agentic.setup.lookups import answers_on_signal
-from agentic.setup.session import Session
+from agentic.setup.answers import SIGNAL_ALLOWED, SIGNAL_NUMBERS, SIGNAL_SERVER, Session, answers_on_signal
+from agentic.setup.dialogue import ChoiceError
 
 USUAL_AGENT = "penny"  # the companion among the personas
 

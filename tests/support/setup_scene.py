@@ -16,7 +16,7 @@ from agentic.local.discord import channels as worlds
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import routed_to
 from agentic.local.discord.world import World
-from agentic.setup.setup import run_setup
+from agentic.setup.wizard import run_setup
 from tests.support.check_doubles import EMOJIS, KEYS, TOKENS, KeyedModelServer
 from tests.support.discord.stand_in import DiscordStandIn
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.setup.choices import ChoiceError, guessed_theme, numbers, theme_of
-from agentic.setup.habits import budget_of, zone_named
+from agentic.setup.dialogue import ChoiceError, guessed_theme, numbers, theme_of
+from agentic.setup.wizard import budget_of, zone_named
 from agentic.themes import THEMES
 
 

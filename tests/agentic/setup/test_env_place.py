@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from agentic.process.root import ROOT
-from agentic.setup import env_place
-from agentic.setup.env_place import CannotWriteError, find_place, template, write_settings
+from agentic.setup import env_file as env_place
+from agentic.setup.env_file import CannotWriteError, find_place, template, write_settings
 
 NOW = 1_800_000_000.0
 

@@ -9,7 +9,7 @@ from dotenv.parser import parse_stream
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agentic.setup.env_text import quoted, with_settings
+from agentic.setup.env_file import quoted, with_settings
 
 
 def read(text: str) -> dict[str, str]:

@@ -6,10 +6,9 @@ import io
 
 from rich.console import Console
 
-from agentic.setup.answers import Answers
+from agentic.setup.answers import Answers, Session
 from agentic.setup.dialogue import Dialogue
-from agentic.setup.habits import choose_habits
-from agentic.setup.session import Session
+from agentic.setup.wizard import choose_habits
 from tests.support.setup_scene import Typist
 
 BOT = {"BOT_TOKEN_CLAUDE": "token", "ANTHROPIC_API_KEY": "key", "CHANNEL_THEME_MAP": "1:debate"}

@@ -20,8 +20,8 @@ from rich.console import Console
 
 from agent_config import AGENTS
 from agentic.check.discord import Application
-from agentic.setup.lookups import FoundBot
-from agentic.setup.setup import run_setup
+from agentic.setup.answers import FoundBot
+from agentic.setup.wizard import run_setup
 from tests.support import warm_start
 from tests.support.check_doubles import KEYS, TOKENS
 from tests.support.discord.stand_in import DiscordStandIn
@@ -38,9 +38,9 @@ def quick_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         number = list(TOKENS.values()).index(token) + 1
         return FoundBot(number, list(AGENTS)[number - 1], Application(number, True, False))
 
-    monkeypatch.setattr("agentic.setup.bots.look_up_bot", bot)
-    monkeypatch.setattr("agentic.setup.keys.model_error", lambda model: None)
-    monkeypatch.setattr("agentic.setup.servers.look_up_servers", lambda tokens: ({one: {} for one in tokens}, {}))
+    monkeypatch.setattr("agentic.setup.discord.look_up_bot", bot)
+    monkeypatch.setattr("agentic.setup.answers.model_error", lambda model: None)
+    monkeypatch.setattr("agentic.setup.discord.look_up_servers", lambda tokens: ({one: {} for one in tokens}, {}))
 
 
 TYPED = [*only("claude", "grok"), ("Are they in?", "skip"), *HABITS, *YES]

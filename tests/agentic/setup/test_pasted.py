@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.setup.pasted import cleaned, wrong_key, wrong_token
+from agentic.setup.answers import cleaned, wrong_key, wrong_token
 
 TOKEN = ".".join(("MTQ0MDAwMDAwMDAwMDAwMDAwMQ", "GaBcDe", "x" * 38))
 OPENAI, ANTHROPIC, GOOGLE, XAI = "sk-" + "proj-abc", "sk-" + "ant-abc", "AIza" + "a" * 35, "xai-" + "abc"

@@ -296,7 +296,7 @@ async def test_a_model_without_a_key_asks_for_none_and_one_that_lacks_its_region
 
 async def test_a_file_that_cannot_be_written_loses_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with setup_scene(tmp_path) as scene:
-        from agentic.setup import env_place
+        from agentic.setup import env_file as env_place
 
         real, failed = env_place.os.rename, []
 

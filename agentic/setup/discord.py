@@ -1,0 +1,360 @@
+"""Tokens, servers, channels.
+
+Ask for each bot's Discord token, and check it: whose it is, and whether it may read messages.
+
+Choose the channels, listed as Discord lists them, and a theme for each.
+
+Invite the bots, and choose the servers in which they speak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from agent_config import AgentSettings
+from agentic.check.discord import (
+    NEEDED,
+    TEXT_CHANNELS,
+    BotView,
+    ChannelView,
+    NoAnswerError,
+    TokenRefusedError,
+    link_to_invite,
+    missing,
+    options_in,
+)
+from agentic.setup.answers import (
+    CHANNELS,
+    OLD_CHANNELS,
+    SERVERS,
+    FoundBot,
+    Session,
+    ask_keys,
+    cleaned,
+    look_up_bot,
+    look_up_channels,
+    look_up_servers,
+    tail,
+    wrong_token,
+)
+from agentic.setup.dialogue import example, guessed_theme, numbers, theme_of
+from agentic.themes import THEMES
+
+PORTAL = "https://discord.com/developers/applications"
+
+
+def set_up_bots(session: Session) -> None:
+    """Ask about every bot of the table."""
+    for agent in list(session.agents()):
+        session.talk.heading(agent.display_name)
+        kept = _set_up_bot(session, agent)
+        if session.answers.get(agent.spec.token_setting):
+            ask_keys(session, agent.name, kept=kept)
+
+
+def _set_up_bot(session: Session, agent: AgentSettings) -> bool:
+    """Ask for the bot's token; return whether the owner keeps the one there is."""
+    talk, setting = session.talk, agent.spec.token_setting
+    token = session.answers.get(setting)
+    if not token:
+        if talk.agrees(f"Set up {agent.display_name}?"):
+            _explain(session, agent)
+            _ask_token(session, agent, "")
+        return False
+    outside = session.answers.in_environment(setting) == token
+    place = "a token in the environment" if outside else "a token"
+    ways = ("keep", "change") if outside else ("keep", "change", "off")
+    ask = "keep it or change it?" if outside else "keep it, change it, or turn the bot off?"
+    way = talk.choose(f"{agent.display_name} has {place}, {tail(token)}: {ask}", ways, default="keep")
+    if way == "off":
+        session.answers.give(setting, "")
+        session.bots.pop(agent.name, None)
+    else:
+        _ask_token(session, agent, token if way == "keep" else "")
+    return way == "keep"
+
+
+def _explain(session: Session, agent: AgentSettings) -> None:
+    if session.tokens():
+        session.talk.say(
+            f"  Make another application for {agent.display_name} at {PORTAL}",
+            "  and, on its page Bot, switch on Message Content Intent, save, and copy the token (Reset Token).",
+        )
+        return
+    session.talk.say(
+        f"  1. Open {PORTAL} and press New Application.",
+        f"     Its name is the bot's name, such as {agent.display_name}.",
+        "  2. Open its page Bot, in the menu on the left. Under Privileged Gateway Intents switch on",
+        "     Message Content Intent, and save.",
+        "  3. On the same page press Reset Token, and copy the token.",
+    )
+
+
+def _ask_token(session: Session, agent: AgentSettings, token: str) -> None:
+    """Ask until a token is accepted, goes unchecked, or is left out. `token`: the one to try first."""
+    talk, setting = session.talk, agent.spec.token_setting
+    before = session.answers.get(setting)
+    leaves = "keeps the one there is" if before else "leaves this bot out"
+    while True:
+        if not token:
+            token = cleaned(talk.ask_hidden(f"Token of {agent.display_name} (hidden while you paste; Enter {leaves}):"))
+            if not token:
+                if not before:
+                    talk.say(f"  {agent.display_name} is left out; you can come back to it at the end.")
+                return
+            if problem := wrong_token(token):
+                talk.bad(problem)
+                token = ""
+                continue
+        found = _checked(session, agent, token)
+        if found is None:
+            token = ""
+            continue
+        session.answers.give(setting, token)
+        if isinstance(found, FoundBot):
+            session.bots[agent.name] = found
+            _check_application(session, agent, token)
+        else:
+            session.bots.pop(agent.name, None)
+        return
+
+
+def _checked(session: Session, agent: AgentSettings, token: str) -> FoundBot | str | None:
+    """The token's bot; the token itself if it goes unchecked; None if another one is needed."""
+    talk = session.talk
+    while True:
+        try:
+            with talk.waiting("Asking Discord"):
+                found = look_up_bot(token)
+        except TokenRefusedError:
+            talk.bad("Discord refuses this token. Copy it whole; Reset Token makes a new one, and ends the old one.")
+            return None
+        except NoAnswerError as error:
+            talk.bad(f"Discord {error}. This says nothing about the token.")
+            if talk.goes_on("Try again?"):
+                continue
+            talk.warn("The token goes unchecked.")
+            return token
+        return found if _belongs(session, agent, found, tail(token)) else None
+
+
+def _belongs(session: Session, agent: AgentSettings, found: FoundBot, ending: str) -> bool:
+    """Whether the bot is this agent's: no other agent's, and not named like one unless the owner says so."""
+    talk, name = session.talk, found.name
+    for other, bot in session.bots.items():
+        if other != agent.name and bot.id == found.id:
+            talk.bad(f"This is {session.title(other)}'s token. Each bot needs an application of its own.")
+            return False
+    talk.good(f"Discord knows this token, {ending}: the bot is called {name}")
+    others = [one.display_name for one in session.agents() if one.name != agent.name]
+    if agent.display_name.lower() in name.lower() or not any(one.lower() in name.lower() for one in others):
+        return True
+    return talk.agrees(f"Shall {name} really be {agent.display_name}?", default=False)
+
+
+def _check_application(session: Session, agent: AgentSettings, token: str) -> None:
+    """Ask for the switches in the portal until they are right, or the owner goes on without."""
+    talk = session.talk
+    while True:
+        application = session.bots[agent.name].application
+        page = f"{PORTAL}/{application.id}/bot"
+        if application.message_content:
+            talk.good("Message Content Intent is on")
+        else:
+            talk.bad("Message Content Intent is off, so the bot could not start. Switch it on and save:")
+            talk.say(f"  {page}, Privileged Gateway Intents")
+        if application.code_grant:
+            talk.bad("Requires OAuth2 Code Grant is on, so nobody could invite the bot. Switch it off and save:")
+            talk.say(f"  {page}")
+        if application.message_content and not application.code_grant:
+            return
+        if not talk.goes_on("Check again?"):
+            return
+        try:
+            with talk.waiting("Asking Discord"):
+                session.bots[agent.name] = look_up_bot(token)
+        except (TokenRefusedError, NoAnswerError) as error:
+            talk.bad(f"Discord {error}." if str(error) else "Discord refuses the token now.")
+
+
+CATEGORY = 4  # https://discord.com/developers/docs/resources/channel#channel-object-channel-types
+Views = Mapping[str, BotView]
+
+
+def choose_channels(session: Session) -> None:
+    """Ask for channels and themes in the chosen servers."""
+    talk = session.talk
+    talk.heading("Channels")
+    views = _looked_up(session)
+    listed = _show(session, views)
+    if not listed:
+        talk.warn(f"There is no text channel to choose. Make one, then run this again, or set {CHANNELS}.")
+        return
+    before = session.answers.settings().channels
+    if before:
+        talk.say(f"Now: {', '.join(f'{_name(session, one)} ({theme})' for one, theme in before.items())}")
+    if any(lacking(views, channel) for channel in listed):
+        talk.say("A permission that is missing can be given later in Discord; the check at the end names it again.")
+    names = [channel.name for channel in listed]
+    leaves = "Enter keeps them" if before else "Enter chooses none yet"
+
+    def read(text: str) -> list[ChannelView]:
+        return [listed[number - 1] for number in numbers(text, len(listed), names)] if text else []
+
+    question = f"In which channels shall they speak? By number, such as {example(len(listed))} ({leaves}):"
+    chosen = talk.pick(question, read)
+    if chosen:
+        _choose_themes(session, chosen, before)
+    elif not before:
+        talk.warn("Without a channel the bots stay silent.")
+
+
+def in_order(channels: Sequence[ChannelView]) -> Iterator[tuple[str, list[ChannelView]]]:
+    """The text channels as Discord lists them, by category; first those without one, whose category is ""."""
+    categories = [channel for channel in channels if channel.kind == CATEGORY]
+    ids = {category.id for category in categories}
+    texts = sorted((one for one in channels if one.kind in TEXT_CHANNELS), key=_position)
+    yield "", [channel for channel in texts if channel.parent_id not in ids]
+    for category in sorted(categories, key=_position):
+        yield category.name, [channel for channel in texts if channel.parent_id == category.id]
+
+
+def lacking(views: Views, channel: ChannelView) -> dict[tuple[str, ...], list[str]]:
+    """The permissions that bots lack in the channel, with these bots. A bot that is not in the server is left out."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for agent, view in views.items():
+        if channel.guild_id in view.guilds and (names := missing(view.bits_in(channel), NEEDED)):
+            found.setdefault(tuple(names), []).append(agent)
+    return found
+
+
+def _position(channel: ChannelView) -> tuple[int, int]:
+    return channel.position, channel.id
+
+
+def _name(session: Session, channel: int) -> str:
+    return f"#{session.channels[channel]}" if channel in session.channels else str(channel)
+
+
+def _looked_up(session: Session) -> Views:
+    while True:
+        with session.talk.waiting("Asking Discord"):
+            views, failed = look_up_channels(session.tokens(), session.answers.settings().guild_ids)
+        for agent, reason in failed.items():
+            session.talk.bad(f"{session.title(agent)}: Discord {reason}.")
+        if not failed or not session.talk.goes_on("Try again?"):
+            return views
+
+
+def _show(session: Session, views: Views) -> list[ChannelView]:
+    """Print the channels of the servers with their numbers; return them in that order."""
+    listed: list[ChannelView] = []
+    for server in session.answers.settings().guild_ids:
+        everything = {
+            channel.id: channel
+            for view in views.values()
+            for channel in view.channels.values()
+            if channel.guild_id == server
+        }
+        if len(session.answers.settings().guild_ids) > 1:
+            session.talk.say(f"{session.servers[server]}:")
+        for category, channels in in_order(list(everything.values())):
+            if category and channels:
+                session.talk.say(f"       {category}")
+            for channel in channels:
+                listed.append(channel)
+                session.channels[channel.id] = channel.name
+                session.talk.say(f"  {len(listed):>3}  #{channel.name}{_marks(session, views, channel)}")
+    return listed
+
+
+def _marks(session: Session, views: Views, channel: ChannelView) -> str:
+    found = lacking(views, channel)
+    lines = [f"{session.titles(agents)}: missing {', '.join(names)}" for names, agents in found.items()]
+    return f"  ({'; '.join(lines)})" if lines else ""
+
+
+def _choose_themes(session: Session, chosen: Sequence[ChannelView], before: Mapping[int, str]) -> None:
+    talk = session.talk
+    talk.say("", "Each channel has a theme, by which the bots know how to talk there. Type its number or name:")
+    for number, theme in enumerate(THEMES.values(), 1):
+        talk.say(f"  {number:>3}  {theme.name:<17} {theme.summary}")
+    themes = {channel.id: _ask_theme(session, channel, before.get(channel.id)) for channel in chosen}
+    session.answers.give(CHANNELS, ",".join(f"{channel}:{theme}" for channel, theme in themes.items()))
+    if session.answers.get(OLD_CHANNELS):
+        session.answers.give(OLD_CHANNELS, "")  # otherwise it would leave out the channels that it does not list
+
+
+def _ask_theme(session: Session, channel: ChannelView, before: str | None) -> str:
+    usual = before or guessed_theme(channel.name)
+    return session.talk.pick(f"Theme of #{channel.name} [{usual}]:", lambda text: theme_of(text or usual))
+
+
+Servers = Mapping[str, Mapping[int, str]]  # by agent: id → name
+
+
+def choose_servers(session: Session) -> bool:
+    """Ask for the servers; False if they cannot be listed."""
+    talk = session.talk
+    talk.heading("Server")
+    if not session.tokens():
+        talk.warn(
+            f"No token could be checked, so servers and channels cannot be listed: set {SERVERS} and CHANNEL_THEME_MAP."
+        )
+        return False
+    found = _invited(session, ())
+    session.servers = {server: name for servers in found.values() for server, name in servers.items()}
+    if not session.servers:
+        talk.warn("No bot is in a server, so there are no channels to choose. Run this again when they are invited.")
+        return False
+    chosen = _chosen(session, found)
+    session.answers.give(SERVERS, ",".join(map(str, chosen)))
+    _invited(session, chosen)
+    return True
+
+
+def _chosen(session: Session, found: Servers) -> list[int]:
+    talk, listed = session.talk, list(session.servers)
+    if len(listed) == 1:
+        talk.good(f"The bots are in {session.servers[listed[0]]}")
+        return listed
+    for number, server in enumerate(listed, 1):
+        there = session.titles([agent for agent in found if server in found[agent]])
+        talk.say(f"  {number:>3}  {session.servers[server]} ({there})")
+    before = [server for server in session.answers.settings().guild_ids if server in session.servers]
+    kept = ",".join(str(listed.index(server) + 1) for server in before)
+
+    def read(text: str) -> list[int]:
+        return [listed[number - 1] for number in numbers(text or kept, len(listed))]
+
+    leaves = f" [{kept}]" if kept else ""
+    return talk.pick(f"In which servers shall they speak? By number, such as {example(len(listed))}{leaves}:", read)
+
+
+def _invited(session: Session, servers: Collection[int]) -> Servers:
+    """Show invite links until each bot is in a server, or in one of these; the servers of each bot then."""
+    talk, shown = session.talk, False
+    while True:
+        with talk.waiting("Asking Discord"):
+            found, failed = look_up_servers(session.tokens())
+        for agent, reason in failed.items():
+            talk.bad(f"{session.title(agent)}: Discord {reason}.")
+        absent = [agent for agent, there in found.items() if not (there.keys() & set(servers) if servers else there)]
+        if not absent and not failed:
+            return found
+        if absent and shown:
+            talk.bad(f"Not there yet: {session.titles(absent)}")
+        elif absent:
+            where = f" to {' or '.join(session.servers[server] for server in servers)}" if servers else ""
+            talk.say(f"Invite the bots{where}: open each link in the browser, choose your server, press Authorize.")
+            for agent in absent:
+                talk.say(f"  {session.title(agent)}: {_link(session, agent)}")
+            shown = True
+        if not talk.goes_on("Are they in?" if absent else "Try again?"):
+            return found
+
+
+def _link(session: Session, agent: str) -> str:
+    settings = session.answers.settings()
+    options = options_in(agent, settings)
+    return link_to_invite(session.bots[agent].application.id, settings, options)
