@@ -29,7 +29,7 @@ from agentic.inbox.stop_orders import may_stop
 from agentic.personas.files import PERSONA_FILES
 from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.turn.conversation import reset_conversation
 from agentic.wire.link import RedisAway
 from agentic.wording import UNKNOWN, agent_in, heard, lasting, unknown_agent, unknown_value

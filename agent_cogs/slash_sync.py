@@ -39,7 +39,7 @@ Priority = Literal["chosen", "first", "later", "never"]
 
 
 class CommandOwnerStore(Protocol):
-    """Implemented by agentic.state.command_owner."""
+    """Implemented by agentic.state.presence."""
 
     async def claim(self, agent: str, *, insist: bool = False) -> bool: ...
 

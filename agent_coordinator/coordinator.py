@@ -34,7 +34,7 @@ from agent_coordinator.state import ConversationState, Heard
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.leadership import Leadership
 from agentic.state.leases import DEAD_HOLDER_SECONDS
-from agentic.state.writer import NoRecord, Notes
+from agentic.state.record_stream import NoRecord, Notes
 from agentic.themes import theme_named
 from agentic.wire import keys
 from agentic.wire.messages import Command, MentionNotice, PersonNotice

@@ -2,7 +2,7 @@
 
 A conversation holds its channel from the first turn to the last, so a channel has one at a time; those of different
 channels are independent calls of `converse`, `run_room` and the like. running.py takes their steps. A person's stop
-(agentic/state/stops.py) ends one at any moment. An owner may ask for an agent to speak next: whatever the
+(agentic/state/silence.py) ends one at any moment. An owner may ask for an agent to speak next: whatever the
 policy wants, its turn comes after the one that is under way, and without a pause.
 """
 
@@ -33,7 +33,7 @@ from agent_coordinator.policies.policy import PolicyBook
 from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
 from agent_coordinator.state import ConversationState, Heard
 from agentic.state.leadership import Leadership
-from agentic.state.stop_store import EVERYWHERE
+from agentic.state.silence import EVERYWHERE
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 from agent_coordinator.ports import PullStore, Start
 from agent_coordinator.state import ConversationState, Missed, Tally
-from agentic.state.pulls import Pull, Pulls
+from agentic.state.conversations import Pull, Pulls
+from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room
-from agentic.state.writer import Notes
 from agentic.wire.endings import EndReason
 from agentic.wire.entries import ConversationNote, RoomNote
 from agentic.wire.link import RedisAway

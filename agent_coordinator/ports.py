@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from typing import Any, Protocol, TypeVar
 
 from agent_coordinator.config import REDIS_RETRY_SECONDS
-from agentic.state.idle import Candidate, Sent
-from agentic.state.idle_state import IdleState
-from agentic.state.pulls import Pulls
+from agentic.state.conversations import Pulls
+from agentic.state.idle import Candidate, IdleState, Sent
 from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import Slot
 from agentic.wire.link import RedisAway

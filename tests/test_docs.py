@@ -41,8 +41,8 @@ from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup
 from agentic.settings.fields import DEFAULT_TOOLS
 from agentic.settings.loading import OLD_NAMES
-from agentic.state.idle_state import Asking
-from agentic.state.stop_store import LONGEST_PAUSE
+from agentic.state.idle import Asking
+from agentic.state.silence import LONGEST_PAUSE
 from agentic.themes import THEMES
 from agentic.tools.loop import run_tools
 from agentic.tools.toolbox import Toolbox

@@ -45,10 +45,9 @@ from agent_coordinator.idle.tasks import (
 from agent_coordinator.ports import Bus, Clock, IdleStore, Ledger, Sleep, Stops, until_back
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.ids import id_at
-from agentic.state.idle import UNASKED, Sent
-from agentic.state.idle_state import Asking
+from agentic.state.idle import UNASKED, Asking, Sent
 from agentic.state.leadership import Leadership
-from agentic.state.writer import Notes
+from agentic.state.record_stream import Notes
 from agentic.wire import keys
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.link import RedisAway

@@ -15,8 +15,7 @@ from typing import Protocol
 
 from agent_coordinator.config import IdleConfig
 from agentic.ids import id_at
-from agentic.state.idle import TASKS
-from agentic.state.idle_state import Asking, IdleState, TaskState, task_key
+from agentic.state.idle import TASKS, Asking, IdleState, TaskState, task_key
 
 BACKOFF_FIRST = 300.0  # seconds after a run that failed; doubles with each further one
 BACKOFF_MAX = 6 * 3600.0

@@ -27,8 +27,7 @@ from agent_coordinator.config import IdleConfig
 from agent_coordinator.ports import IdleStore
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.similarity import says_again, tokens
-from agentic.state.idle import UNASKED, Candidate, Sent
-from agentic.state.idle_state import Asking
+from agentic.state.idle import UNASKED, Asking, Candidate, Sent
 from agentic.wire.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import Instruction, Reflection, Result
 from agentic.wire.topics import MOST_TOPICS as TopicsMOST_TOPICS

@@ -25,7 +25,7 @@ from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, RoundRule
 from agent_coordinator.state import ConversationState, Heard, Said
 from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, in_common, questions, says
 from agentic.coordination_names import names_in
-from agentic.state.pulls import Pull, PullPart
+from agentic.state.conversations import Pull, PullPart
 from agentic.wire.endings import EndReason
 
 MESSAGES_READ = 12

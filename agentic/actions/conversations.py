@@ -27,9 +27,9 @@ from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, snowflake
 from agentic.inbox.triggers import Ignored
 from agentic.services.discord.messages import question_text
-from agentic.state.arenas import Arena
 from agentic.state.budgets import LARGEST_RAISE
-from agentic.state.stop_store import EVERYWHERE
+from agentic.state.rooms import Arena
+from agentic.state.silence import EVERYWHERE
 from agentic.themes import THEMES
 from agentic.wire.coordinator_commands import NOBODY
 from agentic.wire.messages import MAX_TOPIC, Command

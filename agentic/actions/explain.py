@@ -16,11 +16,10 @@ from agent_config import Settings
 from agentic.actions.status import unasked_waits
 from agentic.ids import sent_at
 from agentic.record.memories import Unasked
-from agentic.state.conversations import Running
-from agentic.state.pulls import Pull, Pulls
-from agentic.state.records import KEEP_SECONDS, TurnRecord
+from agentic.state.conversations import Pull, Pulls, Running
 from agentic.state.shared_state import Ledger
-from agentic.state.stops import Stops
+from agentic.state.silence import Stops
+from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.wire.reasons import REASONS
 from agentic.wording import listed
 

@@ -28,7 +28,7 @@ from agentic.record.memories import Kept, Profile
 from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.record.notes import Consents, Hearers
 from agentic.state.idle import UNASKED
-from agentic.state.writer import Notes
+from agentic.state.record_stream import Notes
 from agentic.wire.entries import ProfileNote
 from agentic.wire.link import RedisAway
 from agentic.wire.topics import MOST_TOPICS, TOPIC_CHARACTERS, topics_in

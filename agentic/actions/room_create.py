@@ -18,8 +18,7 @@ from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
 from agentic.agent.services import AgentServices
 from agentic.rooms.closing import cut
 from agentic.rooms.opening import AWAY, Opening, RoomOpener, opening_text, room_of, thread_name
-from agentic.state.budget_rules import CLOSING_SHARE
-from agentic.state.budget_use import BudgetUse
+from agentic.state.budgets import CLOSING_SHARE, BudgetUse
 from agentic.state.rooms import FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, POLICIES, RoomMember
 from agentic.themes import THEMES
 from agentic.wire.coordinator_commands import NOBODY

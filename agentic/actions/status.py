@@ -9,8 +9,7 @@ from datetime import datetime
 
 from agentic.agent.services import AgentServices
 from agentic.state.conversations import Running
-from agentic.state.idle import UNASKED
-from agentic.state.idle_state import IdleState, TaskState, task_key
+from agentic.state.idle import UNASKED, IdleState, TaskState, task_key
 from agentic.wording import counted, dollars, lasting, listed
 
 MOST_STOPS = 10  # channels that are named

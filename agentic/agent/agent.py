@@ -49,10 +49,9 @@ from agentic.process.tasks import Aside
 from agentic.record.memories import NoMemory
 from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.services.discord.channels import Audience, ChannelOf
-from agentic.state.costs import Costs
+from agentic.state.budgets import Costs
+from agentic.state.context import KeptWindows, Summary
 from agentic.state.rooms import Room
-from agentic.state.summaries import Summary
-from agentic.state.window_store import KeptWindows
 from agentic.tools.call_runner import ToolEvent
 from agentic.tools.memory import NAME as MEMORY
 from agentic.tools.protocol import ToolContext, ToolSource
@@ -120,13 +119,13 @@ class ChannelInfo:
 
 
 class Rooms(Protocol):
-    """The rooms, to be read; agentic.state.room_store has those in Redis. Raises RedisAway."""
+    """The rooms, to be read; agentic.state.rooms has those in Redis. Raises RedisAway."""
 
     async def read(self, thread_id: int) -> Room | None: ...
 
 
 class SummaryStore(Protocol):
-    """The summaries of rooms; agentic.state.summaries has those in Redis."""
+    """The summaries of rooms; agentic.state.context has those in Redis."""
 
     async def read(self, thread_id: int) -> Summary | None: ...
     async def claim(self, thread_id: int, former: Summary | None) -> str | None: ...
@@ -136,7 +135,7 @@ class SummaryStore(Protocol):
 
 
 class UnaskedMarks(Protocol):
-    """Marks of people who want no messages that nobody asked for; agentic.state.unasked has those in Redis.
+    """Marks of people who want no messages that nobody asked for; agentic.state.idle has those in Redis.
     Raises RedisAway."""
 
     async def is_unwanted(self, user_id: int) -> bool: ...

@@ -49,8 +49,7 @@ from agentic.llm.errors import BadKey, ModelError, QuotaUsedUp
 from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, at_home, price, tokens_of
 from agentic.llm.profiles import ENDPOINTS, Aws, Endpoint, Profile, profile_at, profile_of
 from agentic.llm.types import Usage
-from agentic.state.budget_rules import BudgetRequest, Kind
-from agentic.state.costs import Costs
+from agentic.state.budgets import BudgetRequest, Costs, Kind
 from agentic.state.limits import UNLIMITED, TurnRequest, Verdict
 from agentic.themes import theme_named
 from agentic.wire.link import RedisAway
@@ -402,7 +401,7 @@ class ProviderBackoff:
 
 
 class SharedBackoffs(Protocol):
-    """Implemented by agentic.state.agent_pauses."""
+    """Implemented by agentic.state.silence."""
 
     async def put(self, agent: str, until: float) -> None: ...
 
@@ -498,7 +497,7 @@ def on_the_wire(usage: Usage) -> TurnUsage:
 
 
 def cost_fields(result: Result) -> dict[str, float | int]:
-    """The turn's share of its agent's costs of the day, under the names of agentic.state.costs."""
+    """The turn's share of its agent's costs of the day, under the names of agentic.state.budgets."""
     usage = result.usage or TurnUsage()
     return {
         "total_cost": usage.cost_usd,

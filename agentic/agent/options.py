@@ -422,7 +422,7 @@ MAX_NAMES = 500  # characters of the names of options whose problems have no roo
 
 
 class ReportedOnce(Protocol):
-    """Implemented by agentic.state.once."""
+    """Implemented by agentic.state.posts."""
 
     async def first(self, message_id: int, what: str) -> bool: ...
 

@@ -31,13 +31,12 @@ from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.webhooks import Webhooks
 from agentic.services.signal.contacts import SignalAccount
-from agentic.state.ignores import Ignores
+from agentic.state.context import Resets
 from agentic.state.live_options import LiveOptions
-from agentic.state.once import Notices
-from agentic.state.sessions import Resets
+from agentic.state.posts import Notices
+from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import Ledger
-from agentic.state.stops import Stops
-from agentic.state.writer import NoRecord, Notes
+from agentic.state.silence import Ignores, Stops
 from agentic.tools.toolset import Toolset
 from agentic.turn.watchers import Nobody, TurnWatcher
 from agentic.wire.bus import Bus

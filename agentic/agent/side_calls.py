@@ -39,10 +39,9 @@ from agentic.llm.embeddings import Embedded, Embedder, Vector, expected
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import price
 from agentic.llm.types import Message, Model, Prompt, Reply, Usage
-from agentic.state.budget_rules import BudgetRequest
-from agentic.state.records import TurnRecord
-from agentic.state.replay_costs import ReplayCosts
+from agentic.state.budgets import BudgetRequest, ReplayCosts
 from agentic.state.shared_state import Ledger
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, Phases, ReplayNote
 from agentic.wire.link import RedisAway
 from agentic.wire.messages import Result, TurnUsage

@@ -93,7 +93,7 @@ class Schedule(Protocol):
 
 
 class LastRuns(Protocol):
-    """The times of last runs; agentic.state.last_runs.Ticks is the one in Redis."""
+    """The times of last runs; agentic.state.turns.Ticks is the one in Redis."""
 
     async def load(self, agent: str) -> dict[str, float]: ...
     def last(self, agent: str, field: str) -> float | None: ...

@@ -68,7 +68,7 @@ class Body(BaseModel):
 
 
 class Replays(Protocol):
-    """The requests that were taken; agentic.state.once has the one in Redis."""
+    """The requests that were taken; agentic.state.posts has the one in Redis."""
 
     async def first(self, digest: str, seconds: float) -> bool: ...
     async def forget(self, digest: str) -> None: ...

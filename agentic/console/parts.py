@@ -30,9 +30,9 @@ from agentic.console.requests import Refused
 from agentic.record.database import RecordError, connect, identity, read_migrations
 from agentic.record.queries.turns import WholeTurn
 from agentic.record.recorder import OFF, ReadState
+from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import Ledger
-from agentic.state.stops import Stops
-from agentic.state.writer import NoRecord, Notes
+from agentic.state.silence import Stops
 from agentic.wire.bus import Bus
 from agentic.wire.coordinator_commands import CoordinatorCommands
 from agentic.wire.entries import ActionNote

@@ -34,7 +34,7 @@ from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.triggers import Call
-from agentic.state.stop_store import EVERYWHERE, LONGEST
+from agentic.state.silence import EVERYWHERE, LONGEST
 from agentic.wire.entries import ActionNote
 
 MUTE_SIGN, SEEN = "🔕", "✅"

@@ -47,7 +47,7 @@ from agentic.record.export.story import Look
 from agentic.record.queries.posts import conversation_of, conversations_page, last_conversation
 from agentic.record.recorder import explained
 from agentic.record.writing import transaction
-from agentic.state.costs import Costs
+from agentic.state.budgets import Costs
 from agentic.wire.link import RedisAddressError, RedisAway, RedisLink, RedisStartError
 from agentic.wire.locate import locate_redis
 
@@ -183,7 +183,7 @@ def _done(options: argparse.Namespace, path: Path) -> str:
 
 
 Days = Mapping[tuple[str, str], Mapping[str, float]]
-"""(agent, YYYY-MM-DD) → field → amount, as agentic.state.costs reads them."""
+"""(agent, YYYY-MM-DD) → field → amount, as agentic.state.budgets reads them."""
 
 UPSERT = """INSERT INTO imported_costs (day, agent, field, amount) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET amount = excluded.amount"""

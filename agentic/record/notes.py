@@ -34,7 +34,7 @@ from agentic.context.entries import Entry, is_visible
 from agentic.context.options import Options
 from agentic.context.render import text_with_marks
 from agentic.process.tasks import BackgroundTasks
-from agentic.state.writer import Notes
+from agentic.state.record_stream import Notes
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ReactionNote, RoomMessage, RoomWords
 from agentic.wire.link import RedisAway
 
@@ -220,7 +220,7 @@ def _logged(entry: Entry, said: str, channel_id: int, hearing: Hearing, now: flo
 
 
 class Wishes(Protocol):
-    """Implemented by agentic.state.unasked."""
+    """Implemented by agentic.state.idle."""
 
     async def refuse(self, user_id: int) -> bool: ...
     async def allow(self, user_id: int) -> None: ...

@@ -26,7 +26,7 @@ import aiosqlite
 
 from agentic.ids import FIRST_ELSEWHERE, LARGEST_ID, id_at, is_snowflake
 from agentic.record.rows import lost_profiles
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
     CallWords,
     ConsentNote,

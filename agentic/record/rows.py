@@ -21,7 +21,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from agentic.ids import id_at
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
     ActionNote,
     CallRecord,

@@ -17,9 +17,8 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from agentic.state.recorded_agents import RecordedAgents
-from agentic.state.records import TurnRecord
-from agentic.state.writer import decoded
+from agentic.state.record_stream import RecordedAgents, decoded
+from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.entries import Entry
 from agentic.wire.link import RedisAway, RedisLink

@@ -51,7 +51,7 @@ from agentic.record.rows import (
     unasked_statement,
 )
 from agentic.record.stream_reader import Position, Received
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
     ActionNote,
     CallWords,

@@ -31,9 +31,9 @@ from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt, Reply
 from agentic.rooms.closing import cut, plain
 from agentic.rooms.threads import HIDDEN, counted
-from agentic.state.arenas import Arena, ArenaAnswer
+from agentic.state.record_stream import Notes
+from agentic.state.rooms import Arena, ArenaAnswer
 from agentic.state.shared_state import Ledger
-from agentic.state.writer import Notes
 from agentic.turn.cleaning import clean_text
 from agentic.turn.decision import UnreadableDecision, parse_decision
 from agentic.wire.entries import Contender, ContestNote
@@ -200,7 +200,7 @@ class ArenaBot(Protocol):
 
 
 class ArenaStore(Protocol):
-    """agentic.state.arenas; raises RedisAway."""
+    """agentic.state.rooms; raises RedisAway."""
 
     async def keep(self, arena: Arena) -> None: ...
     async def drop(self, channel_id: int) -> None: ...

@@ -27,9 +27,9 @@ from agentic.llm.types import Prompt
 from agentic.rooms.threads import closed_line, counted
 from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.room_threads import VOTE, RoomPost
+from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
-from agentic.state.writer import Notes
 from agentic.turn.loose_json import objects
 from agentic.wire.entries import Contender, ContestNote
 from agentic.wire.link import RedisAway

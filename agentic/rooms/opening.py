@@ -25,8 +25,7 @@ from typing import Protocol
 from agentic.actions.draft import MOST_TOPIC, RoomDraft
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import one_line
-from agentic.state.openings import RoomOpening, RoomOpenings
-from agentic.state.rooms import MOST_RULES, Room, RoomMember
+from agentic.state.rooms import MOST_RULES, Room, RoomMember, RoomOpening, RoomOpenings
 from agentic.wire.coordinator_commands import NOBODY
 from agentic.wire.link import RedisAway
 from agentic.wire.messages import Command, RoomOrder

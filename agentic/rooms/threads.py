@@ -39,8 +39,7 @@ from agentic.agent.roster import LOOK_EVERY, Roster
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import Orders, escaped
 from agentic.services.discord.room_threads import RoomPost, ThreadNow
-from agentic.state.marks import Marks
-from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, Room, RoomLine, RoomStatus
+from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, Marks, Room, RoomLine, RoomStatus
 from agentic.wire import keys
 from agentic.wire.coordinator_commands import NOBODY
 from agentic.wire.endings import ENDINGS
@@ -298,14 +297,14 @@ class ThreadBots:
 
 
 class Rooms(Protocol):
-    """Implemented by agentic.state.room_store. Both raise RedisAway."""
+    """Implemented by agentic.state.rooms. Both raise RedisAway."""
 
     async def read(self, thread_id: int) -> Room | None: ...
     async def list(self, status: RoomStatus | None = None, limit: int | None = None) -> list[Room]: ...
 
 
 class RoomMarks(Protocol):
-    """Implemented by agentic.state.marks. Raises RedisAway."""
+    """Implemented by agentic.state.rooms. Raises RedisAway."""
 
     async def read(self, thread_id: int) -> Marks: ...
 
@@ -410,7 +409,7 @@ SETTLE_SECONDS = LOOK_EVERY + 1.0  # after a change of the roster: a folder that
 
 
 class MarkStore(Protocol):
-    """agentic.state.marks."""
+    """agentic.state.rooms."""
 
     async def read(self, thread_id: int) -> Marks: ...
     async def set(self, thread_id: int, **marks: str | float | bool) -> None: ...

@@ -43,10 +43,10 @@ from agentic.runtime.bot import BotSupervisor, cancel
 from agentic.runtime.health import Health
 from agentic.runtime.services import Setup, caps_of, coordinator_config, embedder_of, idle_memory, make_guild_models
 from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease
+from agentic.state.record_stream import NoRecord, Notes, RecordWriter
 from agentic.state.shared_state import Ledger
-from agentic.state.stops import Stops
+from agentic.state.silence import Stops
 from agentic.state.turn_notices import TurnNotices
-from agentic.state.writer import NoRecord, Notes, RecordWriter
 from agentic.telemetry.metrics import Metrics, Readings, metrics_route
 from agentic.telemetry.spans import MISSING, Spans, http_exporter
 from agentic.turn.watchers import TurnWatchers

@@ -21,8 +21,8 @@ from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
 from agentic.services.discord.room_threads import ArenaPosts, RoomUpkeep
 from agentic.services.discord.service import AgentChannels
-from agentic.state.arenas import Arena
 from agentic.state.leases import Lease
+from agentic.state.rooms import Arena
 from agentic.wire import keys
 from agentic.wire.link import RedisAway
 

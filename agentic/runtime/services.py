@@ -48,18 +48,16 @@ from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.webhooks import Webhooks
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
+from agentic.state.context import Resets
 from agentic.state.forget_requests import ForgetRequests
-from agentic.state.ignores import Ignores
 from agentic.state.leases import this_process
 from agentic.state.live_options import LiveOptions
-from agentic.state.once import Notices
-from agentic.state.posts import WebhookPosts, read_post
+from agentic.state.posts import Notices, WebhookPosts, read_post
 from agentic.state.presence import Presence
-from agentic.state.sessions import Resets
+from agentic.state.record_stream import Notes
 from agentic.state.shared_state import Ledger
-from agentic.state.stops import Stops
-from agentic.state.writer import Notes
+from agentic.state.silence import Ignores, Stops
 from agentic.themes import DEFAULT_THEME
 from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import read_servers

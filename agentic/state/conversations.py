@@ -1,8 +1,12 @@
-"""Stores running conversations, so that the next leader can resume them, and rooms together with theirs.
+"""Running conversations and last speaker scores.
+
+Stores running conversations, so that the next leader can resume them, and rooms together with theirs.
 
 The state is the coordinator's own JSON object; only `running` reads a few of its fields. Only the process that holds
 the channel and leads (by the lease's epoch) may write: a coordinator that lost its lease without knowing it yet must
 neither overwrite nor delete its successor's state.
+
+The pulls of the agents when a channel's last speaker was chosen, for /why-not and the console; kept for a day.
 """
 
 from __future__ import annotations
@@ -12,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from pydantic import BaseModel, ConfigDict, ValidationError
 from redis.asyncio import Redis
 
 from agentic.state.leases import FENCE
-from agentic.state.room_store import ROOM_SECONDS, WRITE_ROOM, room_args, room_keys
-from agentic.state.rooms import Room
+from agentic.state.rooms import ROOM_SECONDS, WRITE_ROOM, Room, room_args, room_keys
 from agentic.state.schedule import hold_of
 from agentic.wire import keys
 from agentic.wire.link import RedisLink
@@ -144,3 +148,65 @@ async def _read_page(cursor: int, redis: Redis) -> tuple[int, list[str]]:
     cursor, found = await redis.scan(cursor, match=keys.conversation_state("*"), count=SCAN_COUNT, _type="hash")
     states = [await redis.hget(key, "state") for key in found]
     return cursor, [str(state) for state in states if state is not None]
+
+
+PULLS_KEEP_SECONDS = 86_400
+
+
+class PullsValue(BaseModel):
+    """Base of these values: frozen, forward-compatible."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+class PullPart(PullsValue):
+    """A part of a pull: `why` in plain words, for people."""
+
+    why: str
+    amount: float
+
+
+class Pull(PullsValue):
+    """How strongly the conversation calls for an agent: the sum of its parts times `channel`, the channel's own pull,
+    which each turn without a message lowers (1 at most)."""
+
+    agent: str
+    strength: float
+    parts: tuple[PullPart, ...] = ()
+    channel: float = 1.0
+
+
+class Pulls(PullsValue):
+    """The choice of a speaker. `pulls`: the strongest first; those who could not be asked are not among them.
+    `at` in unix seconds."""
+
+    channel_id: int
+    conversation_id: str
+    at: float
+    chosen: str
+    because: str | None = None
+    pulls: tuple[Pull, ...] = ()
+
+    def of(self, agent: str) -> Pull | None:
+        return next((pull for pull in self.pulls if pull.agent == agent), None)
+
+
+class PullStore:
+    """The newest choice of each channel. All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def keep(self, pulls: Pulls) -> None:
+        place, text = keys.pulls(pulls.channel_id), pulls.model_dump_json()
+        await self._link.call(lambda redis: redis.set(place, text, ex=PULLS_KEEP_SECONDS))
+
+    async def last(self, channel_id: int) -> Pulls | None:
+        """None for none, and for one that another version wrote."""
+        text = await self._link.call(lambda redis: redis.get(keys.pulls(channel_id)))
+        if text is None:
+            return None
+        try:
+            return Pulls.model_validate_json(text)
+        except ValidationError:
+            return None

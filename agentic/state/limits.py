@@ -1,4 +1,10 @@
-"""Cooldowns, daily maxima and budgets, checked and taken in one step, so that parallel turns cannot pass a limit.
+"""Cooldowns, daily maxima, mentions, memory quota (Lua).
+
+Limits an agent's memory changes a day and person, so that nobody floods its memory.
+
+A hash a day: user id ("0" for the bots among themselves) → changes. While Redis is away each process counts alone.
+
+Cooldowns, daily maxima and budgets, checked and taken in one step, so that parallel turns cannot pass a limit.
 
 While Redis is away the same rules apply in this process's memory, which mirrors the last known values; turns taken
 meanwhile are added to the day's count when Redis is back.
@@ -8,17 +14,62 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from redis.asyncio import Redis
+
 from agentic.state import budgets
-from agentic.state.agent_pauses import LIFTED, Mutes
-from agentic.state.budget_rules import MINUTE, REFUSED, BudgetRequest, Caps, MemoryBudgets
-from agentic.state.budget_rules import Verdict as MoneyVerdict
-from agentic.state.budgets import Budgets
+from agentic.state.budgets import MINUTE, REFUSED, BudgetRequest, Budgets, Caps, MemoryBudgets
+from agentic.state.budgets import Verdict as MoneyVerdict
+from agentic.state.silence import LIFTED, Mutes
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
+
+log = logging.getLogger(__name__)
+
+
+KEEP_SECONDS = 48 * 3600
+NOBODY = 0
+
+
+class MemoryQuota:
+    """Never raises RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+        self._here: Counter[tuple[str, str, int]] = Counter()
+
+    async def take(self, agent: str, date: str, person: int | None, most: int) -> bool:
+        """Count a change that the person caused; whether it is within `most`.
+
+        The higher of the two counts holds, so that changes while Redis was away count too.
+        """
+        who = (agent, date, person or NOBODY)
+        if self._here[who] >= most:
+            return False
+        if any(date != day for _, day, _ in self._here):
+            self._here = Counter({key: count for key, count in self._here.items() if key[1] == date})
+        self._here[who] += 1
+        try:
+            return await self._count(agent, date, who[2]) <= most
+        except RedisAway as away:
+            log.info("a change of %s's memory is counted in this process only: %s", agent, away)
+            return True
+
+    async def _count(self, agent: str, date: str, person: int) -> int:
+        key = keys.memory_writes(agent, date)
+
+        async def count(redis: Redis) -> list[Any]:
+            pipe = redis.pipeline(transaction=True)
+            pipe.hincrby(key, str(person), 1)
+            pipe.expire(key, KEEP_SECONDS)
+            return await pipe.execute()
+
+        return int((await self._link.call(count))[0])
+
 
 Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
@@ -79,8 +130,6 @@ TAKE = f"{TAKING} return take(0, 0)"
 # KEYS: count, turns counted. ARGV: their lifetime in s, the turns (a JSON list).
 COUNT = f"""{COUNTING}
 for _, id in ipairs(cjson.decode(ARGV[2])) do count_turn(KEYS[1], KEYS[2], id, ARGV[1]) end"""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,51 @@
-"""Rooms: conversations in threads, with agents of their own, which people open, pause, resume and close.
+"""Rooms, members, marks, openings, arenas.
+
+Rooms: conversations in threads, with agents of their own, which people open, pause, resume and close.
 
 A Room is everything that is known of one, its present standing included; only the coordinator that leads writes it
 (ConversationStore.keep), together with the conversation that runs in it. What a person wants of a room reaches the
 coordinator as a RoomOrder.
+
+Reads rooms, and the script by which ConversationStore.keep writes one together with its conversation.
+
+A room is a JSON text of its own key, and an index has the threads of all rooms by their last change. Both end 90 days
+after the last change. A room that another version wrote is read as far as this version knows it.
+
+Arenas: a question, two answers by agents whose names are hidden, and a vote that is under way.
+
+One hash has all of them, by their channels, so a channel has one at a time. An arena is written before each of its
+steps, and dropped when its end was said (agentic/rooms/arena.py).
+
+Marks of what was done in a room's thread: a hash for each room, kept for 90 days after its last change.
+
+Only the process that acts for the personas writes them (agentic/rooms/threads.py). `locked` is written before the
+thread is locked, so a lock of ours is never mistaken for a moderator's.
+
+Rooms that are not open yet: those of which a person has still to choose the members, and those whose thread is
+being made.
+
+What is being made survives a crash at each step: it is kept before the first message is posted, and dropped when the
+coordinator has the room. The bot that began goes on with it (agentic/rooms/opening.py).
 """
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from redis.asyncio import Redis
 
+from agentic.wire import keys
 from agentic.wire.endings import PAUSES, EndReason
+from agentic.wire.link import RedisLink
+from agentic.wire.messages import RoomNotice
+
+log = logging.getLogger(__name__)
+
 
 RoomPolicy = Literal["rounds", "round-robin", "moderated", "pull"]
 RoomStatus = Literal["active", "paused", "closed"]
@@ -127,3 +161,277 @@ class Room(RoomValue):
         """The room once its conversation has ended: paused or closed, by the reason."""
         status = "paused" if because in PAUSES else "closed"
         return self.model_copy(update={"status": status, "why": because, "slot_until": None})
+
+
+ROOM_SECONDS = 90 * 86400  # after the last change
+MOST_ROOMS = 10_000
+LISTED = 100
+PAGE = 200  # rooms read at once
+FORGIVEN = frozenset({"policy", "archive_minutes", "audience_seconds", "left", "moderator", "slot_until"})
+"""Fields that count as missing where another version wrote what this one does not know."""
+
+# write_room(at): KEYS[at] is the room, KEYS[at + 1] the index. The arguments are those of `room_args`. A room that is
+# as it was is written too, in case Redis lost it, but is no change.
+WRITE_ROOM = """
+local function write_room(at, first)
+  local text, thread, changed = ARGV[first], ARGV[first + 1], ARGV[first + 2]
+  local changes = redis.call('GET', KEYS[at]) ~= text
+  redis.call('SET', KEYS[at], text, 'EX', ARGV[first + 3])
+  redis.call('ZADD', KEYS[at + 1], changed, thread)
+  redis.call('ZREMRANGEBYSCORE', KEYS[at + 1], '-inf', '(' .. (changed - ARGV[first + 3]))
+  redis.call('ZREMRANGEBYRANK', KEYS[at + 1], 0, -1 - ARGV[first + 4])
+  redis.call('EXPIRE', KEYS[at + 1], ARGV[first + 3])
+  if changes then redis.call('PUBLISH', ARGV[first + 5], ARGV[first + 6]) end
+end
+"""
+
+
+def room_keys(room: Room) -> list[str]:
+    return [keys.room(room.thread_id), keys.COORDINATOR_ROOMS]
+
+
+def room_args(room: Room) -> list[str | int | float]:
+    notice = RoomNotice(thread_id=room.thread_id).to_wire()
+    bounds = (ROOM_SECONDS, MOST_ROOMS)
+    return [room.model_dump_json(), room.thread_id, room.changed_at, *bounds, keys.ROOM_NOTICES, notice]
+
+
+class RoomStore:
+    """Only for reading; all methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def read(self, thread_id: int) -> Room | None:
+        """The thread's room; None for none, or one that cannot be read."""
+        text = await self._link.call(lambda redis: redis.get(keys.room(thread_id)))
+        return None if text is None else _room(thread_id, str(text))
+
+    async def list(self, status: RoomStatus | None = None, limit: int | None = LISTED) -> list[Room]:
+        """The rooms of that status, the last changed first; at most `limit`, None for all."""
+        found: list[Room] = []
+        async for room in self._newest_first():
+            if status in (None, room.status):
+                found.append(room)
+            if len(found) == limit:
+                break
+        return found
+
+    async def _newest_first(self) -> AsyncIterator[Room]:
+        """Page by page, since no command may take long. One that moves up meanwhile is not listed twice."""
+        seen: set[int] = set()
+        start = 0
+        while page := await self._link.call(partial(_read_page, start)):
+            start += len(page)
+            for thread_id, text in page:
+                if text is None or thread_id in seen:
+                    continue
+                seen.add(thread_id)
+                if (room := _room(thread_id, text)) is not None:
+                    yield room
+
+
+async def _read_page(start: int, redis: Redis) -> list[tuple[int, str | None]]:
+    threads = [int(str(thread)) for thread in await redis.zrevrange(keys.COORDINATOR_ROOMS, start, start + PAGE - 1)]
+    texts = await redis.mget([keys.room(thread) for thread in threads]) if threads else []
+    return [(thread, None if text is None else str(text)) for thread, text in zip(threads, texts, strict=True)]
+
+
+def _room(thread_id: int, text: str) -> Room | None:
+    try:
+        return Room.model_validate_json(text)
+    except ValidationError as error:
+        wrong = {str(each["loc"][0]) if each["loc"] else "JSON" for each in error.errors()}
+        if wrong <= FORGIVEN:
+            return Room.model_validate({name: value for name, value in json.loads(text).items() if name not in wrong})
+        log.warning("the room in thread %d cannot be read, its wrong fields: %s", thread_id, ", ".join(sorted(wrong)))
+        return None
+
+
+KEEP_SECONDS = 2 * 86400  # after the last change of any arena
+
+
+class ArenaAnswer(RoomValue):
+    """A contender with its answer. `model` is provider/model."""
+
+    agent: str
+    shown: str
+    model: str
+    text: str
+
+
+class Arena(RoomValue):
+    """`id` is that of the command. `begun`: the contenders were asked; `answers` are theirs once both have answered,
+    `until` (unix seconds) is set once people can vote on the message."""
+
+    id: int
+    channel_id: int
+    guild_id: int | None = None
+    parent_id: int | None = None  # of a thread: its channel
+    question: str
+    asked_by: int
+    minutes: int
+    at: float  # unix seconds
+    begun: bool = False
+    answers: tuple[ArenaAnswer, ...] = ()
+    message_id: int | None = None
+    until: float | None = None
+
+
+class Arenas:
+    """All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def open(self, arena: Arena) -> bool:
+        """Store a new one; False where the channel has one already."""
+
+        async def write(redis: Redis) -> int:
+            pipe = redis.pipeline(transaction=True)
+            pipe.hsetnx(keys.COORDINATOR_ARENAS, str(arena.channel_id), arena.model_dump_json())
+            pipe.expire(keys.COORDINATOR_ARENAS, KEEP_SECONDS)
+            return int((await pipe.execute())[0])
+
+        return bool(await self._link.call(write))
+
+    async def keep(self, arena: Arena) -> None:
+        """Store how far it is."""
+        text = arena.model_dump_json()
+        await self._link.call(lambda redis: redis.hset(keys.COORDINATOR_ARENAS, str(arena.channel_id), text))
+
+    async def drop(self, channel_id: int) -> None:
+        await self._link.call(lambda redis: redis.hdel(keys.COORDINATOR_ARENAS, str(channel_id)))
+
+    async def all(self) -> list[Arena]:
+        """Those that are not over."""
+        texts = await self._link.call(lambda redis: redis.hvals(keys.COORDINATOR_ARENAS))
+        return [arena for text in texts if (arena := _read(str(text))) is not None]
+
+    async def has_host(self) -> bool:
+        """Whether a process acts for arenas: the one that acts for the personas."""
+        return bool(await self._link.call(lambda redis: redis.exists(keys.PERSONAS_OWNER)))
+
+
+def _read(text: str) -> Arena | None:
+    try:
+        return Arena.model_validate_json(text)
+    except ValidationError:
+        log.warning("an arena cannot be read, perhaps written by another version; it is skipped")
+        return None
+
+
+MARK_SECONDS = 90 * 86400
+
+
+class Marks(BaseModel):
+    """`standing`: the room's standing that was said, such as "paused stopped". `slot`: the audience's slot that was
+    announced, by its end (unix seconds). `locked`: the thread's lock is ours; `lock_done`: the thread is locked, not
+    only about to be. `unlockable`: it was said that we may not lock it. `archived`: we have archived it.
+    `line`: the newest of the room's lines that was posted."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    standing: str = ""
+    slot: float = 0.0
+    locked: bool = False
+    lock_done: bool = False
+    unlockable: bool = False
+    archived: bool = False
+    line: int = 0
+
+
+class RoomMarks:
+    """All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def read(self, thread_id: int) -> Marks:
+        found: dict[Any, Any] = await self._link.call(lambda redis: redis.hgetall(keys.room_marks(thread_id)))
+        try:
+            return Marks.model_validate(found)
+        except ValidationError:
+            log.warning("the marks of room %d cannot be read, perhaps written by another version", thread_id)
+            return Marks()
+
+    async def set(self, thread_id: int, **marks: str | float | bool) -> None:
+        """Set some of them."""
+        values: dict[Any, Any] = {
+            name: int(value) if isinstance(value, bool) else value for name, value in marks.items()
+        }
+        key = keys.room_marks(thread_id)
+
+        async def write(redis: Redis) -> None:
+            pipe = redis.pipeline(transaction=True)
+            pipe.hset(key, mapping=values)
+            pipe.expire(key, MARK_SECONDS)
+            await pipe.execute()
+
+        await self._link.call(write)
+
+
+DRAFT_SECONDS = 15 * 60  # as long as Discord takes answers to a command
+OPENINGS_KEEP_SECONDS = 3600  # of what is being made; it is given up long before
+
+
+class RoomOpening(RoomValue):
+    """A room whose thread is being made, by the bot of `agent`. `request` is the id of the command, which is older
+    than all that is made for it. The room's thread is 0 until there is one."""
+
+    request: int
+    agent: str
+    at: float  # unix seconds
+    room: Room
+    name: str  # of the thread
+    text: str  # of the message above it
+
+
+class RoomOpenings:
+    """All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def keep(self, opening: RoomOpening) -> None:
+        """Store it as it is now."""
+        text = opening.model_dump_json()
+
+        async def write(redis: Redis) -> None:
+            pipe = redis.pipeline(transaction=True)
+            pipe.hset(keys.ROOM_OPENINGS, str(opening.request), text)
+            pipe.expire(keys.ROOM_OPENINGS, OPENINGS_KEEP_SECONDS)
+            await pipe.execute()
+
+        await self._link.call(write)
+
+    async def drop(self, request: int) -> None:
+        await self._link.call(lambda redis: redis.hdel(keys.ROOM_OPENINGS, str(request)))
+
+    async def of(self, agent: str) -> Sequence[RoomOpening]:
+        """Those that the bot of this agent began."""
+        texts = await self._link.call(lambda redis: redis.hvals(keys.ROOM_OPENINGS))
+        return [
+            opening for text in texts if (opening := _openings_read(str(text))) is not None and opening.agent == agent
+        ]
+
+    async def keep_draft(self, request: int, draft: str) -> None:
+        """Store what a person asked for until they have chosen the members."""
+        await self._link.call(lambda redis: redis.set(keys.room_opening(str(request)), draft, ex=DRAFT_SECONDS))
+
+    async def draft(self, request: int) -> str | None:
+        """None for one that has expired, or was taken."""
+        found = await self._link.call(lambda redis: redis.get(keys.room_opening(str(request))))
+        return None if found is None else str(found)
+
+    async def take_draft(self, request: int) -> bool:
+        """Remove it; false where it is gone already, so that one choice makes one room."""
+        return bool(await self._link.call(lambda redis: redis.delete(keys.room_opening(str(request)))))
+
+
+def _openings_read(text: str) -> RoomOpening | None:
+    try:
+        return RoomOpening.model_validate_json(text)
+    except ValidationError:
+        log.warning("the opening of a room cannot be read, perhaps written by another version; it is skipped")
+        return None

@@ -15,35 +15,19 @@ from contextlib import suppress
 
 from agentic.services.signal.address_book import AddressBook
 from agentic.services.signal.vanishing import VanishingMessages
-from agentic.state.agent_pauses import BackoffStore, Mutes
-from agentic.state.arenas import Arenas
-from agentic.state.budget_rules import Caps
-from agentic.state.budgets import Budgets
-from agentic.state.command_owner import CommandOwner
-from agentic.state.context_windows import ContextWindows
-from agentic.state.conversations import ConversationStore
-from agentic.state.costs import Costs, Fields
-from agentic.state.drawn_images import DrawnImages
-from agentic.state.idle_state import IdleStates
-from agentic.state.last_runs import LastRuns
-from agentic.state.limits import TAKING, TurnLimits, TurnRequest, Verdict
-from agentic.state.marks import RoomMarks
-from agentic.state.memory_quota import MemoryQuota
-from agentic.state.once import PostClaims, ReplayGuard
-from agentic.state.openings import RoomOpenings
-from agentic.state.posts import InstructedPosts
-from agentic.state.presence import Presence
-from agentic.state.pulls import PullStore
-from agentic.state.recorded_agents import RecordedAgents
-from agentic.state.records import Records, TurnRecord
-from agentic.state.replay_costs import ReplayCosts
-from agentic.state.room_store import RoomStore
+from agentic.state.budgets import Budgets, Caps, Costs, Fields, ReplayCosts
+from agentic.state.context import ContextWindows, Sessions, Summaries
+from agentic.state.conversations import ConversationStore, PullStore
+from agentic.state.idle import IdleStates, UnaskedMessages
+from agentic.state.limits import TAKING, MemoryQuota, TurnLimits, TurnRequest, Verdict
+from agentic.state.posts import InstructedPosts, PostClaims, ReplayGuard
+from agentic.state.presence import CommandOwner, Presence
+from agentic.state.record_stream import RecordedAgents
+from agentic.state.rooms import Arenas, RoomMarks, RoomOpenings, RoomStore
 from agentic.state.schedule import ScheduleStore, Slot
-from agentic.state.sessions import Sessions
-from agentic.state.settlement import Ending, Settlements
-from agentic.state.summaries import Summaries
-from agentic.state.turns import CLAIMING, Claim, Turns
-from agentic.state.unasked import UnaskedMessages
+from agentic.state.silence import BackoffStore, Mutes
+from agentic.state.turn_records import Records, TurnRecord
+from agentic.state.turns import CLAIMING, Claim, DrawnImages, Ending, LastRuns, Settlements, Turns
 from agentic.wire.link import RedisAway, RedisLink
 
 # KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call

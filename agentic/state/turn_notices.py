@@ -12,7 +12,7 @@ from functools import partial
 
 from redis.asyncio import Redis
 
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
 from agentic.wire.messages import TurnNotice

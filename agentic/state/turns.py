@@ -1,23 +1,110 @@
-"""A record per turn, so that an instruction that comes twice is answered twice and posted once.
+"""Turns under way: claim, checkpoints, end.
+
+Drawn images of turns under way, so that one that was not posted yet is neither drawn nor paid for again.
+
+An image has megabytes where everything else here is small: it has a key of its own beside the turn's record, is
+written in pieces that each stay within a command's timeout, and is deleted at the end of its turn. Base64, since the
+client for commands reads text. Only the turn's holder writes; an image that lacks a piece counts as missing.
+
+A record per turn, so that an instruction that comes twice is answered twice and posted once.
 
 The first process to claim an id does the turn. Meanwhile the record keeps checkpoints (the event, the model's answer,
 the posts), so that after a crash the agent's next holder resumes from there; at the end only the result is left, which
 answers every repetition. The record lives until 15 minutes after the deadline. An index of open turns tells the next
 holder which to resume; a turn that only waits can be stored there too, and is new to the process that claims it. Each
 process also remembers its own turns: when Redis is away or came back empty, they must not be done again.
+
+Last runs of an agent's heartbeats and cron jobs, so that each run happens once over all processes and restarts.
+
+A hash an agent, `field → time of the last run` (unix seconds). A process takes a run by swapping the time that it knows
+for the new one in one step; a process that knows an outdated time fails and learns the stored one. So neither clocks
+nor polling intervals matter. The same step stores the run's turn until it begins, so that no run is taken and lost.
+
+The end of a turn, written to Redis in one step: once, however often it is tried.
+
+The turn's record carries the mark of each process that has settled it, so a step whose reply was lost, or that timed
+out, is simply done again. What cannot be written is kept, in order, and written as soon as Redis is back, before the
+next turn begins: its result, its costs, its record and its marks.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import binascii
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
+from agentic.state.budgets import KEEP_SECONDS as CostsKEEP_SECONDS
+from agentic.state.budgets import SPEND, Bill, Budgets, Fields
+from agentic.state.posts import MARK, InstructedPosts
+from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
+
+log = logging.getLogger(__name__)
+
+
+MAX_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 192 * 1024  # a multiple of three: each piece is base64 by itself
+KEEP_WITHIN = 2.0  # seconds of the turn that storing may take
+
+# KEYS: the turn's record, the image. ARGV: the turn's holder, the number of stored pieces, the next one.
+ADD_PIECE = """
+local life = redis.call('PTTL', KEYS[1])
+if life <= 0 or redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then return 0 end
+if ARGV[2] == '0' then redis.call('DEL', KEYS[2]) end
+if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[2]) then return 0 end
+redis.call('RPUSH', KEYS[2], ARGV[3])
+redis.call('PEXPIRE', KEYS[2], life)
+return 1
+"""
+
+
+class DrawnImages:
+    """`holder` names this process in its turns. No method raises RedisAway."""
+
+    def __init__(self, link: RedisLink, holder: str = "") -> None:
+        self._link, self._holder = link, holder
+
+    async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
+        """Store the image for as long as the turn's record; False where that failed, or it is over MAX_BYTES."""
+        if len(data) > MAX_BYTES:
+            log.info("an image of %d bytes is too large to be stored, a restart would draw it again", len(data))
+            return False
+        try:
+            async with asyncio.timeout(KEEP_WITHIN):
+                return await self._add_pieces([keys.turn(agent, turn_id), keys.turn_picture(agent, turn_id)], data)
+        except (RedisAway, TimeoutError) as error:
+            log.debug("an image is not stored: %s", error or "too slow")
+            return False
+
+    async def _add_pieces(self, places: list[str], data: bytes) -> bool:
+        for number, start in enumerate(range(0, len(data), PIECE_BYTES)):
+            piece = base64.b64encode(data[start : start + PIECE_BYTES]).decode()
+            if not await self._link.script(ADD_PIECE, places, [self._holder, number, piece]):
+                return False
+        return True
+
+    async def read(self, agent: str, turn_id: str, size: int) -> bytes | None:
+        """The stored image of `size` bytes; None where any of it is missing."""
+        key, data = keys.turn_picture(agent, turn_id), bytearray()
+        try:
+            for number in range(-(-size // PIECE_BYTES)):
+                piece = await self._link.call(lambda redis, at=number: redis.lindex(key, at))  # type: ignore[misc]
+                data += base64.b64decode(str(piece or ""), validate=True)
+        except (RedisAway, binascii.Error) as error:
+            log.debug("a stored image cannot be read: %s", error)
+            return None
+        return bytes(data) if data and len(data) == size else None
+
 
 KEEP_AFTER_DEADLINE = 15 * 60.0
 LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be nonsense
@@ -92,8 +179,6 @@ end
 """
 
 Checkpoint = Literal["closing", "under_way", "answer", "posted"]
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +358,244 @@ class Turns:
         for oldest in list(self._ours)[:2]:  # two out for one in keeps it small without ever sweeping it
             if self._ours[oldest][0] <= now or len(self._ours) > REMEMBERED:
                 del self._ours[oldest]
+
+
+KEEP_SECONDS = 400 * 86400  # longer than a year: a yearly job remembers its last run
+MOST_FIELDS = 300  # of an agent; beyond that unknown ones are pruned
+
+# Sets the field's new time if the stored one is one that the caller knows, and stores the run's turn if it has one.
+# Returns 1 and the new time, or 0 and the stored one.
+SWAP = f"""{KEEPING}
+local stands = redis.call('HGET', KEYS[1], ARGV[1])
+if stands and stands ~= ARGV[2] and stands ~= ARGV[3] then return {{0, stands}} end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
+if #KEYS > 1 then keep(1, 5) end
+return {{1, ARGV[4]}}
+"""
+
+
+class LastRuns:
+    """`load` raises RedisAway; `run` continues in memory while Redis is away, as the last holder of a lease does."""
+
+    def __init__(self, link: RedisLink, turns: Turns | None = None) -> None:
+        self._link, self._turns = link, turns or Turns(link, time.time)
+        self._stands: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
+        self._ours: dict[tuple[str, str], str] = {}  # set by this process, maybe missing in Redis
+
+    async def load(self, agent: str) -> dict[str, float]:
+        """The stored times by field. Raises RedisAway."""
+        kept = await self._link.call(lambda redis: redis.hgetall(keys.ticks(agent)))
+        found = {str(field): str(text) for field, text in kept.items()}
+        for memory in (self._stands, self._ours):
+            for place in [place for place in memory if place[0] == agent]:
+                del memory[place]
+        times = {field: time for field, text in found.items() if (time := _time(text)) is not None}
+        self._stands.update({(agent, field): found[field] for field in times})
+        return times
+
+    def last(self, agent: str, field: str) -> float | None:
+        """The last time, as this process knows it."""
+        text = self._ours.get((agent, field)) or self._stands.get((agent, field))
+        return _time(text) if text else None
+
+    async def run(
+        self,
+        agent: str,
+        field: str,
+        at: float,
+        turn_id: str = "",
+        event: str = "",
+        keep_seconds: float = LATEST_DEADLINE,
+    ) -> bool:
+        """Take the run `at` that time; its turn, which begins with `event`, is stored until it begins, at most for
+        `keep_seconds`. False: another process has taken this or a later run."""
+        place, new = (agent, field), repr(float(at))
+        known, own = self._stands.get(place, ""), self._ours.get(place, "")
+        kept = self._turns.keeping(agent, turn_id, event, keep_seconds) if event else ([], [])
+        asked, args = [keys.ticks(agent), *kept[0]], [field, known, own, new, KEEP_SECONDS, *kept[1]]
+        try:
+            done, stands = await self._link.script(SWAP, asked, args)
+        except RedisAway as away:
+            log.debug("a run is taken in memory: %s", away)
+            self._ours[place] = new
+            return True
+        self._stands[place] = str(stands)
+        self._ours.pop(place, None)
+        return bool(int(done))
+
+    async def prune(self, agent: str, known: Collection[str]) -> None:
+        """Delete fields that are not among `known`, once there are too many. Raises RedisAway."""
+        if len(fields := [field for name, field in self._stands if name == agent]) <= MOST_FIELDS:
+            return
+        gone = [field for field in fields if field not in known]
+        if gone:
+            await self._link.call(lambda redis: redis.hdel(keys.ticks(agent), *gone))
+        for field in gone:
+            self._stands.pop((agent, field), None)
+
+
+def _time(text: str) -> float | None:
+    try:
+        time = float(text)
+    except ValueError:
+        log.warning("the time of a last run cannot be read and is ignored: %.40r", text)
+        return None
+    return time if time == time and abs(time) != float("inf") else None
+
+
+MOST_KEPT = 1000  # turns of this process that ended while Redis was away
+
+# KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture,
+# the channel's posts by instruction, the records' count. ARGV: the result, who did the turn, the state's lifetime in
+# ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for
+# none), the time, its posts by instruction, then the costs as pairs of field and amount, and last the bill for the
+# budgets. Where another process took the turn over, its end is that process's to report, and so are the costs of what
+# it resumes: an answer, or a call that was in progress. A process that has settled the turn does so once; a claim of
+# its own makes it new to it.
+SETTLE = f"""{RECORD}{MARK}
+local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
+local ours = not holder or holder == ARGV[2]
+if redis.call('HSETNX', KEYS[1], 'settled:' .. ARGV[2], '1') == 0 then return {{}} end
+if ARGV[10] ~= '' then mark(KEYS[8], ARGV[10], ARGV[9]) end
+if ours then
+  redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
+  redis.call('HDEL', KEYS[1], 'event', 'closing', 'answer', 'posted', 'under_way')
+  redis.call('UNLINK', KEYS[7])
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  redis.call('ZREM', KEYS[5], ARGV[7])
+end
+if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
+if ours and ARGV[8] ~= '' then record(KEYS[6], KEYS[9], ARGV[8]) end
+local went_on = answered == ARGV[2] or redis.call('HEXISTS', KEYS[1], 'passed_on:' .. ARGV[2]) == 1
+if not ours and went_on then return {{}} end
+for i = 11, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if #ARGV > 11 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
+{SPEND}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a turn ended, at `at` (unix seconds): its result as JSON, what it cost on `date` (YYYY-MM-DD), its message
+    on the agent's results channel ("" for none), its record."""
+
+    agent: str
+    turn_id: str
+    result: str
+    deadline: float
+    date: str
+    costs: Fields
+    bill: Bill
+    say: str
+    record: TurnRecord | None
+    at: float
+
+
+class Settlements:
+    """Write the ends of this process's turns. `clock` gives unix seconds."""
+
+    def __init__(
+        self, link: RedisLink, clock: Callable[[], float], turns: Turns, budgets: Budgets, instructed: InstructedPosts
+    ) -> None:
+        self._link, self._clock = link, clock
+        self._turns, self._budgets, self._instructed = turns, budgets, instructed
+        self._kept: OrderedDict[tuple[str, str], Ending] = OrderedDict()
+        self._writing = asyncio.Lock()
+
+    @property
+    def owes(self) -> bool:
+        """Whether any end is not written yet."""
+        return bool(self._kept)
+
+    @property
+    def kept(self) -> int:
+        """The number of ends that are not written yet."""
+        return len(self._kept)
+
+    async def settle(self, ending: Ending) -> bool:
+        """Write the end of a turn; False while Redis is away: it is kept then."""
+        try:
+            near = await self._write(ending, ending.say)
+        except RedisAway as away:
+            log.debug("the end of a turn is kept in memory: %s", away)
+            self._keep(ending)
+            return False
+        self._budgets.settled(ending.bill, near)
+        return True
+
+    async def pay(self) -> bool:
+        """Write what is kept, in its order; False while Redis is away."""
+        async with self._writing:
+            while self._kept:
+                name, ending = next(iter(self._kept.items()))
+                try:
+                    waited_for = self._clock() <= max(ending.deadline, ending.at)
+                    near = await self._write(ending, ending.say if waited_for else "")
+                except RedisAway:
+                    return False
+                except ResponseError as error:  # no other turn shall wait for one that cannot be written
+                    log.error(
+                        "%s: the end of turn %s cannot be written and is lost: %s", ending.agent, ending.turn_id, error
+                    )
+                    near = ()
+                if self._kept.pop(name, None) is not None:
+                    self._budgets.memory.written(ending.bill)
+                    self._budgets.settled(ending.bill, near)
+        return True
+
+    def disown(self, user_id: int) -> None:
+        """No record is written of turns that this person asked for."""
+        for name, ending in self._kept.items():
+            if ending.record is not None and ending.record.asked_by == user_id:
+                self._kept[name] = replace(ending, record=None)
+
+    def _keep(self, ending: Ending) -> None:
+        name = (ending.agent, ending.turn_id)
+        if name in self._kept:
+            return
+        self._kept[name] = ending
+        self._budgets.memory.spend(ending.bill)
+        if len(self._kept) > MOST_KEPT:
+            _, lost = self._kept.popitem(last=False)
+            log.error(
+                "%s: Redis is away for too long, turn %s (%.4f USD) will not be booked",
+                lost.agent,
+                lost.turn_id,
+                lost.costs.get("total_cost", 0.0),
+            )
+
+    async def _write(self, ending: Ending, say: str) -> Sequence[str]:
+        """The scopes that are near their budgets now. Raises RedisAway."""
+        record = ending.record
+        head: list[str | int | float] = [
+            ending.result,
+            self._turns.holder,
+            round(self._turns.lifetime(ending.deadline) * 1000),
+            keys.results(ending.agent),
+            say,
+            CostsKEEP_SECONDS,
+            ending.turn_id,
+            record.to_json() if record else "",
+            ending.at,
+            self._posts(record) if record else "",
+        ]
+        pairs = [part for pair in ending.costs.items() for part in pair]
+        arguments = [*head, *pairs, self._budgets.bill_text(ending.bill)]
+        found: Sequence[str] = await self._link.script(SETTLE, _places(ending), arguments)
+        return found
+
+    def _posts(self, record: TurnRecord) -> str:
+        """The posts of a turn by instruction, as MARK reads them."""
+        if record.kind != "instruction":
+            return ""
+        return self._instructed.note(record.channel_id, record.posted, joining=record.trigger == "reactive")
+
+
+def _places(ending: Ending) -> list[str]:
+    """The keys of SETTLE; the bill's day is the one whose budgets count the turn."""
+    agent, billed = ending.agent, ending.bill.date
+    own = [keys.turn(agent, ending.turn_id), keys.cost(agent, ending.date)]
+    shared = [keys.budget(billed), keys.budget_holds(billed)]
+    kept = [keys.open_turns(agent), keys.turns(agent), keys.turn_picture(agent, ending.turn_id)]
+    instructed = keys.instructed(ending.record.channel_id if ending.record else 0)
+    return [*own, *shared, *kept, instructed, keys.entries_counted(keys.turns(agent))]

@@ -16,8 +16,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from agentic.state.records import TurnRecord
-from agentic.state.writer import TurnWords
+from agentic.state.record_stream import TurnWords
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.link import RedisAway
 from agentic.wire.messages import TurnNotice
 

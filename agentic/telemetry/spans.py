@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from agentic.state.records import TurnRecord
-from agentic.state.writer import TurnWords
+from agentic.state.record_stream import TurnWords
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, CallWords, ToolCallRecord
 from agentic.wire.messages import TurnNotice
 

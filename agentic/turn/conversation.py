@@ -12,7 +12,7 @@ from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent
 from agentic.agent.services import AgentServices
 from agentic.context.entries import Entry
 from agentic.llm.providers.agent_sdk import AgentSession
-from agentic.state.sessions import Sessions
+from agentic.state.context import Sessions
 
 
 class AgentSessions:

@@ -37,7 +37,7 @@ class Checkpoints(Protocol):
 
 
 class PictureStore(Protocol):
-    """A store of pictures until they are posted; agentic.state.drawn_images is the one in Redis."""
+    """A store of pictures until they are posted; agentic.state.turns is the one in Redis."""
 
     async def keep(self, agent: str, turn_id: str, data: bytes) -> bool: ...
     async def read(self, agent: str, turn_id: str, size: int) -> bytes | None: ...

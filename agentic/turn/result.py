@@ -9,8 +9,8 @@ from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, asked_id, trigger_of
 from agentic.agent.limits import cost_fields, on_the_wire
 from agentic.llm.types import Usage
-from agentic.state.records import MAX_ID_CHARACTERS, Reacted, TurnRecord
 from agentic.state.shared_state import Ledger
+from agentic.state.turn_records import MAX_ID_CHARACTERS, Reacted, TurnRecord
 from agentic.turn.progress import Done, Facts, Progress
 from agentic.turn.room_turns import number_in_room
 from agentic.turn.trace import TurnTrace

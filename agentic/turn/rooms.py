@@ -12,7 +12,7 @@ from agentic.agent.events import InstructionEvent, TurnEvent
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, is_visible
 from agentic.context.prompt import Identity, RoomTurn
-from agentic.state.summaries import Summary
+from agentic.state.context import Summary
 from agentic.turn.schema import FORM, DecisionForm, room_form
 from agentic.wire.link import RedisAway
 from agentic.wire.messages import Instruction

@@ -20,8 +20,8 @@ from agentic.agent.agent import Agent, Channels
 from agentic.agent.events import AutomationEvent, HookEvent, ReflectionEvent, TurnEvent, is_unasked
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import DISCORD, NO_CHANNEL, SIGNAL, CannotPost, Outlet, Post, silent_outlet
-from agentic.state.records import TurnRecord
-from agentic.state.unasked import UnaskedMessage
+from agentic.state.idle import UnaskedMessage
+from agentic.state.turn_records import TurnRecord
 from agentic.turn.admission import prepared, request_at_claim
 from agentic.turn.cancellation import Cancellation
 from agentic.turn.progress import Progress

@@ -25,7 +25,7 @@ from agentic.context.render import render_entry
 from agentic.context.window import Depth
 from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
-from agentic.state.summaries import MOST_MESSAGES, Summary
+from agentic.state.context import MOST_MESSAGES, Summary
 from agentic.turn.cleaning import clean_prose
 from agentic.turn.conversation import after
 from agentic.turn.model_call import call_cheap

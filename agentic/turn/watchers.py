@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from agentic.state.records import TurnRecord
-from agentic.state.writer import TurnWords
+from agentic.state.record_stream import TurnWords
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.messages import TurnNotice
 
 log = logging.getLogger(__name__)

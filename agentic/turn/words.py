@@ -18,7 +18,7 @@ from agentic.context.prompt import persona_part
 from agentic.llm.types import Message, Picture, Prompt, Reply, ToolRound
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import FetchedPicture, Fit, fits, scale
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.tools.web_search import pages_in
 from agentic.turn.trace import ModelCall, Sources
 from agentic.wire.entries import CallWords, FoundPage, HistoryMessage, PostWords, Quoted, RoomWords, SearchWords

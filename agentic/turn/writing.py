@@ -12,7 +12,7 @@ from agentic.agent.agent import Agent, Turn
 from agentic.agent.events import ReflectionEvent
 from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, Frame, under_way
 from agentic.llm.pricing import expected
-from agentic.state.budget_rules import BudgetRequest
+from agentic.state.budgets import BudgetRequest
 from agentic.state.limits import TurnRequest
 from agentic.turn.decision import UnreadableDecision
 from agentic.turn.model_call import call_model, seconds_left

@@ -2,7 +2,7 @@
 
 | stream | carries | one entry has |
 | --- | --- | --- |
-| `agent:{name}:turns` | TurnRecord (agentic/state/records.py), no words | `record`: JSON, `n` |
+| `agent:{name}:turns` | TurnRecord (agentic/state/turn_records.py), no words | `record`: JSON, `n` |
 | `agent:{name}:words` | entries with words, those of WORDS below | `kind`, `data`: base64 of zlib of JSON, `n` |
 | `coordinator:record` | the notes, those of NOTES below | `kind`, `data`: JSON, `n` |
 

@@ -22,11 +22,11 @@ from agentic.chat.service import Person
 from agentic.ids import id_at
 from agentic.personas.memory import Notes
 from agentic.record.memories import Unasked
-from agentic.state.budget_rules import Caps
-from agentic.state.idle_state import IdleState, TaskState
+from agentic.state.budgets import Caps
+from agentic.state.idle import IdleState, TaskState
 from agentic.state.limits import TurnRequest
 from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.link import RedisAway
 from agentic.wire.messages import Command, CommandOutcome

@@ -25,8 +25,7 @@ from typing import Any
 from aiohttp import web
 
 from agentic.local.discord.backend import RequestInfo, RestFault
-from agentic.state.room_store import RoomStore
-from agentic.state.rooms import Room, RoomMember
+from agentic.state.rooms import Room, RoomMember, RoomStore
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.link import RedisLink

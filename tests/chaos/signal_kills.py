@@ -37,7 +37,7 @@ MOST_JITTER = 0.03  # seconds between what is seen and the kill
 WITHIN = 40.0  # seconds for a trial's every wait
 STOPS_BEFORE_A_CLAIM = """
 import asyncio, sys
-from agentic.state.once import PostClaims
+from agentic.state.posts import PostClaims
 async def first(self, agent, part):
     print("about to claim", file=sys.stderr, flush=True)
     await asyncio.Event().wait()

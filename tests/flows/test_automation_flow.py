@@ -11,7 +11,7 @@ import pytest
 from agentic.automation.clock import Tick
 from agentic.automation.webhook_server import WebhookPayload, sign
 from agentic.personas.schedules import Check, Job
-from agentic.state.last_runs import LastRuns
+from agentic.state.turns import LastRuns
 from agentic.wire.link import RedisLink
 from tests.support.flow import decision, flow
 from tests.support.redis_server import PATIENT, RedisServer, until

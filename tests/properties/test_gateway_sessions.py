@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentic.context.entries import Entry, Speaker
 from agentic.llm.providers.agent_sdk import AgentSession
-from agentic.state.sessions import Resets, Sessions
+from agentic.state.context import Resets, Sessions
 from agentic.state.shared_state import Ledger
 from agentic.turn.conversation import AgentSessions, after, reset_conversation
 from agentic.wire.bus import Bus

@@ -21,9 +21,9 @@ from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
-from agentic.state.budget_rules import Caps
-from agentic.state.records import TurnRecord
-from agentic.state.writer import TurnWords
+from agentic.state.budgets import Caps
+from agentic.state.record_stream import TurnWords
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import Entry as RecordEntry
 from agentic.wire.messages import HistoryEntry, Instruction, MentionNotice, Result, TurnNotice
 from tests.support.doubles import (

@@ -12,7 +12,7 @@ from agent_config import load_settings
 from agentic.console.app import console_app
 from agentic.console.parts import Channel, ConsoleParts, Message, OnChange, Picture, RecordFile
 from agentic.state.shared_state import Ledger
-from agentic.state.stops import Stops
+from agentic.state.silence import Stops
 from agentic.wire.bus import Bus
 from agentic.wire.coordinator_commands import CoordinatorCommands
 from agentic.wire.link import RedisLink

@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.policies.policy import ConversationPolicy
 from agent_coordinator.state import ConversationState
-from agentic.state.idle_state import IdleState
-from agentic.state.pulls import Pulls
+from agentic.state.conversations import Pulls
+from agentic.state.idle import IdleState
 from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import Slot, hold_of
 from agentic.wire import keys

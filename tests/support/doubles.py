@@ -19,13 +19,13 @@ import discord
 from agentic.ids import id_at
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import FetchedPicture
-from agentic.state.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
+from agentic.state.budgets import Bill, Caps, MemoryBudgets, hold_name, millionths
+from agentic.state.context import Summary
+from agentic.state.idle import UnaskedMessage
 from agentic.state.limits import MemoryLimits, TurnRequest, Verdict
-from agentic.state.records import TurnRecord
 from agentic.state.rooms import Room
-from agentic.state.summaries import Summary
+from agentic.state.turn_records import TurnRecord
 from agentic.state.turns import Claim
-from agentic.state.unasked import UnaskedMessage
 from agentic.wire import keys
 from agentic.wire.link import RedisAway
 from agentic.wire.messages import PersonNotice, WireMessage
@@ -380,7 +380,7 @@ class MemoryBus(_Away):
 
 
 class MemoryStops:
-    """Stops of one process, as agentic.state.stops has them for all."""
+    """Stops of one process, as agentic.state.silence has them for all."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -644,7 +644,7 @@ class MemoryTold:
 
 
 class MemoryTicks(_Away):
-    """When things ran last, as agentic.state.last_runs has it for all processes."""
+    """When things ran last, as agentic.state.turns has it for all processes."""
 
     def __init__(self) -> None:
         self.times: dict[tuple[str, str], float] = {}

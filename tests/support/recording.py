@@ -17,8 +17,8 @@ from agentic.record.retention import Ages
 from agentic.record.stream_reader import RecordReader
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
-from agentic.state.records import RECORD, TurnRecord
-from agentic.state.writer import RecordWriter
+from agentic.state.record_stream import RecordWriter
+from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.entries import (

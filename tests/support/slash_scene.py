@@ -29,14 +29,12 @@ from agentic.record.notes import Consents, Hearers
 from agentic.rooms.opening import RoomOpener
 from agentic.runtime.services import caps_of
 from agentic.services.discord.gate import OutboundShared
+from agentic.state.context import Resets
 from agentic.state.forget_requests import ForgetRequests
-from agentic.state.ignores import Ignores
 from agentic.state.live_options import LiveOptions
-from agentic.state.room_store import WRITE_ROOM, room_args, room_keys
-from agentic.state.rooms import Room, RoomMember
-from agentic.state.sessions import Resets
+from agentic.state.rooms import WRITE_ROOM, Room, RoomMember, room_args, room_keys
 from agentic.state.shared_state import Ledger
-from agentic.state.stops import Stops
+from agentic.state.silence import Ignores, Stops
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.coordinator_commands import CoordinatorCommands

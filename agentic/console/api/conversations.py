@@ -42,7 +42,7 @@ from agentic.record.export.render import FORMATS, export_room, read_room_story
 from agentic.record.export.story import Look, Message, read_story
 from agentic.record.queries.posts import Conversation, Post, conversation_of, conversations_page, posts_of_conversation
 from agentic.record.queries.turns import Turn, turns_of_conversation
-from agentic.state.pulls import Pulls
+from agentic.state.conversations import Pulls
 from agentic.state.rooms import (
     ARCHIVE_MINUTES,
     DEFAULT_ARCHIVE_MINUTES,

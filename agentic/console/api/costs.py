@@ -30,7 +30,7 @@ from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, query_int, query_text
 from agentic.record.queries.statistics import CostSums, Share, Spent, Standing, read_costs, read_forecast, season
 from agentic.record.queries.turns import costliest_turns
-from agentic.state.budget_use import BudgetUse
+from agentic.state.budgets import BudgetUse
 
 KINDS = ("arena", "room")
 

@@ -167,7 +167,7 @@ CREATE INDEX actions_by_time ON actions (at, id);
 CREATE TABLE imported_costs (
     agent TEXT NOT NULL,
     day TEXT NOT NULL,
-    field TEXT NOT NULL,             -- total_cost, ai_cost, input_tokens …: agentic.state.costs
+    field TEXT NOT NULL,             -- total_cost, ai_cost, input_tokens …: agentic.state.budgets
     amount REAL NOT NULL,
     PRIMARY KEY (day, agent, field)
 ) STRICT, WITHOUT ROWID;

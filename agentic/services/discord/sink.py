@@ -75,7 +75,7 @@ class DiscordCommandReplies:
         `in_parent`: the message is in the channel of this thread.
 
         For some minutes Discord takes a second reply on the same `occasion` for the first one. A caller that must not
-        repeat itself remembers it for longer (agentic.state.once).
+        repeat itself remembers it for longer (agentic.state.posts).
         """
         channel = (parent_in(self._channel) if in_parent else None) or self._channel
         to = discord.MessageReference(message_id=message_id, channel_id=channel.id, fail_if_not_exists=False)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agent_coordinator.idle.tasks import failed, note_of, safe_topics
-from agentic.state.idle_state import Asking
+from agentic.state.idle import Asking
 from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import Result
 

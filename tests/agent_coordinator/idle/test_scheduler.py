@@ -11,10 +11,9 @@ import pytest
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.idle.background import LEFT_SECONDS, TURN_SECONDS, BackgroundScheduler, IdleAsker
 from agentic.process.tasks import BackgroundTasks
-from agentic.state.idle import Candidate
-from agentic.state.idle_state import TaskState
+from agentic.state.idle import Candidate, TaskState
 from agentic.state.leadership import Leadership
-from agentic.state.stop_store import EVERYWHERE
+from agentic.state.silence import EVERYWHERE
 from agentic.wire import keys
 from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.link import RedisAway

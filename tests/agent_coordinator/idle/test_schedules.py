@@ -9,7 +9,7 @@ from agent_coordinator.idle.schedules import (
     DelayedSchedule,
     ImmediateSchedule,
 )
-from agentic.state.idle_state import TaskState
+from agentic.state.idle import TaskState
 
 
 def delayed(seed: int = 1, state: TaskState | None = None) -> DelayedSchedule:

@@ -19,8 +19,8 @@ from agentic.context.entries import Entry, Speaker
 from agentic.personas.memory import Notes, Origin, append
 from agentic.services.discord.gate import MAX_TEXT
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
-from agentic.state.records import TurnRecord
 from agentic.state.shared_state import Ledger
+from agentic.state.turn_records import TurnRecord
 from agentic.tools.record import ToolRecord
 from agentic.tools.records import ToolRecords
 from agentic.wire import keys

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from agentic.actions.status import idle_lines
-from agentic.state.idle_state import Asking, IdleState, TaskState
+from agentic.state.idle import Asking, IdleState, TaskState
 
 NOW = 1_800_000_000.0
 

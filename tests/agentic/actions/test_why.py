@@ -15,14 +15,13 @@ from agentic.actions.explain import (
     why_not_text,
     why_text,
 )
-from agentic.state.budget_rules import BudgetRequest, Caps
-from agentic.state.conversations import Running
-from agentic.state.idle_state import Asking, IdleState, TaskState
+from agentic.state.budgets import BudgetRequest, Caps
+from agentic.state.conversations import Pull, PullPart, Pulls, Running
+from agentic.state.idle import Asking, IdleState, TaskState
 from agentic.state.limits import TurnRequest
-from agentic.state.pulls import Pull, PullPart, Pulls
-from agentic.state.records import KEEP_SECONDS, TurnRecord
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
+from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
 from agentic.wire.reasons import REASONS

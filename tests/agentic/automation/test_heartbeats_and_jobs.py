@@ -15,7 +15,7 @@ from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, read_begu
 from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, TargetResolver, Tick
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.personas.schedules import ActiveHours, Check, Job
-from agentic.state.last_runs import LastRuns
+from agentic.state.turns import LastRuns
 from agentic.wire.link import RedisLink
 from tests.support.doubles import Clock, MemoryTicks
 from tests.support.redis_server import PATIENT

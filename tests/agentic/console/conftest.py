@@ -16,7 +16,7 @@ from support.console import FakeChannels, client_of, console_parts
 from support.records import CHANNELS, NOW, fill
 
 from agentic.console.parts import ConsoleParts, RecordFile
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.state.shared_state import Ledger
 from agentic.wire.link import RedisLink
 from tests.support.redis_server import PATIENT

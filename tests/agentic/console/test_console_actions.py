@@ -15,10 +15,10 @@ from support.console import NOWHERE, FakeChannels, client_of, console_client, co
 from support.records import fill
 
 from agentic.console.parts import Channel, ConsoleParts, RecordFile
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger
-from agentic.state.stop_store import EVERYWHERE
+from agentic.state.silence import EVERYWHERE
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.coordinator_commands import CoordinatorCommands

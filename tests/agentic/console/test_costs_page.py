@@ -7,7 +7,7 @@ import pytest
 from support.records import NOW, PEOPLE
 
 from agentic.console.parts import ConsoleParts
-from agentic.state.budget_rules import BudgetRequest
+from agentic.state.budgets import BudgetRequest
 from agentic.state.limits import TurnRequest
 from tests.agentic.console.conftest import FORMULA, Pages
 

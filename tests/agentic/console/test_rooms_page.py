@@ -15,7 +15,7 @@ from support.console import FakeChannels, client_of, console_parts, csrf
 
 from agentic.actions.console_rooms import NewRoom, OpenedRoom, Seat
 from agentic.console.parts import Channel, RecordFile
-from agentic.state.pulls import Pull, PullPart, Pulls
+from agentic.state.conversations import Pull, PullPart, Pulls
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys

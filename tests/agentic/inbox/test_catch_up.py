@@ -10,7 +10,7 @@ from agentic.context.entries import Entry, Speaker
 from agentic.inbox.catch_up import ROUND_SECONDS, missed
 from agentic.inbox.triggers import Call
 from agentic.services.discord.messages import to_entry
-from agentic.state.unasked import UnaskedMessage
+from agentic.state.idle import UnaskedMessage
 from tests.support.agent_scene import BOTS_ROLE, LOUNGE, MEMES, THREAD, Scene
 from tests.support.doubles import BOB, LoopTime, http_error, message, user, user_payload
 

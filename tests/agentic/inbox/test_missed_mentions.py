@@ -8,7 +8,7 @@ import pytest
 
 from agentic.llm.errors import BadKey, ServerFailed
 from agentic.llm.types import Usage
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from tests.support.agent_scene import CALL, MEMES, PAINTING, Scene
 from tests.support.doubles import ALICE, BOB, LoopTime, settle
 

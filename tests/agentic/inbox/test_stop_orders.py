@@ -15,7 +15,7 @@ from agentic.chat.outlet import CannotPost, Post
 from agentic.chat.service import Person
 from agentic.context.commands import Order, order_in
 from agentic.inbox.stop_orders import answers, may_stop
-from agentic.state.stop_store import EVERYWHERE
+from agentic.state.silence import EVERYWHERE
 from agentic.turn.cancellation import Cancellation
 from agentic.turn.failure_replies import post_failure_reply
 from agentic.wire.entries import ActionNote

@@ -6,7 +6,7 @@ from typing import Any
 import discord
 import pytest
 
-from agentic.state.summaries import Summary
+from agentic.state.context import Summary
 from agentic.wire.entries import DeletionNote, ReactionNote
 from tests.support.agent_scene import LOUNGE, THREAD, Scene
 from tests.support.doubles import ALICE, BOB, GUILD, settle

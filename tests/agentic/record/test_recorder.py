@@ -14,8 +14,8 @@ from agentic.record.database import connect_blocking
 from agentic.record.retention import Ages
 from agentic.record.rows import outcome_of
 from agentic.record.writing import unpack
-from agentic.state.recorded_agents import RecordedAgents
-from agentic.state.records import Reacted
+from agentic.state.record_stream import RecordedAgents
+from agentic.state.turn_records import Reacted
 from agentic.wire import keys
 from agentic.wire.entries import ActionNote, ConversationNote, Phases, PostWords, ReactionNote
 from tests.support.recording import AT, at_work, quotes, recording, turn, words

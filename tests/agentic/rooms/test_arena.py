@@ -28,8 +28,8 @@ from agentic.rooms.arena import (
     drawn,
     words_of,
 )
-from agentic.state.arenas import Arena, ArenaAnswer, Arenas
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
+from agentic.state.rooms import Arena, ArenaAnswer, Arenas
 from agentic.wire.entries import ContestNote
 from agentic.wire.link import RedisLink
 from tests.support.agent_scene import CALL, KeptNotes, Scene

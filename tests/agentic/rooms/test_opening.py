@@ -10,8 +10,7 @@ from fakeredis import FakeServer
 
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import AWAY, GIVE_UP_SECONDS, NOT_OPENED, OPENED, RoomOpener
-from agentic.state.openings import RoomOpenings
-from agentic.state.rooms import Room, RoomMember
+from agentic.state.rooms import Room, RoomMember, RoomOpenings
 from agentic.wire.coordinator_commands import NOBODY
 from agentic.wire.link import RedisAway, RedisLink
 from agentic.wire.messages import Command

@@ -12,7 +12,7 @@ from agentic.llm.pricing import expected
 from agentic.llm.types import Reply, Usage
 from agentic.rooms.closing import CheapPositions, RoomCloser, positions_in, prompt_of
 from agentic.services.discord.room_threads import RoomPost
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.state.rooms import Room, RoomMember
 from tests.support.agent_scene import KeptNotes
 from tests.support.doubles import Clock, MemoryLedger

@@ -13,8 +13,7 @@ from agentic.chat.outlet import CannotPost
 from agentic.rooms.closing import RoomCloser
 from agentic.rooms.threads import MOST_RETRY_SECONDS, NOT_LOCKED, RETRY_SECONDS, SETTLE_SECONDS, Steward, ThreadBots
 from agentic.services.discord.room_threads import RoomPost
-from agentic.state.marks import RoomMarks
-from agentic.state.rooms import Room, RoomLine, RoomMember
+from agentic.state.rooms import Room, RoomLine, RoomMarks, RoomMember
 from agentic.wire.entries import ContestNote
 from agentic.wire.link import RedisLink
 from agentic.wire.messages import Command, RoomNotice

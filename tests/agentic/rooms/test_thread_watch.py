@@ -10,9 +10,7 @@ from fakeredis import FakeServer
 
 from agentic.rooms.threads import ThreadWatch
 from agentic.services.discord.room_threads import ThreadNow
-from agentic.state.marks import RoomMarks
-from agentic.state.room_store import RoomStore
-from agentic.state.rooms import Room
+from agentic.state.rooms import Room, RoomMarks, RoomStore
 from agentic.wire.coordinator_commands import NOBODY
 from agentic.wire.link import RedisAway, RedisLink
 from agentic.wire.messages import Command

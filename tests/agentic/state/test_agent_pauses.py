@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from agentic.state.agent_pauses import LONGEST_MUTE, Mutes
-from agentic.state.budget_rules import BudgetRequest
+from agentic.state.budgets import BudgetRequest
 from agentic.state.limits import TurnRequest
 from agentic.state.shared_state import Ledger
+from agentic.state.silence import LONGEST_MUTE, Mutes
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
 from tests.support.redis_server import PATIENT, RedisServer

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agentic.state.budget_rules import BudgetRequest, Caps, MemoryBudgets, millionths
+from agentic.state.budgets import BudgetRequest, Caps, MemoryBudgets, millionths
 from agentic.state.limits import TurnRequest
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys

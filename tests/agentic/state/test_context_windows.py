@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from fakeredis import FakeServer
 
-from agentic.state.context_windows import KEEP_SECONDS, ContextWindows
+from agentic.state.context import KEEP_SECONDS, ContextWindows
 from agentic.wire import keys
 from agentic.wire.link import RedisLink
 

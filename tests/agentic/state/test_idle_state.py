@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.state.idle_state import Asking, IdleState, IdleStates, TaskState
+from agentic.state.idle import Asking, IdleState, IdleStates, TaskState
 from agentic.wire import keys
 from agentic.wire.link import RedisLink
 from agentic.wire.messages import Result

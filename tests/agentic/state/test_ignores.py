@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agentic.state import ignores as module
-from agentic.state.ignores import Ignores
+from agentic.state import silence as module
+from agentic.state.silence import Ignores
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.link import RedisAway, RedisLink

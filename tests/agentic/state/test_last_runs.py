@@ -7,9 +7,8 @@ import time
 import pytest
 from fakeredis import FakeServer
 
-from agentic.state.last_runs import MOST_FIELDS, LastRuns
-from agentic.state.once import ReplayGuard
-from agentic.state.turns import Turns
+from agentic.state.posts import ReplayGuard
+from agentic.state.turns import MOST_FIELDS, LastRuns, Turns
 from agentic.wire import keys
 from agentic.wire.link import RedisLink
 

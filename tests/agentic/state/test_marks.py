@@ -1,6 +1,6 @@
 """Marks of a room's thread: they outlive the process, and what cannot be read counts as not done."""
 
-from agentic.state.marks import MARK_SECONDS, Marks, RoomMarks
+from agentic.state.rooms import MARK_SECONDS, Marks, RoomMarks
 from agentic.wire import keys
 
 THREAD = 50

@@ -1,6 +1,6 @@
 """How often a memory may be changed in a day."""
 
-from agentic.state.memory_quota import KEEP_SECONDS, MemoryQuota
+from agentic.state.limits import KEEP_SECONDS, MemoryQuota
 from agentic.wire.link import RedisAway
 
 DAY, NEXT = "2026-11-20", "2026-11-21"

@@ -1,6 +1,6 @@
 import pytest
 
-from agentic.state.agent_pauses import LONGEST_BACKOFF, BackoffStore
+from agentic.state.silence import LONGEST_BACKOFF, BackoffStore
 from agentic.wire import keys
 
 

@@ -6,8 +6,8 @@ import pytest
 from fakeredis import FakeServer
 
 from agentic.state.posts import INSTRUCTED_SECONDS, MOST_POSTS, InstructedPosts
-from agentic.state.records import TurnRecord
 from agentic.state.shared_state import Ledger
+from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.link import RedisLink
 

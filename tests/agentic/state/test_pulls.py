@@ -1,4 +1,5 @@
-from agentic.state.pulls import KEEP_SECONDS, Pull, PullPart, Pulls, PullStore
+from agentic.state.conversations import PULLS_KEEP_SECONDS as KEEP_SECONDS
+from agentic.state.conversations import Pull, PullPart, Pulls, PullStore
 from agentic.wire import keys
 
 CHANNEL = 7

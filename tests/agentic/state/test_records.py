@@ -6,9 +6,9 @@ import time
 import pytest
 
 from agentic.ids import id_at
-from agentic.state.records import KEEP_SECONDS, MOST, Reacted, TurnRecord
-from agentic.state.settlement import SETTLE
 from agentic.state.shared_state import Ledger
+from agentic.state.turn_records import KEEP_SECONDS, MOST, Reacted, TurnRecord
+from agentic.state.turns import SETTLE
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
 from tests.support.redis_server import PATIENT, RedisServer
@@ -117,7 +117,7 @@ async def test_only_the_time_around_a_message_is_read(ledger, clock):
 
 
 async def test_the_last_turns_come_newest_first_and_of_one_channel_where_it_is_given(ledger, monkeypatch):
-    monkeypatch.setattr("agentic.state.records.PAGE", 2)
+    monkeypatch.setattr("agentic.state.turn_records.PAGE", 2)
     for number in range(5):
         await end(ledger, record(f"i{number}", channel_id=number % 2))
     assert [turn.id for turn in await ledger.records.last("claude", count=3)] == ["i4", "i3", "i2"]
@@ -127,7 +127,7 @@ async def test_the_last_turns_come_newest_first_and_of_one_channel_where_it_is_g
 
 
 async def test_what_a_person_asked_for_is_forgotten_and_nothing_else(link, ledger, monkeypatch):
-    monkeypatch.setattr("agentic.state.records.PAGE", 2)
+    monkeypatch.setattr("agentic.state.turn_records.PAGE", 2)
     for number in range(6):
         await end(ledger, record(f"m{number}", AGENTS[number % 2], asked_by=11 + number // 4))
     await end(ledger, record("i1"))
@@ -151,7 +151,7 @@ async def test_records_are_older_than_seven_days_neither_in_redis_nor_for_reader
 async def test_a_stream_has_a_bound(server: RedisServer, clock, monkeypatch):
     lower = SETTLE.replace(f" {MOST},", " 100,")
     assert lower != SETTLE
-    monkeypatch.setattr("agentic.state.settlement.SETTLE", lower)
+    monkeypatch.setattr("agentic.state.turns.SETTLE", lower)
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock)
         for number in range(400):

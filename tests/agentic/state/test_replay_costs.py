@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agentic.record.stream_reader import RecordReader
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
 from agentic.wire.entries import ReplayNote

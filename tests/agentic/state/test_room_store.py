@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from agentic.state import room_store
+from agentic.state import rooms as room_store
 from agentic.state.conversations import ConversationStore
-from agentic.state.room_store import ROOM_SECONDS, RoomStore
-from agentic.state.rooms import DEFAULT_POLICY, Room, RoomMember
+from agentic.state.rooms import DEFAULT_POLICY, ROOM_SECONDS, Room, RoomMember, RoomStore
 from agentic.state.schedule import ScheduleStore
 from agentic.wire import keys
 from agentic.wire.link import RedisLink

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from fakeredis import FakeServer
 
-from agentic.state.sessions import RESET_SECONDS, SESSION_SECONDS, Resets, Sessions
+from agentic.state.context import RESET_SECONDS, SESSION_SECONDS, Resets, Sessions
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.link import RedisAway, RedisLink

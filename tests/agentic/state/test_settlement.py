@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from agentic.state.budget_rules import BudgetRequest, Caps
+from agentic.state.budgets import BudgetRequest, Caps
 from agentic.state.limits import TurnRequest
-from agentic.state.records import TurnRecord
 from agentic.state.shared_state import Ledger
+from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
 from tests.chaos.slow_redis import SlowRedis
@@ -211,7 +211,7 @@ async def test_what_nobody_waits_for_any_more_is_not_said(server: RedisServer, c
 async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
     server: RedisServer, clock, monkeypatch, caplog
 ):
-    monkeypatch.setattr("agentic.state.settlement.MOST_KEPT", 2)
+    monkeypatch.setattr("agentic.state.turns.MOST_KEPT", 2)
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await take_away(link, server)

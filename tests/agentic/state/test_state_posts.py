@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.state.once import Notices, PostClaims
-from agentic.state.posts import MOST_POSTS, WEBHOOK_SECONDS, WebhookPosts
+from agentic.state.posts import MOST_POSTS, WEBHOOK_SECONDS, Notices, PostClaims, WebhookPosts
 from agentic.wire import keys
 from agentic.wire.link import RedisLink
 from tests.agentic.conftest import Clock

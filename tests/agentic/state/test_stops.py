@@ -11,8 +11,7 @@ import pytest
 from agentic.state.conversations import ConversationStore
 from agentic.state.leases import Lease
 from agentic.state.schedule import ScheduleStore
-from agentic.state.stop_store import EVERYWHERE, LONGEST
-from agentic.state.stops import Stops
+from agentic.state.silence import EVERYWHERE, LONGEST, Stops
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.link import RedisAway, RedisLink

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from fakeredis import FakeServer
 
-from agentic.state.summaries import KEEP_SECONDS, MOST_MESSAGES, Summaries, Summary
+from agentic.state.context import MOST_MESSAGES, Summaries, Summary
+from agentic.state.context import SUMMARIES_KEEP_SECONDS as KEEP_SECONDS
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.state.unasked import KEEP_SECONDS, UnaskedMessage, UnaskedMessages
+from agentic.state.idle import KEEP_SECONDS, UnaskedMessage, UnaskedMessages
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
 

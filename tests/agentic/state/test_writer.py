@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentic.state import writer as module
-from agentic.state.records import TurnRecord
-from agentic.state.writer import NoRecord, RecordWriter, decoded, remembering
+from agentic.state import record_stream as module
+from agentic.state.record_stream import NoRecord, RecordWriter, decoded, remembering
+from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.entries import (
     CallWords,

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from agentic.process.root import ROOT
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.telemetry import metrics as module
 from agentic.telemetry.metrics import PREFIX, Metrics, Readings, metrics_route
 from agentic.wire.entries import CallRecord, Phases

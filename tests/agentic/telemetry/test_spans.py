@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from agent_config import load_settings
 from agentic.runtime.process import spans_to
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.telemetry.spans import Spans, http_exporter
 from agentic.wire.entries import CallRecord, CallWords, HistoryMessage, ToolCallRecord
 from tests.support.redis_server import until

@@ -8,7 +8,7 @@ import pytest
 
 from agent_config import AGENTS
 from agentic.llm.errors import BadKey, PrefillRefused
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.turn.failure_replies import LINES
 from tests.support.agent_scene import LOUNGE, Scene, ScriptedCog
 from tests.support.doubles import Guild, TextChannel, Thread, settle, until

@@ -9,7 +9,7 @@ import pytest
 
 from agentic.llm.errors import ServerFailed
 from agentic.llm.types import Prompt, Reply
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from tests.support.agent_scene import ELSEWHERE, LOUNGE, Scene
 from tests.support.cheap import give_cheap
 from tests.support.doubles import ALICE, settle, until

@@ -14,7 +14,7 @@ from agentic.context.options import Options
 from agentic.context.prompt import RoomTurn
 from agentic.llm.errors import PrefillRefused
 from agentic.llm.profiles import PrefillMemory
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.tools.records import ToolRecords
 from agentic.turn.chat_mode import ChatMode
 from agentic.turn.decision import Decision

@@ -7,7 +7,7 @@ import pytest
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, read_begun, save_event
 from agentic.agent.limits import read_under_way
 from agentic.context.entries import Attachment, Entry, Speaker
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.turn.registry import TurnRegistry
 from agentic.wire.messages import Instruction
 from tests.support.agent_scene import CALL, LOUNGE, Scene

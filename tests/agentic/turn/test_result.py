@@ -3,7 +3,7 @@
 import pytest
 
 from agentic.llm.errors import BadKey, ConnectionFailed, Refused, SessionLost
-from agentic.state.records import Reacted, TurnRecord
+from agentic.state.turn_records import Reacted, TurnRecord
 from agentic.turn.failure_replies import LINES, error_line
 from agentic.turn.result import OUTCOMES
 from agentic.wire.entries import CallRecord, Phases

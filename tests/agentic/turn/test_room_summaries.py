@@ -10,8 +10,8 @@ import pytest
 from agentic.context.entries import Entry, Speaker
 from agentic.context.window import Depth
 from agentic.llm.errors import TimedOut
+from agentic.state.context import Summary
 from agentic.state.rooms import Room, RoomMember
-from agentic.state.summaries import Summary
 from agentic.turn.summary import falling_out
 from agentic.wire.messages import RoomBrief
 from tests.support.agent_scene import LOUNGE, THREAD, Scene

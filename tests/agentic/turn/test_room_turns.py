@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentic.context.entries import Entry, Speaker
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.state.rooms import Room, RoomMember
 from agentic.turn import room_turns
 from agentic.turn.room_turns import named_next

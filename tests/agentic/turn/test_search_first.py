@@ -9,7 +9,7 @@ import pytest
 
 from agentic.context.options import Options
 from agentic.llm.types import Picture, Reply, Source, Usage
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.tools.protocol import ToolOutput
 from agentic.tools.records import ToolRecords
 from agentic.tools.web_search import SPEC

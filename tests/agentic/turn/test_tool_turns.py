@@ -14,7 +14,7 @@ from agentic.context.options import Options
 from agentic.llm.errors import BadAnswer, ServerFailed
 from agentic.llm.types import Picture, Reply, ToolCall, Usage
 from agentic.net.images import Fit
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.tools.protocol import ToolOutput
 from agentic.tools.records import ToolRecords
 from agentic.turn.history import MAX_LINES, tool_lines

@@ -14,7 +14,7 @@ from agentic.context.render import NO_CHAIN
 from agentic.context.window import Window
 from agentic.llm.errors import RateLimited
 from agentic.llm.types import Picture, Prompt, Reply
-from agentic.state.writer import decoded, encoded
+from agentic.state.record_stream import decoded, encoded
 from agentic.tools.call_runner import ToolEvent
 from agentic.tools.record import ToolRecord
 from agentic.turn.trace import Sources, TurnTrace

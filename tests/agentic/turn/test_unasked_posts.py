@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentic.services.discord.channels import READS
-from agentic.state.budget_rules import Caps
+from agentic.state.budgets import Caps
 from agentic.state.rooms import Room
 from tests.support.agent_scene import LOUNGE, MEMES, OWN_ROLE, THREAD, Scene
 from tests.support.doubles import ALICE, BOB, settle, until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agentic.state.command_owner import TTL_SECONDS, CommandOwner
+from agentic.state.presence import TTL_SECONDS, CommandOwner
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.coordinator_commands import NOBODY, CoordinatorCommands

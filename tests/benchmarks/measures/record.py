@@ -24,7 +24,7 @@ from agentic.record.queries.turns import TurnFilter, turns_of_conversation, turn
 from agentic.record.rows import days_in
 from agentic.record.stream_reader import Position, Received
 from agentic.record.writing import Rules, write
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, CallWords, Entry, HistoryMessage, PostWords
 from tests.benchmarks.stage import Bench
 from tests.benchmarks.table import Row, median, milliseconds

@@ -28,9 +28,9 @@ from agentic.record.retention import Ages
 from agentic.record.stream_reader import RecordReader
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
-from agentic.state.records import TurnRecord
+from agentic.state.record_stream import RecordWriter
 from agentic.state.shared_state import Ledger
-from agentic.state.writer import RecordWriter
+from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.entries import (
@@ -70,7 +70,7 @@ class Channels:
 
 @dataclass
 class TurnTexts:
-    """Implements agentic.state.writer.TurnWords."""
+    """Implements agentic.state.record_stream.TurnWords."""
 
     size: int
     call: CallWords

@@ -1,4 +1,9 @@
-"""Write the entries of the record to their Redis streams, in the background.
+"""Writes record entries to Redis streams.
+
+Which agents have streams for the record besides the bots, which every process knows by its settings: personas, known
+where their folders are alone. The recorder may be another process.
+
+Write the entries of the record to their Redis streams, in the background.
 
 A turn, the engine and the gateway hand entries in and go on. One task redacts, compresses and writes them, in order.
 What waits has a bound: beyond it the oldest words go first, since notes of deletions are among the rest. What was
@@ -22,12 +27,38 @@ from typing import Any, Protocol
 from cachetools import LRUCache
 from redis.asyncio import Redis
 
-from agentic.state.appending import APPEND
-from agentic.state.records import TurnRecord
+from agentic.state.turn_records import APPEND, TurnRecord
 from agentic.wire import keys
 from agentic.wire.entries import NOTES, WORDS, CallWords, Entry, PostWords, RoomWords, SearchWords
 from agentic.wire.link import RedisAway, RedisLink
 from agentic.wire.messages import TurnNotice
+
+log = logging.getLogger(__name__)
+
+
+KEEP_SECONDS = 30 * 86400  # after the last one was added; the streams are kept for 7 days
+
+
+class RecordedAgents:
+    """Both methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def add(self, agent: str) -> None:
+        """Before its first turn."""
+
+        async def write(redis: Redis) -> None:
+            pipe = redis.pipeline(transaction=False)
+            pipe.sadd(keys.RECORDED_AGENTS, agent)
+            pipe.expire(keys.RECORDED_AGENTS, KEEP_SECONDS)
+            await pipe.execute()
+
+        await self._link.call(write)
+
+    async def read(self) -> frozenset[str]:
+        return frozenset(map(str, await self._link.call(lambda redis: redis.smembers(keys.RECORDED_AGENTS))))
+
 
 MOST_WAITING = 2000  # entries, and sets of words
 MOST_BYTES = 32_000_000  # of words that wait
@@ -57,8 +88,6 @@ Redact = Callable[[str], str]
 
 _KINDS = {kind: name for name, kind in (*NOTES.items(), *WORDS.items())}
 _EXACT = frozenset({"picture"})  # base64, in which a redactor might find something that looks like a key
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

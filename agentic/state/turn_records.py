@@ -1,9 +1,16 @@
-"""One record of each turn that ended: the streams `agent:{name}:turns`, kept for 7 days.
+"""One record per ended turn, for /why.
+
+Add numbered entries to a stream of the record, in a Lua script.
+
+The number `n` of an entry is one more than that of the entry before it, and one more for each that was dropped in
+between, by its maker or by a bound of the stream. So a reader that remembers the last `n` knows how many it lacks.
+
+One record of each turn that ended: the streams `agent:{name}:turns`, kept for 7 days.
 
 A record says what called the agent, what it read, what it did and what that cost; never what anybody said. The script
 that ends the turn adds it, once (`Ledger.settle`). People ask for it with /why, and the recorder (agentic.record) reads
 the same streams. An entry has the fields `record`, a JSON object as TurnRecord.to_json makes it, and `n`
-(agentic/state/appending.py). `v` is 1 for as long as a reader of this shape can read it: fields may be added,
+(agentic/state/turn_records.py). `v` is 1 for as long as a reader of this shape can read it: fields may be added,
 none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
 
 A stream is cut at 20,000 entries, about, and at 7 days by each new one; 7 days after its last one it is gone.
@@ -22,10 +29,34 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from redis.asyncio import Redis
 
 from agentic.ids import is_snowflake, sent_at
-from agentic.state.appending import APPEND
 from agentic.wire import keys
 from agentic.wire.entries import CallRecord, Phases, ToolCallRecord
 from agentic.wire.link import RedisLink
+
+log = logging.getLogger(__name__)
+
+
+COUNT_SECONDS = 30 * 86400  # longer than any stream: an empty stream must not restart the count
+
+# append(stream, count, dropped, most, seconds, field, value, …): adds an entry with these fields and its `n`; `dropped`
+# entries before it were lost. The stream keeps about `most` entries, of the last `seconds`, and is gone that long after
+# the last one. Replaces values that another program left under the two keys.
+APPEND = f"""
+local function append(stream, count, dropped, most, seconds, ...)
+  if not ({{stream = 1, none = 1}})[redis.call('TYPE', stream).ok] then redis.call('DEL', stream) end
+  local n = redis.pcall('INCRBY', count, dropped + 1)
+  if type(n) ~= 'number' then
+    redis.call('DEL', count)
+    n = redis.call('INCRBY', count, dropped + 1)
+  end
+  redis.call('EXPIRE', count, {COUNT_SECONDS})
+  local id = redis.call('XADD', stream, 'MAXLEN', '~', most, '*', 'n', n, ...)
+  local oldest = tonumber(string.match(id, '^%d+')) - seconds * 1000
+  redis.call('XTRIM', stream, 'MINID', string.format('%.0f', oldest))
+  redis.call('EXPIRE', stream, seconds)
+end
+"""
+
 
 KEEP_SECONDS = 7 * 86400
 MOST = 20_000  # of an agent
@@ -40,8 +71,6 @@ local function record(stream, count, text)
   append(stream, count, 0, {MOST}, {KEEP_SECONDS}, 'record', text)
 end
 """
-
-log = logging.getLogger(__name__)
 
 
 class Reacted(BaseModel):

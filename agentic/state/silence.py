@@ -1,0 +1,602 @@
+"""Silence: may this agent speak here, and why not.
+
+Pauses of agents: mutes by people, and back-offs after a provider refused an agent.
+
+Each is a key an agent that holds when it ends (unix seconds) and expires then.
+
+A turn learns of a mute in the script that takes its limits (turns/limits.py). A process remembers the mutes it knows,
+for as long as Redis is away. Lifting a mute leaves LIFTED in its place: where a key is missing although this process
+knows a mute, Redis was emptied, and the mute is written again.
+
+Ignored people: a bounded set in Redis that every process holds in memory, where a check is cheap.
+
+A notice publishes each change; after a loss of Redis the set is read again. Once used, the set is never empty (EVER):
+where it is missing Redis was emptied, and a living process writes it again.
+
+Stops in Redis: two keys a channel, the stop and the time of the last order, stop or resume.
+
+An order that is written late (it was given while nobody listened) does nothing where a newer one is known.
+
+Stops: a person silences a channel.
+
+A stop is a key that expires by itself, after the time asked for and a day at most, so it survives restarts; a notice
+publishes it to every process. Each process holds all stops in memory, where a check is cheap. While Redis is away a
+stop counts in the process that received it, and is written when Redis is back.
+
+A pause of all bots is the stop of EVERYWHERE: it holds in every channel, until it is lifted.
+
+A channel's last order, stop or resume, counts, whenever a process learns of it. So each order has its time: one that is
+found late changes nothing where a newer one is known, and a process writes its orders again where Redis, emptied or
+set back, knows older ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from redis.asyncio import Redis
+
+from agentic.wire import keys
+from agentic.wire.following import follow
+from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.messages import HushNotice, IgnoreNotice, StopNotice
+from agentic.wire.reading import read
+from agentic.wire.subscriptions import Subscriber
+
+log = logging.getLogger(__name__)
+
+
+LONGEST_MUTE = 7 * 86400.0  # seconds
+LONGEST_BACKOFF = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
+POLL_SECONDS = 2.0
+LIFTED = "0"
+
+LIFT = f"""
+local was = redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], '{LIFTED}', 'PX', ARGV[1])
+return was and was ~= '{LIFTED}' and 1 or 0
+"""
+
+
+class Mutes:
+    """`clock` gives unix seconds. `mute`, `lift` and `read` raise RedisAway."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
+        self._link, self._clock = link, clock
+        self._until: dict[str, float] = {}
+
+    async def run(self, agents: Iterable[str], every: float = POLL_SECONDS) -> None:
+        """Until cancelled: learn the mutes of these agents, and write them again if Redis was emptied."""
+        names = list(agents)
+        while True:
+            await self._link.present.wait()
+            try:
+                await self.read(names)
+            except RedisAway as away:
+                log.debug("mutes cannot be read, will retry: %s", away)
+            await asyncio.sleep(every)
+
+    async def mute(self, agent: str, seconds: float) -> float:
+        """Mute the agent in all channels for `seconds`, at most a week; until when."""
+        lasting = min(max(seconds, 1.0), LONGEST_MUTE)
+        until = self._clock() + lasting
+        await self._write(agent, until)
+        self.saw(agent, until)
+        return until
+
+    async def lift(self, agent: str) -> bool:
+        """Whether it was muted."""
+        lifted = await self._link.script(LIFT, [keys.muted(agent)], [round(LONGEST_MUTE * 1000)])
+        self.saw(agent, None)
+        return bool(lifted)
+
+    async def read(self, agents: Iterable[str]) -> dict[str, float]:
+        """Those of `agents` that are muted, and until when."""
+        names = list(agents)
+        if not names:
+            return {}
+        found = await self._link.call(lambda redis: redis.mget([keys.muted(name) for name in names]))
+        now = self._clock()
+        for name, text in zip(names, found, strict=True):
+            if text is not None:
+                self.saw(name, _end_of("mute", name, str(text)) or None)
+            elif self._until.get(name, 0.0) > now:
+                await self._write(name, self._until[name])
+        return {name: until for name in names if (until := self._until.get(name, 0.0)) > now}
+
+    def saw(self, agent: str, until: float | None) -> None:
+        """Remember what Redis has."""
+        if until is None:
+            self._until.pop(agent, None)
+        else:
+            self._until[agent] = until
+
+    def holds(self, agent: str) -> bool:
+        """As far as this process knows."""
+        return self._until.get(agent, 0.0) > self._clock()
+
+    async def _write(self, agent: str, until: float) -> None:
+        left = max(1, round((until - self._clock()) * 1000))
+        await self._link.call(lambda redis: redis.set(keys.muted(agent), str(until), px=left))
+
+
+class BackoffStore:
+    """All methods raise RedisAway. `clock` gives unix seconds."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+        self._link, self._clock = link, clock
+
+    async def put(self, agent: str, until: float) -> None:
+        """Set when the agent's back-off ends, in unix seconds; at most an hour from now."""
+        left = min(until - self._clock(), LONGEST_BACKOFF)
+        if left > 0:
+            await self._link.call(lambda redis: redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000))))
+
+    async def until(self, agent: str) -> float | None:
+        """When the agent's back-off ends, in unix seconds; None for none."""
+        return (await self.read([agent])).get(agent)
+
+    async def read(self, agents: Iterable[str]) -> dict[str, float]:
+        """Those of `agents` that are in back-off, and until when."""
+        names = list(agents)
+        if not names:
+            return {}
+        found = await self._link.call(lambda redis: redis.mget([keys.bench(name) for name in names]))
+        texts = {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
+        ends = {name: _end_of("back-off", name, text) for name, text in texts.items()}
+        now = self._clock()
+        return {name: min(until, now + LONGEST_BACKOFF) for name, until in ends.items() if until > now}
+
+
+def _end_of(pause: str, agent: str, text: str) -> float:
+    """0 for a text that is not a time, and for LIFTED."""
+    try:
+        until = float(text)
+    except ValueError:
+        until = math.nan
+    if not math.isfinite(until):
+        log.warning("the %s of %s cannot be read and is ignored: %.40r", pause, agent, text)
+        return 0.0
+    return until
+
+
+MOST = 1000  # people
+CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the set
+EVER = "-"  # not a user id
+
+# KEYS: the set; ARGV: the person, the set's bound, the channel for the notice, the notice
+ADD = f"""
+redis.call('SADD', KEYS[1], '{EVER}')
+if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 'known' end
+if redis.call('SCARD', KEYS[1]) > tonumber(ARGV[2]) then return 'full' end
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('PUBLISH', ARGV[3], ARGV[4])
+return 'added'
+"""
+REMOVE = f"""
+redis.call('SADD', KEYS[1], '{EVER}')
+local was = redis.call('SREM', KEYS[1], ARGV[1])
+if was == 1 then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
+return was
+"""
+
+
+class Ignores(Collection[int]):
+    """The user ids. Call `start()` before the bus runs, and `run()` in a task."""
+
+    def __init__(self, link: RedisLink, bus: Subscriber, *, check_every: float = CHECK_EVERY) -> None:
+        self._link, self._bus, self._check_every = link, bus, check_every
+        self._users: set[int] = set()
+        self._changed: dict[int, bool] = {}  # since the last reading began
+        self._behind = asyncio.Event()
+
+    def __contains__(self, user_id: object) -> bool:
+        return user_id in self._users
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._users)
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    def start(self) -> None:
+        """Subscribe to the notices of other processes."""
+        self._bus.subscribe(keys.COORDINATOR_IGNORES, self._on_notice)
+        self._bus.on_resubscribed(self._behind.set)
+
+    async def run(self) -> None:
+        """Until cancelled: after each new connection, and where Redis lost the set, call `read`."""
+        await follow(
+            self._link,
+            self._behind,
+            "ignored people",
+            check_every=self._check_every,
+            lost=self._forgotten,
+            read=self.read,
+        )
+
+    async def read(self) -> None:
+        """Read the set, after writing it if Redis was emptied. Raises RedisAway."""
+        self._changed.clear()
+        if await self._forgotten():
+            known = [EVER, *map(str, self._users)]
+            await self._link.call(lambda redis: redis.sadd(keys.COORDINATOR_IGNORED, *known))
+        members = await self._link.call(lambda redis: redis.smembers(keys.COORDINATOR_IGNORED))
+        self._users = {int(member) for member in members if str(member).isdecimal()}
+        for user_id, ignored in self._changed.items():
+            self._note(user_id, ignored)
+
+    async def add(self, user_id: int) -> Literal["added", "known", "full"]:
+        """Ignore this person. Raises RedisAway."""
+        notice = IgnoreNotice(user_id=user_id, ignored=True).to_wire()
+        arguments: list[str | int | float] = [str(user_id), MOST, keys.COORDINATOR_IGNORES, notice]
+        outcome: Literal["added", "known", "full"] = await self._link.script(ADD, [keys.COORDINATOR_IGNORED], arguments)
+        if outcome != "full":
+            self._note(user_id, True)
+        return outcome
+
+    async def remove(self, user_id: int) -> bool:
+        """Whether the person was ignored. Raises RedisAway."""
+        notice = IgnoreNotice(user_id=user_id, ignored=False).to_wire()
+        arguments: list[str | int | float] = [str(user_id), keys.COORDINATOR_IGNORES, notice]
+        removed = await self._link.script(REMOVE, [keys.COORDINATOR_IGNORED], arguments)
+        self._note(user_id, False)
+        return bool(removed)
+
+    async def _forgotten(self) -> bool:
+        if not self._users:
+            return False
+        return not await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_IGNORED))
+
+    def _on_notice(self, raw: str) -> None:
+        notice = read(IgnoreNotice, raw)
+        if notice is not None:
+            self._note(notice.user_id, notice.ignored)
+
+    def _note(self, user_id: int, ignored: bool) -> None:
+        self._changed[user_id] = ignored
+        if ignored:
+            self._users.add(user_id)
+        else:
+            self._users.discard(user_id)
+
+
+EVERYWHERE = 0  # the channel id of a pause of all bots, in every channel and in direct messages
+LONGEST = 86400.0  # seconds; a stop that nobody lifts ends by itself
+LONGEST_PAUSE = 366 * 86400.0  # seconds; a pause of all bots is for as long as an owner wants it
+OUTDATED = -1
+SCAN_COUNT = 1000
+
+# KEYS: the stop, the time of the last order. ARGV: the source, until when, ms, the channel for the notice, the notice,
+# the time of the order, "1" where it is late, ms to keep that time. Returns OUTDATED where a newer order is known.
+STOP = """
+local known, at = tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[6])
+local there = redis.call('GET', KEYS[1])
+if there and (ARGV[1] ~= '' and string.find(there, ARGV[1] .. ' ', 1, true) == 1) then return 0 end
+if there and ARGV[1] == '' and known >= at then return 0 end
+if known > at and ARGV[7] == '1' then return -1 end
+redis.call('SET', KEYS[2], string.format('%.3f', math.max(known, at)), 'PX', ARGV[8])
+redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+return 1
+"""
+# KEYS: as above. ARGV: the channel for the notice, the notice, the time of the order, "1" where it is late, ms.
+STOP_STORE_LIFT = """
+local known, at = tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[3])
+if known > at and ARGV[4] == '1' then return -1 end
+redis.call('SET', KEYS[2], string.format('%.3f', math.max(known, at)), 'PX', ARGV[5])
+local was = redis.call('DEL', KEYS[1])
+if was == 1 then redis.call('PUBLISH', ARGV[1], ARGV[2]) end
+return was
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The last order of a channel, in unix seconds. A resume has `until` 0."""
+
+    at: float
+    until: float
+    source: str = ""
+
+
+def longest(channel_id: int) -> float:
+    """How long a stop may last, in seconds."""
+    return LONGEST_PAUSE if channel_id == EVERYWHERE else LONGEST
+
+
+class StopStore:
+    """All methods raise RedisAway. `clock` gives unix seconds."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
+        self._link, self._clock = link, clock
+
+    async def write(self, channel_id: int, order: Order, *, late: bool = False) -> int:
+        """Store the order and publish it: 1 where Redis did not know it, 0 where it did, OUTDATED."""
+        places, left = [keys.stop(channel_id), keys.ordered(channel_id)], round((order.until - self._clock()) * 1000)
+        notice = StopNotice(channel_id=channel_id, until=order.until or None, at=order.at).to_wire()
+        kept = round(max(LONGEST * 1000, left))
+        args: list[str | int | float] = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
+        if left <= 0:  # a stop that has expired by now still replaces an earlier one
+            return int(await self._link.script(STOP_STORE_LIFT, places, args))
+        return int(await self._link.script(STOP, places, [order.source, order.until, left, *args]))
+
+    async def lacks_any(self, channels: Collection[int]) -> bool:
+        """Whether Redis does not know a stop of these channels: it was emptied without a loss of the connection."""
+        names = [keys.stop(channel) for channel in channels]
+        return bool(names) and None in await self._link.call(lambda redis: redis.mget(names))
+
+    async def read_all(self, known: Collection[int]) -> dict[int, Order]:
+        """The last order of each channel that is stopped, and of the `known` ones."""
+        cursor, channels = 0, set(known)
+        while True:
+            cursor, found = await self._link.call(partial(_read_page, cursor))
+            for key in found:
+                try:
+                    channels.add(int(key.rpartition(":")[2]))
+                except ValueError:
+                    log.warning("a stop cannot be read and is ignored: %.80r", key)
+            if not cursor:
+                return await self.read(sorted(channels))
+
+    async def read(self, channels: Sequence[int]) -> dict[int, Order]:
+        """The last order of each of these channels that has one."""
+        if not channels:
+            return {}
+        names = [name for channel in channels for name in (keys.stop(channel), keys.ordered(channel))]
+        texts = await self._link.call(lambda redis: redis.mget(names))
+        orders = {}
+        for channel, stop, at in zip(channels, texts[::2], texts[1::2], strict=True):
+            source, _, until = str(stop or "").partition(" ")
+            try:
+                if stop is not None or at is not None:
+                    ends = min(float(until or 0.0), self._clock() + longest(channel))
+                    orders[channel] = Order(float(at or 0.0), ends, source)
+            except ValueError:
+                log.warning("a stop cannot be read and is ignored: %.80r", keys.stop(channel))
+        return orders
+
+
+async def _read_page(cursor: int, redis: Redis) -> tuple[int, list[str]]:
+    cursor, found = await redis.scan(cursor, match=keys.stop("*"), count=SCAN_COUNT, _type="string")
+    return cursor, [str(key) for key in found]
+
+
+TICK = 0.001  # seconds
+
+OnHush = Callable[[int, int], Awaitable[None]]
+OnStop = Callable[[int], Awaitable[None] | None]
+
+
+class Stops:
+    """Call `start()` before the bus runs, and `run()` in a task. `clock` gives unix seconds. Only `read` raises
+    RedisAway."""
+
+    def __init__(
+        self,
+        link: RedisLink,
+        bus: Subscriber,
+        clock: Callable[[], float] = time.time,
+        *,
+        check_every: float = CHECK_EVERY,
+    ) -> None:
+        self._link, self._bus, self._clock, self._check_every = link, bus, clock, check_every
+        self._store = StopStore(link, clock)
+        self._orders: dict[int, Order] = {}
+        self._callbacks: list[OnStop] = []
+        self._on_hush: list[OnHush] = []
+        self._behind = asyncio.Event()  # Redis and this process may differ
+
+    def start(self) -> None:
+        """Subscribe to the notices of other processes."""
+        self._bus.subscribe(keys.COORDINATOR_STOPS, self._on_notice)
+        self._bus.subscribe(keys.COORDINATOR_HUSHES, self._on_hush_notice)
+        self._bus.on_resubscribed(self._behind.set)
+
+    async def run(self) -> None:
+        """Until cancelled: after each new connection, and where Redis lost a stop, call `read`."""
+        await follow(
+            self._link,
+            self._behind,
+            "stops",
+            check_every=self._check_every,
+            lost=lambda: self._store.lacks_any(self._held_itself()),
+            read=self.read,
+        )
+
+    @property
+    def behind(self) -> bool:
+        """Whether Redis lacks an order of this process, or may have one that this process does not know."""
+        return self._behind.is_set()
+
+    def on_stop(self, callback: OnStop) -> None:
+        """Call `callback` with each channel that is stopped, immediately; for one stop maybe twice."""
+        self._callbacks.append(callback)
+
+    def on_hush(self, callback: OnHush) -> None:
+        """Call `callback` with a channel and a person who cancels their answers there; maybe twice."""
+        self._on_hush.append(callback)
+
+    def off(self, on_stop: OnStop, on_hush: OnHush) -> None:
+        """Call these no more."""
+        self._callbacks = [callback for callback in self._callbacks if callback != on_stop]
+        self._on_hush = [callback for callback in self._on_hush if callback != on_hush]
+
+    async def hush(self, channel_id: int, user_id: int) -> None:
+        """Cancel the answers to this person there, in this process and, unless Redis is away, in all others."""
+        await self._hush(channel_id, user_id)
+        notice = HushNotice(channel_id=channel_id, user_id=user_id).to_wire()
+        try:
+            await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_HUSHES, notice))
+        except RedisAway as away:
+            log.warning("answers in channel %d are cancelled in this process only, Redis is away: %s", channel_id, away)
+
+    def holds(self, channel_id: int) -> bool:
+        """Whether the channel is stopped, or all bots are paused."""
+        return self.paused or self._holds_itself(channel_id)
+
+    @property
+    def paused(self) -> bool:
+        """Whether all bots are paused."""
+        return self._holds_itself(EVERYWHERE)
+
+    def held(self) -> dict[int, float]:
+        """The channels and threads that are stopped themselves, and until when; without a pause of all bots."""
+        return {channel: until for channel, until in self._held_itself().items() if channel != EVERYWHERE}
+
+    def _held_itself(self) -> dict[int, float]:
+        return {channel: order.until for channel, order in self._orders.items() if self._holds_itself(channel)}
+
+    def _holds_itself(self, channel_id: int) -> bool:
+        order = self._orders.get(channel_id)
+        return order is not None and order.until > self._clock()
+
+    def silent_until(self, channel_id: int) -> float:
+        """Messages from before this time (unix seconds) are no longer answered: their answer was stopped, or they came
+        during the stop. 0 where no order is known."""
+        orders = filter(None, (self._orders.get(channel_id), self._orders.get(EVERYWHERE)))
+        return max((max(order.at, order.until) for order in orders), default=0.0)
+
+    def resumed_at(self, channel_id: int) -> float:
+        """The time of the last order, if that was a resume; else 0."""
+        order = self._orders.get(channel_id)
+        return 0.0 if order is None or order.until else order.at
+
+    async def stop(
+        self,
+        channel_id: int,
+        source: str,
+        seconds: float | None = None,
+        *,
+        at: float | None = None,
+        late: bool = False,
+    ) -> bool:
+        """Stop a channel for `seconds`, by default and at most a day; in this process first. EVERYWHERE stands for all
+        channels, and has no such limit.
+
+        `source` (one word) identifies the order, by a message's id for example: True for its first caller among all
+        processes. Without a source a stop that holds already stays as it is. `at` is the time of the order, by default
+        now. A `late` order does nothing where a newer one is known.
+        """
+        lasting = min(max(seconds or longest(channel_id), 1.0), longest(channel_id))
+        known, now = self._orders.get(channel_id), self._clock()
+        order = self._dated(channel_id, at, late, min(now if at is None else at, now) + lasting, source)
+        if known is not None and (
+            known.at > order.at or (self._holds_itself(channel_id) and source in ("", known.source))
+        ):
+            return False
+        if late and order.until <= now:  # it has expired by now, and it replaced an earlier one
+            await self.lift(channel_id, at=order.at, late=True)
+            return False
+        if late and await self._write_or_retry(channel_id, order, late=True) in (OUTDATED, 0):
+            await self._catch_up(channel_id)
+            return False
+        self._orders[channel_id] = order
+        if channel_id == EVERYWHERE:
+            log.warning("a person paused all bots")
+        else:
+            log.info("a person stopped channel %d for %.0f minutes", channel_id, (order.until - now) / 60)
+        await self._notify(channel_id)
+        return late or await self._write_or_retry(channel_id, order) in (1, None)
+
+    async def lift(self, channel_id: int, *, at: float | None = None, late: bool = False) -> bool:
+        """Lift a channel's stop; `at` and `late` as in `stop`. True for the first caller among all processes."""
+        known, held = self._orders.get(channel_id), self._holds_itself(channel_id)
+        order = self._dated(channel_id, at, late, 0.0)
+        if known is not None and known.at > order.at:
+            return False
+        if not late:
+            self._orders[channel_id] = order
+        lifted = await self._write_or_retry(channel_id, order, late=late)
+        if lifted == OUTDATED:
+            await self._catch_up(channel_id)
+            return False
+        await self._learn(channel_id, order)
+        if channel_id == EVERYWHERE:
+            log.warning("all bots may go on")
+        else:
+            log.info("the stop of channel %d is lifted", channel_id)
+        return held if lifted is None else bool(lifted)
+
+    async def read(self) -> None:
+        """Learn all orders from Redis, and write those that are newer here. Raises RedisAway."""
+        kept = await self._store.read_all(self._orders)
+        for channel_id, order in kept.items():
+            await self._learn(channel_id, order)
+        now = self._clock()
+        self._orders = {channel: one for channel, one in self._orders.items() if max(one.at, one.until) > now - LONGEST}
+        for channel_id, order in list(self._orders.items()):
+            there = kept.get(channel_id)
+            lacks = there is None or there.at < order.at or (there.at == order.at and there.until < order.until)
+            if lacks and (there is not None or order.until > now):
+                await self._store.write(channel_id, order, late=True)
+
+    def _dated(self, channel_id: int, at: float | None, late: bool, until: float, source: str = "") -> Order:
+        """The order with its time. One that is not late comes after all known ones, whatever the clocks say."""
+        known = self._orders.get(channel_id)
+        at = round(self._clock() if at is None else at, 3)
+        return Order(at if late or known is None else max(at, known.at + TICK), until, source)
+
+    async def _learn(self, channel_id: int, order: Order) -> None:
+        """Take over an order of Redis or another process if it is newer."""
+        known = self._orders.get(channel_id)
+        if known is not None and known.at >= order.at:
+            return
+        self._orders[channel_id] = order
+        if self._holds_itself(channel_id) and (known is None or known.until != order.until):
+            await self._notify(channel_id)
+
+    async def _catch_up(self, channel_id: int) -> None:
+        """Learn an order that Redis knew already, or the newer one that it has."""
+        try:
+            for known in (await self._store.read([channel_id])).values():
+                await self._learn(channel_id, known)
+        except RedisAway:
+            self._behind.set()
+
+    async def _write_or_retry(self, channel_id: int, order: Order, *, late: bool = False) -> int | None:
+        """As `StopStore.write`; None while Redis is away, and then `run` writes it later."""
+        try:
+            return await self._store.write(channel_id, order, late=late)
+        except RedisAway as away:
+            log.warning("an order for channel %d counts in this process only, Redis is away: %s", channel_id, away)
+            self._behind.set()
+            return None
+
+    async def _on_notice(self, raw: str) -> None:
+        notice = read(StopNotice, raw)
+        if notice is None:
+            return
+        known, now = self._orders.get(notice.channel_id), self._clock()
+        at = notice.at if notice.at is not None else max(now, known.at + TICK if known is not None else 0.0)
+        until = min(notice.until or 0.0, now + longest(notice.channel_id))
+        await self._learn(notice.channel_id, Order(min(at, now + LONGEST), until))
+
+    async def _on_hush_notice(self, raw: str) -> None:
+        notice = read(HushNotice, raw)
+        if notice is not None:
+            await self._hush(notice.channel_id, notice.user_id)
+
+    async def _hush(self, channel_id: int, user_id: int) -> None:
+        for callback in self._on_hush:
+            await callback(channel_id, user_id)
+
+    async def _notify(self, channel_id: int) -> None:
+        """Call all callbacks at the same time: a slow or failing one must not delay the others."""
+
+        async def call(callback: OnStop) -> None:
+            outcome = callback(channel_id)
+            if inspect.isawaitable(outcome):
+                await outcome
+
+        for outcome in await asyncio.gather(*map(call, self._callbacks), return_exceptions=True):
+            if isinstance(outcome, Exception):
+                log.error("a callback failed at the stop of channel %d", channel_id, exc_info=outcome)
