@@ -45,7 +45,7 @@ from agentic.state.idle import Asking
 from agentic.state.silence import LONGEST_PAUSE
 from agentic.themes import THEMES
 from agentic.tools.loop import run_tools
-from agentic.tools.toolbox import Toolbox
+from agentic.tools.tool import Toolbox
 from agentic.turn.failure_replies import SIGNS
 from agentic.turn.schema import DECISION_SCHEMA
 from agentic.wire import keys, messages, reading

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class ToolFiles(Protocol):
-    """Implemented by agentic.tools.records.ToolRecords."""
+    """Implemented by agentic.tools.call_log.ToolRecords."""
 
     async def forget_person(self, user_id: int) -> int: ...
 

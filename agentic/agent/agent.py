@@ -52,13 +52,12 @@ from agentic.services.discord.channels import Audience, ChannelOf
 from agentic.state.budgets import Costs
 from agentic.state.context import KeptWindows, Summary
 from agentic.state.rooms import Room
+from agentic.tools.call_log import ToolRecords
 from agentic.tools.call_runner import ToolEvent
-from agentic.tools.memory import NAME as MEMORY
-from agentic.tools.protocol import ToolContext, ToolSource
-from agentic.tools.recall import MOST as MOST_RECALLED
-from agentic.tools.recall import Memory, RecallTool
-from agentic.tools.records import ToolRecords
-from agentic.tools.toolbox import WEB_SEARCH, Toolbox, is_allowed
+from agentic.tools.own_tools import MOST as MOST_RECALLED
+from agentic.tools.own_tools import NAME as MEMORY
+from agentic.tools.own_tools import Memory, RecallTool
+from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, ToolSource, is_allowed
 from agentic.tools.toolset import Own, nothing
 from agentic.turn.trace import TurnTrace
 

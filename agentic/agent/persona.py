@@ -51,10 +51,9 @@ from agentic.personas.schedules import Check, Hooks, Job, parse_cron, parse_hear
 from agentic.personas.store import BootReport, bootstrap, hide_notes, remove_leftovers
 from agentic.personas.workspace import Workspace
 from agentic.settings.models import default_of
-from agentic.tools.builtin_files import WRITING, file_tools
-from agentic.tools.memory import NAME as MEMORY
-from agentic.tools.memory import MayWrite, MemoryAudience, MemoryTool
-from agentic.tools.protocol import RunnableTool
+from agentic.tools.own_tools import NAME as MEMORY
+from agentic.tools.own_tools import WRITING, MayWrite, MemoryAudience, MemoryTool, file_tools
+from agentic.tools.tool import RunnableTool
 
 log = logging.getLogger(__name__)
 

@@ -36,13 +36,13 @@ from agentic.personas.prompt import unclosed_comments
 from agentic.personas.schedules import Check, Hooks, Job, next_time, parse_cron, parse_heartbeat, parse_hooks
 from agentic.state.rooms import DEFAULT_TURNS
 from agentic.themes import DEFAULT_THEME, Theme, theme_named
-from agentic.tools.builtin_files import FILE_TOOLS
 from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import read_servers
-from agentic.tools.memory import NAME as MEMORY
-from agentic.tools.recall import NAME as RECALL
-from agentic.tools.toolbox import WEB_SEARCH, is_allowed
-from agentic.tools.web_tools import NAMES
+from agentic.tools.own_tools import FILE_TOOLS
+from agentic.tools.own_tools import NAME as MEMORY
+from agentic.tools.own_tools import RECALL_NAME as RECALL
+from agentic.tools.tool import WEB_SEARCH, is_allowed
+from agentic.tools.toolset import NAMES
 
 DAY = 86_400.0
 OFTEN = 24  # runs a day: a job this frequent is counted over one day, others over MONTH_DAYS

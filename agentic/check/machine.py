@@ -26,10 +26,10 @@ from agentic.context.options import MAX_MESSAGES
 from agentic.llm.pricing import at_home
 from agentic.process.logs import version_line
 from agentic.process.root import ROOT
-from agentic.tools.builtin_files import FILE_TOOLS
-from agentic.tools.memory import NAME as MEMORY
-from agentic.tools.recall import NAME as RECALL
-from agentic.tools.web_tools import NAMES
+from agentic.tools.own_tools import FILE_TOOLS
+from agentic.tools.own_tools import NAME as MEMORY
+from agentic.tools.own_tools import RECALL_NAME as RECALL
+from agentic.tools.toolset import NAMES
 from agentic.wire import keys
 from agentic.wire.link import RedisAway, RedisLink
 from agentic.wire.locate import RedisPlace, locate_redis

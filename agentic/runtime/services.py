@@ -59,11 +59,10 @@ from agentic.state.record_stream import Notes
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Ignores, Stops
 from agentic.themes import DEFAULT_THEME
+from agentic.tools.call_log import ToolRecords
 from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import read_servers
-from agentic.tools.records import ToolRecords
-from agentic.tools.toolset import Toolset
-from agentic.tools.web_tools import KEYLESS, Keyless, ToolSettings, built_in_tools
+from agentic.tools.toolset import KEYLESS, Keyless, Toolset, ToolSettings, built_in_tools
 from agentic.turn.watchers import TurnWatcher
 from agentic.wire import keys
 from agentic.wire.bus import Bus

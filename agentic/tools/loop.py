@@ -21,11 +21,10 @@ from typing import Any
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.turns import rounds_in_words, unique_sources
 from agentic.llm.types import Prompt, Reply, Source, ToolCall, ToolResult, ToolRound, Usage
+from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
 from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, visible, went_on, with_description
-from agentic.tools.protocol import ToolContext
-from agentic.tools.record import ToolRecord
-from agentic.tools.toolbox import Toolbox
+from agentic.tools.tool import Toolbox, ToolContext
 
 __all__ = ["RESULTS_ARE_DATA", "LoopLimits", "LoopOutcome", "ToolEvent", "run_tools", "run_within"]
 

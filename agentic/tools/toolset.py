@@ -1,4 +1,8 @@
-"""All tools of an installation, built in and from the owner's MCP servers, and the log of their use.
+"""All tools of an installation.
+
+Build the tools that every agent may have, web_search and web_fetch, and the search for pictures, from settings.
+
+All tools of an installation, built in and from the owner's MCP servers, and the log of their use.
 
     ALLOWED_TOOLS > the servers' own lists (config/mcp.yaml) > the option `tools` of an agent in a channel
 
@@ -9,19 +13,109 @@ tools of a turn are looked up for each turn, because servers come and go.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from operator import is_
 
-from agentic.tools.picture_search import PictureSearch
-from agentic.tools.protocol import RunnableTool, ToolSource
-from agentic.tools.records import ToolRecords
-from agentic.tools.toolbox import WEB_SEARCH, Toolbox, gathered, is_allowed
+import aiohttp
+
+from agentic.tools.call_log import ToolRecords
+from agentic.tools.tool import WEB_SEARCH, RunnableTool, Toolbox, ToolSource, gathered, is_allowed
+from agentic.tools.web_fetch import PAGE_CHARACTERS, PageFetcher, WebFetch
+from agentic.tools.web_search import (
+    ENGINES,
+    ImageSearch,
+    KeyedEngine,
+    KeylessEngine,
+    PictureSearch,
+    Redact,
+    SearchEngine,
+    TextSearch,
+    WebSearch,
+    ddgs_images,
+    ddgs_text,
+    unchanged,
+)
+
+log = logging.getLogger(__name__)
+
+
+NAMES = ("web_search", "web_fetch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings:
+    """`search_keys`: engine (tavily, brave, perplexity, exa) → key, asked in this order; then ddgs, if `keyless`.
+
+    `search_bases`: engine → another address for it. `fetch`: whether pages may be read.
+    """
+
+    search_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    search_bases: Mapping[str, str] = field(default_factory=dict)
+    keyless: bool = True
+    fetch: bool = True
+    page_characters: int = PAGE_CHARACTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Keyless:
+    """The searches without a key: those of the ddgs package, or doubles."""
+
+    text: TextSearch = ddgs_text
+    images: ImageSearch = ddgs_images
+
+
+KEYLESS = Keyless()
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """The tools, and the search for pictures; None where nothing may be asked without a key."""
+
+    tools: tuple[RunnableTool, ...]
+    pictures: PictureSearch | None
+
+
+@asynccontextmanager
+async def built_in_tools(
+    settings: ToolSettings,
+    session: aiohttp.ClientSession,
+    pages: PageFetcher,
+    *,
+    clock: Callable[[], float] = time.time,
+    keyless: Keyless = KEYLESS,
+    redact: Redact = unchanged,
+) -> AsyncIterator[BuiltIn]:
+    """Open the tools. `session` is for the engines with keys; `pages` reads addresses; `redact` removes secrets from
+    queries.
+
+    Raises ValueError for the key of an unknown engine.
+    """
+    unknown = settings.search_keys.keys() - ENGINES.keys()
+    if unknown:
+        raise ValueError(f"not a search engine: {', '.join(sorted(unknown))}")
+    engines: list[SearchEngine] = [
+        KeyedEngine(name, key, session, settings.search_bases.get(name, ""))
+        for name, key in settings.search_keys.items()
+        if key
+    ]
+    ddgs, pictures = KeylessEngine(text=keyless.text), PictureSearch(pages, clock, images=keyless.images, redact=redact)
+    if settings.keyless:
+        engines.append(ddgs)
+    tools: list[RunnableTool] = [WebSearch(engines, clock, redact)] if engines else []
+    if settings.fetch:
+        tools.append(WebFetch(pages, clock, settings.page_characters))
+    try:
+        yield BuiltIn(tuple(tools), pictures if settings.keyless else None)
+    finally:
+        ddgs.close()
+        pictures.close()
+
 
 MOST_BOXES = 500
 Own = Callable[[], Sequence[RunnableTool]]
-
-log = logging.getLogger(__name__)
 
 
 def nothing() -> Sequence[RunnableTool]:

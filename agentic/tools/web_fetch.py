@@ -17,8 +17,7 @@ from agentic.net.addresses import FetchRefused
 from agentic.net.fetch import Downloaded
 from agentic.net.images import as_picture, media_type_of
 from agentic.net.page_text import HTML, media_type, page_text, readable_page
-from agentic.tools.protocol import ToolContext, ToolOutput
-from agentic.tools.toolbox import WEB_FETCH
+from agentic.tools.tool import WEB_FETCH, ToolContext, ToolOutput
 
 PAGE_CHARACTERS = 8000
 MAX_HTML = 1_000_000  # characters of a page's source that are looked at

@@ -1,4 +1,27 @@
-"""web_search: one tool over several engines, for models without a search of their own.
+"""Search engines for text and images; query privacy.
+
+Take private details out of what a search engine is asked. Pure.
+
+A query leaves the machine and is kept by strangers. Removed are e-mail addresses, phone and card numbers, IBANs, ids
+and mentions of Discord, account ids of Signal, `@names`, IP and hardware addresses, street addresses with a number, and
+secrets. It is a net for what a model or a person let slip; a name without one of these shapes stays. So does a street
+address that the person asks about, unless they say that it is their own.
+
+A picture from the web that fits a query, beside a search for pages.
+
+    query → without private details → ddgs, in a thread → addresses → the public fetcher → the first that is a picture
+
+The addresses are strangers': only the fetcher that checks them is used, which limits bytes and pixels and takes a
+picture's kind from its first bytes. Whatever fails, there is no picture, and the text that it would have stood beside
+is posted without it.
+
+Search engines: ddgs without a key, four others with one; each has a name and `search`.
+
+ENGINES says how to ask each and how to read its answer. Sources: docs.tavily.com/api-reference,
+api-dashboard.search.brave.com/app/documentation, docs.perplexity.ai/api-reference, exa.ai/docs/reference/search. A key
+is sent in a header, never in an address, and redirects are not followed, so that no other server sees it.
+
+web_search: one tool over several engines, for models without a search of their own.
 
 Engines are asked in order until one finds something. One that refuses is skipped for a while. Results are cached for
 some minutes, and equal searches wait for the first: several bots search for the same thing in the same conversation.
@@ -8,25 +31,435 @@ Private details are taken out of each query before any engine sees it (query_pri
 from __future__ import annotations
 
 import asyncio
+import html
+import json
 import logging
 import re
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from agentic.llm.types import Source, Tool
-from agentic.tools.protocol import ToolContext, ToolOutput
-from agentic.tools.query_privacy import Redact, unchanged, without_private
-from agentic.tools.search_engines import SearchEngine, SearchFailed, SearchResult
+import aiohttp
+from cachetools import TTLCache
 
-COUNT = 6
-MAX_COUNT = 10
-MAX_QUERY = 400
+from agentic.llm.types import Picture, Source, Tool
+from agentic.net.addresses import FetchRefused
+from agentic.net.images import as_picture
+from agentic.tools.tool import ToolContext, ToolOutput
+from agentic.tools.web_fetch import PageFetcher
+
+log = logging.getLogger(__name__)
+
+
+Redact = Callable[[str], str]
+
+_GONE = " "
+_REDACTED = re.compile(r"\[redacted\]", re.IGNORECASE)
+_NOT_SEEN = frozenset({"Cc", "Cf", "Cs", "Co"})
+
+_AT = r"\s?[\[(]\s?(?:at|@)\s?[\])]\s?"
+_DOT = r"\s?[\[(]\s?(?:dot|\.)\s?[\])]\s?"
+_SEPARATOR = r"[ \u00a0().\-/]"
+_STREET = r"street|st\.|avenue|ave\.?|road|rd\.|lane|boulevard|blvd\.?|drive|square|terrace|court|crescent|highway"
+_NO_ADDRESS = r"(?:food|art|artists?|style|view|fighter|wear|photo\w*|map|trip|test|race|games?)\b"
+_NO_STREET_WORD = (  # what stands between a number and a street's name only if the number is no house's
+    r"(?:of|the|an?|in|on|at|about|for|from|to|and|with|best|top|most|famous|things?|facts?|songs?|years?|hours?|days?"
+    r"|min(?:utes?)?|miles?|km|people)\b"
+)
+_STREET_ENDING = r"straße|strasse|str\.|gasse|weg|allee|platz|ufer|damm|straat|laan|gatan|vej|gata"
+_STREET_FIRST = r"rue|avenue|boulevard|via|viale|piazza|calle|avenida|rua|plaza"
+
+_SHAPES = re.compile(
+    rf"""
+      <[@\#][!&]?\d{{1,20}}>  |  <a?:\w{{2,32}}:\d{{1,20}}>  |  <id:\w+>                   # mentions, emoji
+    | [\w.+%-]{{1,64}}(?:@|{_AT})[\w-]+(?:(?:\.|{_DOT})[\w-]+)+                               # e-mail
+    | (?<=://)[^\s/@]{{1,200}}@                                                             # user and password
+    | (?<![\w@])@[\w.]{{2,40}}                                                              # @name
+    | (?<!\w)[A-Za-z]{{2}}\d{{2}}(?:[ ]?[A-Za-z0-9]{{4}}){{2,7}}(?:[ ]?[A-Za-z0-9]{{1,4}})?(?!\w)      # IBAN
+    | (?<![\d.])(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?![\d.])                                      # IPv4
+    | (?<!\d)\d{{3}}-\d{{2}}-\d{{4}}(?!\d)                                                  # US social security
+    | (?<![\w-])\d{{15,22}}(?![\w-])                                                        # ids
+    | (?<![\w-])[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?![\w-])                   # account ids
+    | (?<![\w:])(?=[0-9a-f:]*::|(?:[0-9a-f]+:){{7}})(?:[0-9a-f]{{1,4}})?                      # IPv6
+      (?::{{1,2}}[0-9a-f]{{1,4}}){{2,7}}(?![\w:])
+    | (?<![\w:])(?:[0-9a-f]{{2}}[:-]){{5}}[0-9a-f]{{2}}(?![\w:-])                              # MAC
+    | (?<!\w)(?:\+|00)[1-9]{_SEPARATOR}{{0,2}}\d(?:{_SEPARATOR}{{0,3}}\d){{5,13}}(?!\w)     # international phone
+    | (?<!\w)\(?\d{{3}}\)?[ .-]\d{{3}}[ .-]\d{{4}}(?!\w)                                    # North American phone
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_STREETS = re.compile(
+    rf"""
+      (?<!\w)(?:{_STREET_FIRST})[ ]+(?:\w+[ ]+){{1,4}}\d{{1,4}}[a-z]?(?!\w)                 # rue de Rivoli 5
+    | (?<!\w)(?:\w+[ ]|\w+)(?:{_STREET_ENDING})[ ]+\d{{1,4}}[ ]?[a-z]?(?!\w)              # Lange Straße 5a
+    | (?<!\w)\d{{1,5}}[a-z]?[ ]+(?:(?!{_NO_STREET_WORD})\w+[ ]+){{1,3}}                            # 5 Main Street
+      (?:{_STREET})(?!\w|[ ]{_NO_ADDRESS})
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_STREET_WORD = re.compile(rf"\A(?:{_STREET})\Z|(?:{_STREET_ENDING})\Z", re.IGNORECASE)
+MAX_ASKED = 8000  # characters of what a person wrote that are looked through
+NEAR = 50  # characters before and after an address, in which a person may say that it is theirs
+_LIVING = r"(?:lives?|living|lived|resides?|stays?|staying|moved|grew[ ]up|sleep)"
+_PLACE = r"(?:address|home|house|flat|apartment|place|room|hotel|office|school|door|street)"
+_OWN = re.compile(
+    rf"""
+      \b(?:i|we)(?:['’]\w+)?(?:[ ](?:am|are|have|now|currently|still|just|also|both|only|recently)){{0,2}}[ ]{_LIVING}\b
+    | \b(?:i['’]m|i[ ]am|we['’]re|we[ ]are)[ ](?:now[ ]|still[ ])?(?:at|in)\b
+    | \b(?:my|our)[ ](?:[\w'’]+[ ]){{0,2}}(?:{_PLACE}|{_LIVING})\b
+    | \bhome(?:[ ]address)?[ ]?(?::|is\b|at\b) | \bat[ ]home\b
+    | \b(?:near|around|by|with|deliver[ ]to|send[ ]to)[ ](?:me|us)\b
+    | \b(?:ich|wir)[ ]wohn | \b(?:mein|unser)\w*[ ](?:adresse|haus|wohnung|zuhause)
+    | \bbei[ ](?:mir|uns)\b | \bzu[ ]?hause\b
+    | \bj['’]habite | \b(?:mon|ma|notre)[ ](?:adresse|maison|appartement) | \b(?:vivo|vivimos|abito|moro)[ ]
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_DIGITS = re.compile(rf"(?<![\w.])\d(?:{_SEPARATOR}{{0,3}}\d){{8,18}}(?![\w])")
+_YEARS = re.compile(r"(?:(?:19|20)\d\d\D{0,3}){2,}")
+_DATE = re.compile(r"(?:\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./-]\d{1,2}[./-]\d{1,2})")
+_WORD = re.compile(r"\w")
+
+
+def unchanged(text: str) -> str:
+    return text
+
+
+def without_private(query: str, redact: Redact = unchanged, *, asked: str = "") -> str:
+    """The query on one line without private details; "" where no word is left. `redact` removes known secrets, and
+    writes [redacted] for each. `asked`: what the person wrote, whose street addresses may be searched for."""
+    text = _REDACTED.sub(_GONE, redact(_on_one_line(query)))
+    text = _SHAPES.sub(_GONE, text)
+    words = _on_one_line(asked[-MAX_ASKED:])
+    text = _STREETS.sub(lambda match: match[0] if _is_asked_about(match[0], words) else _GONE, text)
+    text = _DIGITS.sub(lambda match: match[0] if _is_plain_number(match[0]) else _GONE, text)
+    text = " ".join(text.split()).strip(" ,;:·-")
+    return text if _WORD.search(text) else ""
+
+
+def _on_one_line(text: str) -> str:
+    seen = "".join(_digit_or(char) for char in unicodedata.normalize("NFKC", text) if _is_seen(char))
+    return " ".join(seen.split())
+
+
+def _is_asked_about(address: str, asked: str) -> bool:
+    """Whether a person named this address, perhaps with another word for "street", and never as their own."""
+    names = ((word, _STREET_WORD.sub("", word)) for word in address.split())
+    spelled = r"\W+".join(re.escape(name) + (r"\w+\.?" if name != word else "") for word, name in names)
+    places = [match.span() for match in re.finditer(rf"(?<!\w){spelled}(?!\w)", asked, re.IGNORECASE)]
+    around = (asked[max(0, start - NEAR) : end + NEAR] for start, end in places)
+    return bool(places) and not any(_OWN.search(words) for words in around)
+
+
+def _is_seen(char: str) -> bool:
+    return char in "\n\t" or unicodedata.category(char) not in _NOT_SEEN
+
+
+def _digit_or(char: str) -> str:
+    """Digits of other scripts as ours: people dial them alike."""
+    value = unicodedata.decimal(char, None)
+    return char if value is None else str(value)
+
+
+def _is_plain_number(text: str) -> bool:
+    """Whether a run of digits is a date, several years, or a number, not one that is dialled or charged."""
+    digits = re.sub(r"\D", "", text)
+    if _YEARS.fullmatch(text):
+        return True
+    if 13 <= len(digits) <= 19 and _passes_luhn(digits):
+        return False
+    if _DATE.match(text):
+        return True
+    return not digits.startswith("0")
+
+
+def _passes_luhn(digits: str) -> bool:
+    """Whether the digits end in the check digit of payment cards."""
+    doubled = (int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(digits)))
+    return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
+
+
+COUNT = 8  # pictures that are asked for
+MOST_TRIED = 4  # of them
+MAX_QUERY = 200
 KEPT_SEARCHES = 256
 KEPT_SECONDS = 900.0
 REST_SECONDS = 120.0
+
+ImageSearch = Callable[[str, int, float], list[dict[str, Any]]]
+
+
+def ddgs_images(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
+    """Search for pictures with the ddgs package. Blocks; raises what ddgs raises.
+
+    DuckDuckGo alone is asked, since ddgs's other engine for pictures ignores that explicit ones are not wanted.
+    """
+    from ddgs import DDGS  # here, since it loads several engines and lxml, and not every process searches
+
+    found = DDGS(timeout=max(1, int(seconds))).images(query, safesearch="on", backend="duckduckgo", max_results=count)
+    return list(found)
+
+
+class PictureSearch:
+    """Finds pictures. `timeout`: seconds for the engine; the whole takes twice as long at most. `clock` is in seconds.
+
+    A thread cannot be cancelled: an abandoned one runs until its own timeout.
+    """
+
+    def __init__(
+        self,
+        pages: PageFetcher,
+        clock: Callable[[], float],
+        *,
+        images: ImageSearch = ddgs_images,
+        redact: Redact = unchanged,
+        timeout: float = 6.0,
+    ) -> None:
+        self._pages, self._clock, self._images, self._redact, self._timeout = pages, clock, images, redact, timeout
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ddgs pictures")
+        self._kept: TTLCache[str, list[str]] = TTLCache(KEPT_SEARCHES, KEPT_SECONDS, timer=clock)
+        self._rests_until = 0.0
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def find(self, query: str) -> Picture | None:
+        """Return a picture for the query; None where there is none in time. Raises nothing but CancelledError."""
+        asked = without_private(query, self._redact, asked=query)[:MAX_QUERY].strip()
+        if not asked or self._clock() < self._rests_until:
+            return None
+        try:
+            async with asyncio.timeout(self._timeout * 2):
+                for address in (await self._addresses(asked))[:MOST_TRIED]:
+                    picture = await self._picture(address)
+                    if picture is not None:
+                        return picture
+        except TimeoutError:
+            log.info("a picture search took too long, the answer has no picture")
+        return None
+
+    async def _addresses(self, query: str) -> list[str]:
+        key = query.casefold()
+        known = self._kept.get(key)
+        if known is not None:
+            return known
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout):
+                found = await loop.run_in_executor(self._threads, self._images, query, COUNT, self._timeout)
+            addresses = _addresses_in(found)
+        except TimeoutError:
+            raise
+        except Exception as error:
+            # ddgs raises what its engines raise; only the words of an error say that nothing was found.
+            if "no results" not in str(error).lower():
+                log.info("ddgs found no pictures, it rests for %.0f s: %s", REST_SECONDS, type(error).__name__)
+                self._rests_until = self._clock() + REST_SECONDS
+                return []
+            addresses = []
+        self._kept[key] = addresses
+        return addresses
+
+    async def _picture(self, address: str) -> Picture | None:
+        try:
+            found = await self._pages.fetch_page(address)
+            picture = await asyncio.to_thread(as_picture, found.data)
+        except FetchRefused as refused:
+            log.debug("a found picture was not taken: %s", refused.reason)
+            return None
+        return Picture(picture.data, picture.media_type)
+
+
+def _addresses_in(found: Any) -> list[str]:
+    """The addresses in an answer, https ones first; a result of another shape is left out."""
+    items = found if isinstance(found, list) else []
+    images = (item.get("image") for item in items if isinstance(item, dict))
+    usable = dict.fromkeys(image for image in images if isinstance(image, str) and image.startswith("http"))
+    return sorted(usable, key=lambda address: not address.startswith("https:"))
+
+
+MAX_BYTES = 2_000_000
+MAX_SNIPPET = 600  # characters
+
+_LINK = re.compile(r"https?://\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A page that a search found."""
+
+    title: str
+    url: str
+    snippet: str
+
+
+class SearchFailed(Exception):
+    """An engine failed. `reason`: one short line without keys. `rests`: do not ask this engine for a while."""
+
+    def __init__(self, reason: str, *, rests: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.rests = reason, rests
+
+
+class SearchEngine(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    async def search(self, query: str, count: int) -> list[SearchResult]:
+        """Return at most `count` pages, best first, [] if there are none. Raises SearchFailed and nothing else."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """The API of an engine. `results`: path of the list in its answer. `snippet`: keys to try, in order."""
+
+    base: str
+    path: str
+    body: Callable[[str, int], dict[str, Any]]
+    results: tuple[str, ...] = ("results",)
+    snippet: tuple[str, ...] = ("content",)
+    key_header: str = "Authorization"
+    key_prefix: str = "Bearer "
+    method: str = "POST"
+
+
+ENGINES: Mapping[str, _Asking] = {
+    "tavily": _Asking("https://api.tavily.com", "/search", lambda query, count: {"query": query, "max_results": count}),
+    "brave": _Asking(
+        "https://api.search.brave.com",
+        "/res/v1/web/search",
+        lambda query, count: {"q": query[:400], "count": str(count), "text_decorations": "false"},
+        results=("web", "results"),
+        snippet=("description",),
+        key_header="X-Subscription-Token",
+        key_prefix="",
+        method="GET",
+    ),
+    "perplexity": _Asking(
+        "https://api.perplexity.ai",
+        "/search",
+        lambda query, count: {"query": query, "max_results": count, "max_tokens_per_page": 256},
+        snippet=("snippet",),
+    ),
+    "exa": _Asking(
+        "https://api.exa.ai",
+        "/search",
+        lambda query, count: {"query": query, "numResults": count, "contents": {"highlights": True}},
+        snippet=("highlights", "summary", "text"),
+        key_header="x-api-key",
+        key_prefix="",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedEngine:
+    """One of ENGINES. `base` replaces its own address; `timeout` is in seconds."""
+
+    name: str
+    key: str = field(repr=False)
+    session: aiohttp.ClientSession = field(repr=False)
+    base: str = ""
+    timeout: float = 8.0
+
+    async def search(self, query: str, count: int) -> list[SearchResult]:
+        asking = ENGINES[self.name]
+        try:
+            async with asyncio.timeout(self.timeout):
+                answer = await self._ask(asking, asking.body(query, count))
+        except TimeoutError:
+            raise SearchFailed(f"{self.name} took too long") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise SearchFailed(f"no connection to {self.name}") from error
+        for step in asking.results:
+            answer = answer.get(step) if isinstance(answer, Mapping) else None
+        return _founds(answer, asking.snippet)[:count]
+
+    async def _ask(self, asking: _Asking, body: Mapping[str, Any]) -> Any:
+        headers = {asking.key_header: asking.key_prefix + self.key, "Accept": "application/json"}
+        sent: dict[str, Any] = {"params": body} if asking.method == "GET" else {"json": body}
+        url = (self.base or asking.base).rstrip("/") + asking.path
+        async with self.session.request(asking.method, url, headers=headers, allow_redirects=False, **sent) as response:
+            if response.status != 200:
+                rests = response.status in (401, 402, 403, 429, 432, 433)
+                raise SearchFailed(f"{self.name} answered HTTP {response.status}", rests=rests)
+            data = bytearray()
+            async for chunk in response.content.iter_chunked(65_536):
+                data += chunk
+                if len(data) > MAX_BYTES:
+                    raise SearchFailed(f"the answer of {self.name} is too long")
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise SearchFailed(f"{self.name} did not answer with JSON") from None
+
+
+TextSearch = Callable[[str, int, float], list[dict[str, Any]]]
+
+
+def ddgs_text(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
+    """Search with the ddgs package. Blocks; raises what ddgs raises."""
+    from ddgs import DDGS  # here, since it loads several engines and lxml, and not every process searches
+
+    return DDGS(timeout=max(1, int(seconds))).text(query, max_results=count)
+
+
+class KeylessEngine:
+    """ddgs: no key, but often refused. Its calls block, so they have two threads of their own.
+
+    A thread cannot be cancelled: an abandoned one runs until its own timeout.
+    """
+
+    name = "ddgs"
+
+    def __init__(self, *, timeout: float = 6.0, text: TextSearch = ddgs_text) -> None:
+        self._timeout, self._text = timeout, text
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ddgs")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def search(self, query: str, count: int) -> list[SearchResult]:
+        loop = asyncio.get_running_loop()
+        asked = loop.run_in_executor(self._threads, self._text, query, count, self._timeout)
+        try:
+            async with asyncio.timeout(self._timeout * 2):
+                return _founds(await asked, ("body",), url="href")[:count]
+        except TimeoutError:
+            raise SearchFailed("ddgs took too long") from None
+        except Exception as error:
+            # ddgs raises what its engines raise; only the words of an error say that nothing was found.
+            if "no results" in str(error).lower():
+                return []
+            raise SearchFailed("ddgs failed", rests=True) from error
+
+
+def _founds(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[SearchResult]:
+    """Return the readable results of an answer."""
+    found = []
+    for item in answer if isinstance(answer, list) else ():
+        if isinstance(item, Mapping) and isinstance(item.get(url), str) and _LINK.fullmatch(item[url]):
+            text = next((value for key in snippet if (value := item.get(key))), "")
+            text = " … ".join(map(str, text)) if isinstance(text, list) else str(text)
+            found.append(
+                SearchResult(_plain(str(item.get("title") or ""))[:200], item[url][:2000], _plain(text)[:MAX_SNIPPET])
+            )
+    return found
+
+
+def _plain(text: str) -> str:
+    """Return the text on one line, without tags."""
+    return " ".join(html.unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", text)).split())
+
+
+WEB_SEARCH_COUNT = 6
+MAX_COUNT = 10
+WEB_SEARCH_MAX_QUERY = 400
 
 SPEC = Tool(
     "web_search",
@@ -35,8 +468,18 @@ SPEC = Tool(
     {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "minLength": 1, "maxLength": MAX_QUERY, "description": "what to look for"},
-            "count": {"type": "integer", "minimum": 1, "maximum": MAX_COUNT, "description": f"{COUNT} by default"},
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": WEB_SEARCH_MAX_QUERY,
+                "description": "what to look for",
+            },
+            "count": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_COUNT,
+                "description": f"{WEB_SEARCH_COUNT} by default",
+            },
         },
         "required": ["query"],
         "additionalProperties": False,
@@ -44,8 +487,6 @@ SPEC = Tool(
 )
 
 NO_QUERY = "nothing is left of the query without private details"
-
-log = logging.getLogger(__name__)
 
 _Question = tuple[str, int]
 _SHOWN = re.compile(r"^title: (?P<title>.*)\nurl: (?P<url>https?://\S+)$", re.MULTILINE)
@@ -67,7 +508,7 @@ class WebSearch:
         query = without_private(str(arguments["query"]), self.redact, asked=context.asked)
         if not query:
             return ToolOutput.refused(NO_QUERY)
-        question = (query.casefold(), int(arguments.get("count") or COUNT))
+        question = (query.casefold(), int(arguments.get("count") or WEB_SEARCH_COUNT))
         try:
             async with self._locks.setdefault(question, asyncio.Lock()):
                 found = self._known(question)

@@ -14,7 +14,7 @@ from agentic.context.prompt import RoomTurn, TurnContext, build_system, memory_p
 from agentic.context.render import content_marks
 from agentic.llm.turns import settled
 from agentic.llm.types import Message, Prompt
-from agentic.tools.protocol import RunnableTool
+from agentic.tools.tool import RunnableTool
 from agentic.turn.decision import Decision, parse_decision
 from agentic.turn.model_artifacts import lines_of_prompt
 from agentic.turn.partial_json import text_so_far

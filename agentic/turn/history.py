@@ -22,7 +22,7 @@ from agentic.context.history import LEVELS, ChannelSource, Interval, Resolved, m
 from agentic.context.options import Options
 from agentic.context.prompt import labelled, seen
 from agentic.context.window import Depth, Window, conversation_entries
-from agentic.tools.rendering import record_text
+from agentic.tools.call_log import record_text
 from agentic.turn.conversation import after
 from agentic.turn.rooms import in_room, room_entries
 

@@ -19,7 +19,7 @@ from agentic.llm.markup import strip_reasoning
 from agentic.llm.turns import cut
 from agentic.llm.types import Tool
 from agentic.tools.prefill_tools import describe
-from agentic.tools.protocol import RunnableTool, ToolContext, ToolOutput
+from agentic.tools.tool import RunnableTool, ToolContext, ToolOutput
 from agentic.turn.chat_mode import ModelRequest, prompt_of, searched
 from agentic.turn.decision import Decision, decision_of
 from agentic.turn.model_artifacts import lines_of_prompt

@@ -23,11 +23,10 @@ from agentic.context.entries import words as harmless
 from agentic.context.render import INDENT
 from agentic.llm.profiles import limits_searches
 from agentic.llm.types import Prompt, Reply, Source, Tool, ToolCall
-from agentic.tools.protocol import RunnableTool, ToolContext, ToolOutput
-from agentic.tools.query_privacy import without_private
-from agentic.tools.record import ToolRecord
-from agentic.tools.toolbox import WEB_FETCH, WEB_SEARCH, Toolbox
-from agentic.tools.web_search import MAX_QUERY, NO_QUERY, pages_in
+from agentic.tools.call_log import ToolRecord
+from agentic.tools.tool import WEB_FETCH, WEB_SEARCH, RunnableTool, Toolbox, ToolContext, ToolOutput
+from agentic.tools.web_search import NO_QUERY, pages_in, without_private
+from agentic.tools.web_search import WEB_SEARCH_MAX_QUERY as MAX_QUERY
 from agentic.turn.model_call import may_ask_again
 from agentic.turn.tools import ToolUse, calls_before, profile, words_of_asker
 from agentic.turn.view import TurnView

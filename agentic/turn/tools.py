@@ -18,14 +18,12 @@ from agentic.agent.events import POST_SECONDS
 from agentic.context.prompt import TurnContext
 from agentic.llm.profiles import PROVIDERS, Profile, profile_of
 from agentic.llm.types import Picture, Prompt, Reply, ToolCall, ToolResult
+from agentic.tools.call_log import ToolRecord, record_text
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
 from agentic.tools.loop import run_tools, run_within
-from agentic.tools.memory import NAME as MEMORY
-from agentic.tools.protocol import RunnableTool, ToolContext
-from agentic.tools.recall import NAME as RECALL
-from agentic.tools.record import ToolRecord
-from agentic.tools.rendering import record_text
-from agentic.tools.toolbox import Toolbox, gathered
+from agentic.tools.own_tools import NAME as MEMORY
+from agentic.tools.own_tools import RECALL_NAME as RECALL
+from agentic.tools.tool import RunnableTool, Toolbox, ToolContext, gathered
 from agentic.turn.view import TurnView
 
 LATELY = 20  # messages in which a person may have named an address that they ask about

@@ -22,7 +22,7 @@ from agentic.context.window import Window
 from agentic.llm.types import Picture
 from agentic.record.memories import NoMemory
 from agentic.themes import theme_named
-from agentic.tools.toolbox import WEB_SEARCH, is_allowed
+from agentic.tools.tool import WEB_SEARCH, is_allowed
 from agentic.turn.chains import ChainPlace, FoundChain, reply_chain
 from agentic.turn.history import history_ids, under_inner_names, window_of
 from agentic.turn.question import question, wording, words_about

@@ -7,7 +7,7 @@ import json
 from agentic.context.options import Options
 from agentic.llm.types import Picture
 from agentic.net.images import size_of
-from agentic.tools.protocol import ToolOutput
+from agentic.tools.tool import ToolOutput
 from tests.support.asking import picture, pictures_in
 from tests.support.flow import flow
 from tests.support.models.wire.values import Answer

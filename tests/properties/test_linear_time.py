@@ -32,7 +32,7 @@ from agentic.context.render import render_entry
 from agentic.net.page_text import readable_page
 from agentic.process.redaction import Redactor
 from agentic.process.root import ROOT
-from agentic.tools.query_privacy import without_private
+from agentic.tools.web_search import without_private
 from agentic.turn.cleaning import clean_prose, clean_text
 from agentic.turn.decision import UnreadableDecision, parse_decision, spoken
 from agentic.turn.streaming import certain

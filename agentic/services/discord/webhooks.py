@@ -13,7 +13,7 @@ Tool calls and their results, shown in Discord under the agent's name, beside th
     result → the same post with the result, and further ones where it is long
 
 The turn does not wait for a post. Posts of a channel come in the order of their calls. A post that fails is logged and
-left out; the record of the call is kept elsewhere (agentic.tools.records).
+left out; the record of the call is kept elsewhere (agentic.tools.call_log).
 
 Sends, changes and deletes a persona's messages in one channel, by its webhook.
 
@@ -75,9 +75,8 @@ from agentic.services.discord.posts import (
 )
 from agentic.services.discord.rate_limit import RefusedRequests, count_webhooks
 from agentic.services.discord.view import DiscordView
+from agentic.tools.call_log import ToolRecord, posts
 from agentic.tools.call_runner import ToolEvent
-from agentic.tools.record import ToolRecord
-from agentic.tools.rendering import posts
 
 log = logging.getLogger(__name__)
 

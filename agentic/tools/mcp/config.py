@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from agentic.tools.toolbox import is_allowed
+from agentic.tools.tool import is_allowed
 
 # No "__" and no "_" at the end: `server__tool` then names one tool of one server (tools.py).
 _NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")

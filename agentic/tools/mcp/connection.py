@@ -49,7 +49,7 @@ from agentic.tools.mcp.config import ServerConfig
 from agentic.tools.mcp.process import ServerProcess
 from agentic.tools.mcp.results import output_of, output_of_listing, output_of_resource
 from agentic.tools.mcp.server import CallNotRun, Connect, McpFailure, Offer, Watch
-from agentic.tools.protocol import ToolOutput
+from agentic.tools.tool import ToolOutput
 
 MAX_TOOLS = 128  # of one server: the most that every provider takes
 MAX_PAGES = 50

@@ -30,7 +30,7 @@ from mcp_types import (
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import as_picture, size_of
-from agentic.tools.protocol import ToolOutput
+from agentic.tools.tool import ToolOutput
 
 MAX_CHARACTERS = 50_000  # of one result; the tool loop cuts further, this keeps the rest out of memory
 MAX_PICTURES = 4

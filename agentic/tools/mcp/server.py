@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from agentic.llm.types import Tool
 from agentic.tools.mcp.config import ServerConfig
-from agentic.tools.protocol import ToolContext, ToolOutput
+from agentic.tools.tool import ToolContext, ToolOutput
 
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)  # seconds before the restarts in a row
 LAST_PAUSE = 300.0

@@ -16,8 +16,7 @@ from typing import Any
 
 from agentic.llm.types import Tool
 from agentic.tools.mcp.server import McpConnection, McpServer
-from agentic.tools.protocol import ToolContext, ToolOutput
-from agentic.tools.toolbox import is_allowed
+from agentic.tools.tool import ToolContext, ToolOutput, is_allowed
 
 LONGEST_NAME = 64
 LIST, READ = "list_resources", "read_resource"

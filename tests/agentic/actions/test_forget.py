@@ -21,8 +21,7 @@ from agentic.services.discord.gate import MAX_TEXT
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
-from agentic.tools.record import ToolRecord
-from agentic.tools.records import ToolRecords
+from agentic.tools.call_log import ToolRecord, ToolRecords
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.link import RedisAway, RedisLink

@@ -12,7 +12,7 @@ from agent_config import load_settings
 from agentic.check.machine import TOOLS, setting_warnings_here, taken_ports
 from agentic.process.root import ROOT
 from agentic.runtime import cli
-from agentic.tools.web_tools import NAMES
+from agentic.tools.toolset import NAMES
 
 
 def told(folder: Path, **environ: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from agentic.chat.outlet import UNFINISHED
 from agentic.context.options import Options
 from agentic.inbox.triggers import CHAIN_END
-from agentic.tools.records import ToolRecords
+from agentic.tools.call_log import ToolRecords
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import message, settle, until
 from tests.support.thinking_scene import ThinkingScene, calls, let

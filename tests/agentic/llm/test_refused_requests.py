@@ -17,7 +17,7 @@ from agentic.llm.registry import build_model
 from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Message, Prompt, Reply, Tool
 from agentic.tools.loop import run_tools
-from agentic.tools.toolbox import gathered
+from agentic.tools.tool import gathered
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
 from tests.support.models.chat_doubles import chatting
 from tests.support.models.model_doubles import SCHEMA, talking

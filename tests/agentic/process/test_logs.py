@@ -13,7 +13,7 @@ from agent_config import load_settings
 from agentic.process.logs import QUIET, set_up_logging
 from agentic.process.redaction import REDACTED, Redactor
 from agentic.runtime.cli import _ended
-from agentic.tools.search_engines import ddgs_text
+from agentic.tools.web_search import ddgs_text
 from tests.support.agent_scene import Scene
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.tools.arguments import problem_with
+from agentic.tools.call_runner import problem_with
 
 SCHEMA = {
     "type": "object",

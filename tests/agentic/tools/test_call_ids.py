@@ -11,7 +11,7 @@ import pytest
 
 from agentic.llm.types import Prompt
 from agentic.tools.loop import run_tools
-from agentic.tools.toolbox import gathered
+from agentic.tools.tool import gathered
 from tests.support.models.chat_api import ChatAnswer
 from tests.support.models.chat_doubles import chatting
 from tests.support.models.model_doubles import talking

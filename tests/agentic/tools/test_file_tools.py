@@ -6,8 +6,8 @@ import pytest
 
 from agentic.personas.memory import everywhere
 from agentic.personas.workspace import MAX_FILE_BYTES, Workspace
-from agentic.tools.arguments import problem_with
-from agentic.tools.builtin_files import CLOSED, file_tools
+from agentic.tools.call_runner import problem_with
+from agentic.tools.own_tools import CLOSED, file_tools
 from tests.support.tools.tool_doubles import CONTEXT
 
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from agentic.llm.types import Picture, Prompt, Reply, Source, Usage
+from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import AGAIN, LoopLimits
 from agentic.tools.loop import RESULTS_ARE_DATA, run_tools
-from agentic.tools.protocol import ToolOutput
-from agentic.tools.record import ToolRecord
-from agentic.tools.toolbox import Toolbox, gathered
+from agentic.tools.tool import Toolbox, ToolOutput, gathered
 from tests.support.doubles import LoopTime
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool, call
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.tools.arguments import problem_with
-from agentic.tools.memory import SPEC, MemoryTool, to_its_end
+from agentic.tools.call_runner import problem_with
+from agentic.tools.own_tools import SPEC, MemoryTool, to_its_end
 from tests.support.tools.tool_doubles import CONTEXT
 
 OPEN, CLOSED, THREAD = 7, 8, 9

@@ -13,7 +13,7 @@ import pytest
 from ddgs.engines import ENGINES
 
 from agentic.net.public_fetcher import PublicFetcher
-from agentic.tools.picture_search import PictureSearch, ddgs_images
+from agentic.tools.web_search import PictureSearch, ddgs_images
 from tests.support.tools.search_web import PHOTO, search_web
 
 

@@ -13,8 +13,7 @@ from agentic.llm.types import Picture, Prompt, Tool, ToolResult
 from agentic.tools.call_runner import LoopLimits
 from agentic.tools.loop import run_tools
 from agentic.tools.prefill_tools import CALL_STOP, call_in, describe, result_text, visible, with_description
-from agentic.tools.protocol import ToolOutput
-from agentic.tools.toolbox import Toolbox
+from agentic.tools.tool import Toolbox, ToolOutput
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.process.redaction import Redactor
-from agentic.tools.query_privacy import without_private
+from agentic.tools.web_search import without_private
 
 PRIVATE = [
     "alice@example.com",

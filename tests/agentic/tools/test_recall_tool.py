@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC
 
-from agentic.tools.protocol import ToolContext
-from agentic.tools.recall import MAX_TEXT, MOST, NOTHING, SPEC, RecallTool
+from agentic.tools.own_tools import MAX_TEXT, MOST, NOTHING, RecallTool
+from agentic.tools.own_tools import RECALL_SPEC as SPEC
+from agentic.tools.tool import ToolContext
 
 HERE, THERE, CLOSED = 100, 200, 300
 DAY = 1_780_000_000.0

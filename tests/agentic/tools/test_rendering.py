@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.tools.record import ToolRecord
-from agentic.tools.rendering import posts, readable, record_text, unrolled
+from agentic.tools.call_log import ToolRecord, posts, readable, record_text, unrolled
 
 
 def record(arguments=None, output=None, name="look", **more):

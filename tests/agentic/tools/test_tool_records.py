@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.tools.record import ToolRecord, decoded, encoded
-from agentic.tools.records import ToolRecords
+from agentic.tools.call_log import ToolRecord, ToolRecords, decoded, encoded
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp()
 

@@ -13,7 +13,7 @@ import pytest
 from agent_config import load_settings
 from agentic.process.root import ROOT
 from agentic.runtime.services import open_tools
-from agentic.tools.record import ToolRecord
+from agentic.tools.call_log import ToolRecord
 from agentic.tools.toolset import Toolset
 from tests.support.doubles import NOON
 from tests.support.tools.tool_doubles import FakeTool

@@ -12,7 +12,7 @@ from yarl import URL
 from agentic.net.addresses import FetchRefused
 from agentic.net.fetch import Downloaded
 from agentic.net.page_text import readable_page
-from agentic.tools.arguments import problem_with
+from agentic.tools.call_runner import problem_with
 from agentic.tools.web_fetch import SPEC, WebFetch
 from tests.support.tools.tool_doubles import CONTEXT
 

@@ -9,9 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from agentic.tools.search_engines import KeyedEngine, KeylessEngine, SearchFailed, SearchResult
-from agentic.tools.web_search import WebSearch, pages_in
-from agentic.tools.web_tools import ToolSettings, built_in_tools
+from agentic.tools.toolset import ToolSettings, built_in_tools
+from agentic.tools.web_search import KeyedEngine, KeylessEngine, SearchFailed, SearchResult, WebSearch, pages_in
 from tests.support.tools.tool_doubles import CONTEXT
 
 KEY = "canary-key"

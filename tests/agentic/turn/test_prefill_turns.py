@@ -15,7 +15,7 @@ from agentic.context.prompt import RoomTurn
 from agentic.llm.errors import PrefillRefused
 from agentic.llm.profiles import PrefillMemory
 from agentic.state.budgets import Caps
-from agentic.tools.records import ToolRecords
+from agentic.tools.call_log import ToolRecords
 from agentic.turn.chat_mode import ChatMode
 from agentic.turn.decision import Decision
 from agentic.turn.failure_replies import LINES

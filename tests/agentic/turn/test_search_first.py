@@ -10,8 +10,8 @@ import pytest
 from agentic.context.options import Options
 from agentic.llm.types import Picture, Reply, Source, Usage
 from agentic.state.budgets import Caps
-from agentic.tools.protocol import ToolOutput
-from agentic.tools.records import ToolRecords
+from agentic.tools.call_log import ToolRecords
+from agentic.tools.tool import ToolOutput
 from agentic.tools.web_search import SPEC
 from agentic.turn.search_first import fallback_source
 from tests.support.agent_scene import CALL

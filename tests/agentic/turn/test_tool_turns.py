@@ -15,8 +15,8 @@ from agentic.llm.errors import BadAnswer, ServerFailed
 from agentic.llm.types import Picture, Reply, ToolCall, Usage
 from agentic.net.images import Fit
 from agentic.state.budgets import Caps
-from agentic.tools.protocol import ToolOutput
-from agentic.tools.records import ToolRecords
+from agentic.tools.call_log import ToolRecords
+from agentic.tools.tool import ToolOutput
 from agentic.turn.history import MAX_LINES, tool_lines
 from agentic.turn.tools import searches_itself
 from agentic.wire.messages import HistoryEntry

@@ -15,8 +15,8 @@ from agentic.context.window import Window
 from agentic.llm.errors import RateLimited
 from agentic.llm.types import Picture, Prompt, Reply
 from agentic.state.record_stream import decoded, encoded
+from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
-from agentic.tools.record import ToolRecord
 from agentic.turn.trace import Sources, TurnTrace
 from agentic.turn.watchers import TurnWatchers
 from agentic.turn.words import TurnWords, quoted_in, small

@@ -11,7 +11,7 @@ from agentic.llm.types import Tool
 from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import ServerConfig
 from agentic.tools.mcp.server import McpConnection, McpFailure, Offer, Watch
-from agentic.tools.protocol import ToolContext, ToolOutput
+from agentic.tools.tool import ToolContext, ToolOutput
 
 ANY = {"type": "object", "properties": {}}
 

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestServer
 
 from agentic.net.addresses import is_public
 from agentic.net.public_fetcher import PublicFetcher
-from agentic.tools.web_tools import Keyless
+from agentic.tools.toolset import Keyless
 from tests.support.asking import picture
 
 LOOPBACK = "127.0.0.1"

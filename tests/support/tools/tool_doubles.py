@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentic.llm.types import Prompt, Reply, Tool, ToolCall, Usage
-from agentic.tools.protocol import ToolContext, ToolOutput
+from agentic.tools.tool import ToolContext, ToolOutput
 
 CONTEXT = ToolContext(
     agent="claude", channel_id=7, guild_id=1, asked_by=42, deadline=1000.0, turn_id="m5", after_message_id=5

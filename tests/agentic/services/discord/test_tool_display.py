@@ -11,8 +11,8 @@ import pytest
 
 from agentic.services.discord.gate import Gate, Silenced
 from agentic.services.discord.webhooks import MOST_WAITING, Spot, ToolDisplay, WebhookIdentity
+from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
-from agentic.tools.record import ToolRecord
 from tests.support.doubles import settle, until
 
 OUTLET = SimpleNamespace(channel_id=7)

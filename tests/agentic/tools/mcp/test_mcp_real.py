@@ -13,7 +13,7 @@ from agentic.process.root import ROOT
 from agentic.tools.loop import run_tools
 from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import ServerConfig
-from agentic.tools.toolbox import gathered
+from agentic.tools.tool import gathered
 from tests.support.redis_server import until
 from tests.support.tools.mcp_doubles import asking, call, names
 from tests.support.tools.mcp_server import PNG, http_server

@@ -1,0 +1,177 @@
+"""Tool protocol; tools of a turn.
+
+The interface of a tool: a description that the model reads, and a function that runs a call.
+
+A tool's output is data. It may come from a page, a file or another program, so nothing in it is an instruction, names a
+speaker or changes a setting. The loop says so to the model (`loop.py`), and `call_runner.py` limits its size.
+
+The tools of one turn by name, in a stable order, because they are in the cached part of a prompt.
+
+Patterns are those of a shell (`*`, `?`, `[ab]`), case-sensitive. One that begins with `!` removes names that earlier
+patterns gave. A list can be narrowed but not widened: `allowed` never returns more than the box holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Protocol
+
+from agentic.llm.types import Picture, Tool
+
+FitPicture = Callable[[Picture], Awaitable[Picture | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """The turn that a tool runs in.
+
+    `asked_by`: the user id of the person whom the turn answers or who caused it, None if there is none. `trusted`: this
+    person has more rights than others. `asked`: what this person wrote lately. `deadline`: in unix seconds.
+    `after_message_id`: the newest message that the model has seen; later contexts show the results after it.
+    `first_message_id`: the oldest one, 0 if unknown. `fit` scales a picture for the model and returns None if that
+    fails.
+    """
+
+    agent: str
+    channel_id: int
+    guild_id: int | None = None
+    asked_by: int | None = None
+    trusted: bool = False
+    asked: str = field(default="", repr=False)
+    deadline: float
+    turn_id: str = ""
+    after_message_id: int = 0
+    first_message_id: int = 0
+    fit: FitPicture | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The output of a call. If `is_error`, the text is one line, without paths, keys or tracebacks.
+
+    `ends_turn`: do not ask the model again, because it chose to be silent or its call said everything. `was_refused`:
+    the call was not made and brought nothing new. `people` are those whose words it has, `messages` the ids of messages
+    that it quotes.
+    """
+
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    is_error: bool = False
+    ends_turn: bool = False
+    was_refused: bool = False
+    people: frozenset[int] = frozenset()
+    messages: tuple[int, ...] = ()
+
+    @classmethod
+    def failed(cls, reason: str) -> ToolOutput:
+        return cls(reason, is_error=True)
+
+    @classmethod
+    def refused(cls, reason: str) -> ToolOutput:
+        return cls(reason, is_error=True, was_refused=True)
+
+
+class RunnableTool(Protocol):
+    """A tool that can be run."""
+
+    @property
+    def spec(self) -> Tool: ...
+
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        """Run a call. Raises nothing but CancelledError, and obeys that one; errors are outputs."""
+        ...
+
+
+class ToolSource(Protocol):
+    """A source of tools that may come and go, such as servers."""
+
+    def tools_for(self, agent: str) -> Sequence[RunnableTool]:
+        """Return the tools that this agent may use now."""
+        ...
+
+    async def tried(self) -> None:
+        """Wait until each server has started or failed to start once."""
+        ...
+
+    async def ready(self, agent: str) -> None:
+        """Wait for the servers that this agent may use, for a limited time after the start of the program."""
+        ...
+
+
+WEB_FETCH = "web_fetch"
+WEB_SEARCH = "web_search"  # providers offer the same under other names
+# The names of functions that every provider accepts.
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+class Toolbox:
+    """Tools by name. Raises ValueError for a duplicate name, and for one that providers refuse."""
+
+    def __init__(self, tools: Iterable[RunnableTool] = ()) -> None:
+        found: dict[str, RunnableTool] = {}
+        for tool in tools:
+            problem = _problem(tool.spec.name, found)
+            if problem is not None:
+                raise ValueError(problem)
+            found[tool.spec.name] = tool
+        self._tools = dict(sorted(found.items()))
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tools
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    @property
+    def specs(self) -> tuple[Tool, ...]:
+        """The descriptions for the model, ordered by name."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def get(self, name: str) -> RunnableTool | None:
+        return self._tools.get(name)
+
+    def allowed(self, patterns: Sequence[str]) -> Toolbox:
+        """Return the tools of this box that the patterns match."""
+        return Toolbox(tool for name, tool in self._tools.items() if is_allowed(name, patterns))
+
+
+def gathered(tools: Iterable[RunnableTool]) -> tuple[Toolbox, list[str]]:
+    """Return a box of the valid tools, the first of each name, and one line for each of the others."""
+    found: dict[str, RunnableTool] = {}
+    problems = []
+    for tool in tools:
+        problem = _problem(tool.spec.name, found)
+        if problem is None:
+            found[tool.spec.name] = tool
+        else:
+            problems.append(problem)
+    return Toolbox(found.values()), problems
+
+
+def _problem(name: str, taken: Container[str]) -> str | None:
+    if not NAME.fullmatch(name):
+        return f"not a tool's name: {name!r}"
+    return f"two tools are named {name}" if name in taken else None
+
+
+def is_allowed(name: str, patterns: Sequence[str]) -> bool:
+    """Whether the last pattern that matches the name allows it."""
+    return _is_allowed(name, tuple(patterns))
+
+
+@lru_cache(maxsize=4096)  # every turn asks for the same few
+def _is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
+    given = False
+    for pattern in patterns:
+        taken = pattern.startswith("!")
+        if fnmatchcase(name, pattern[1:] if taken else pattern):
+            given = not taken
+    return given
