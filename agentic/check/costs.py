@@ -36,8 +36,8 @@ from agentic.personas.prompt import unclosed_comments
 from agentic.personas.schedules import Check, Hooks, Job, next_time, parse_cron, parse_heartbeat, parse_hooks
 from agentic.state.rooms import DEFAULT_TURNS
 from agentic.themes import DEFAULT_THEME, Theme, theme_named
-from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import read_servers
+from agentic.tools.mcp.servers import McpServers
 from agentic.tools.own_tools import FILE_TOOLS
 from agentic.tools.own_tools import NAME as MEMORY
 from agentic.tools.own_tools import RECALL_NAME as RECALL

@@ -60,8 +60,8 @@ from agentic.state.shared_state import Ledger
 from agentic.state.silence import Ignores, Stops
 from agentic.themes import DEFAULT_THEME
 from agentic.tools.call_log import ToolRecords
-from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import read_servers
+from agentic.tools.mcp.servers import McpServers
 from agentic.tools.toolset import KEYLESS, Keyless, Toolset, ToolSettings, built_in_tools
 from agentic.turn.watchers import TurnWatcher
 from agentic.wire import keys

@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agentic.llm.types import Tool
-from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import ServerConfig
-from agentic.tools.mcp.server import McpConnection, McpFailure, Offer, Watch
+from agentic.tools.mcp.servers import McpConnection, McpFailure, McpServers, Offer, Watch
 from agentic.tools.tool import ToolContext, ToolOutput
 
 ANY = {"type": "object", "properties": {}}

@@ -5,9 +5,8 @@ import logging
 
 import pytest
 
-from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import ServerConfig
-from agentic.tools.mcp.server import MAX_STARTS, McpFailure, Offer
+from agentic.tools.mcp.servers import MAX_STARTS, McpFailure, McpServers, Offer
 from tests.support.redis_server import until
 from tests.support.tools.mcp_doubles import FakeServer, call, command, names, tool
 
@@ -40,7 +39,7 @@ async def test_nobody_waits_for_a_server_that_is_down_nor_long_for_one_that_hang
     async with running(down) as servers:
         await servers.ready("claude")
         assert servers.reasons() == {"s": "refused"}
-    monkeypatch.setattr("agentic.tools.mcp.client.READY_SECONDS", 0.05)
+    monkeypatch.setattr("agentic.tools.mcp.servers.READY_SECONDS", 0.05)
     async with running(hung, command(agents=("grok",))) as servers:
         await servers.ready("claude")  # not a server of this agent
         assert servers.reasons() == {"s": ""}

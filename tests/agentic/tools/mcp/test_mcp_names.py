@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.tools.mcp.tools import provider_names
+from agentic.tools.mcp.servers import provider_names
 
 TAKEN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 SERVER = st.from_regex(r"[a-z0-9]{1,6}([-_][a-z0-9]{1,5})?", fullmatch=True)

@@ -11,8 +11,8 @@ import pytest
 from agentic.llm.types import Picture, Prompt
 from agentic.process.root import ROOT
 from agentic.tools.loop import run_tools
-from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import ServerConfig
+from agentic.tools.mcp.servers import McpServers
 from agentic.tools.tool import gathered
 from tests.support.redis_server import until
 from tests.support.tools.mcp_doubles import asking, call, names

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from agentic.process.root import ROOT
-from agentic.tools.mcp.client import McpServers
 from agentic.tools.mcp.config import ServerConfig
+from agentic.tools.mcp.servers import McpServers
 from tests.support.redis_server import until
 from tests.support.tools.mcp_doubles import call, names
 from tests.support.tools.mcp_server import http_program

@@ -6,7 +6,13 @@ import pytest
 from mcp_types import CallToolResult, ImageContent, ReadResourceResult, Resource, TextContent, TextResourceContents
 
 from agentic.llm.types import Picture
-from agentic.tools.mcp.results import MAX_CHARACTERS, MAX_PICTURES, output_of, output_of_listing, output_of_resource
+from agentic.tools.mcp.connection import (
+    MAX_CHARACTERS,
+    MAX_PICTURES,
+    output_of,
+    output_of_listing,
+    output_of_resource,
+)
 from tests.support.tools.mcp_server import PNG
 
 

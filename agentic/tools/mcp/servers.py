@@ -1,4 +1,6 @@
-"""The life of one MCP server: connect, list its tools, list again when they change, reconnect when it is gone.
+"""Life of servers; their tools.
+
+The life of one MCP server: connect, list its tools, list again when they change, reconnect when it is gone.
 
 `McpServer.run` is a loop with one connection at a time; everything of a connection happens in its task. Calls come from
 other tasks, through `use`: they wait for a connection within their own time limit. A connection that breaks during a
@@ -10,20 +12,47 @@ The first restart is immediate, later ones follow growing pauses, until the serv
 that fails to start `MAX_STARTS` times in a row is given up. An address is retried forever, and at least every second
 while a call waits for it; if it refuses our key, calls fail immediately, and each starts one more attempt. This module
 does not know the SDK: `Connect` opens a connection (connection.py), which reports through `Watch`.
+
+The tools of MCP servers under names that providers accept.
+
+Providers accept letters, digits, `_` and `-`, 64 at most. Servers name their tools freely, and two servers may use the
+same name. So a tool is called `server__tool`, with other characters replaced. If that is too long or not unique, it
+ends in a short hash of the full name, which never changes. A server's resources are two more tools.
+
+The MCP servers of an installation, started and stopped together: a source of tools.
+
+    servers, problems = read_servers(Path("config/mcp.yaml"), settings)
+    async with McpServers(servers, environment=settings) as mcp:
+        mcp.tools_for("claude")
+
+Entering starts the servers concurrently and waits for none. A turn waits for them (`ready`), but only until
+READY_SECONDS after the start: without their tools its prompt would begin differently from all later ones, and the
+cached part would be lost. The tools of a slower server appear when it is up. The SDK is
+imported in a thread, and only if a server is configured, since that takes most of a second. Leaving ends each
+connection in its own task, waits a limited time, and leaves no process behind.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import importlib
 import logging
+import re
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, cast
 
 from agentic.llm.types import Tool
 from agentic.tools.mcp.config import ServerConfig
-from agentic.tools.tool import ToolContext, ToolOutput
+from agentic.tools.tool import ToolContext, ToolOutput, is_allowed
+
+log = logging.getLogger(__name__)
+
 
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)  # seconds before the restarts in a row
 LAST_PAUSE = 300.0
@@ -32,8 +61,6 @@ SETTLED = 60.0  # seconds after which an end is no longer one in a row
 MAX_STARTS = 8
 RELIST_PAUSE = 1.0  # seconds from one listing to the next, however often the server asks
 _REASON_CHARACTERS = 400
-
-log = logging.getLogger(__name__)
 
 
 class McpFailure(Exception):
@@ -298,3 +325,179 @@ def _reason(error: BaseException, config: ServerConfig) -> str:
     if isinstance(error, FileNotFoundError) and config.command is not None:
         return f"there is no program {config.command}" + (f", or no folder {config.cwd}" if config.cwd else "")
     return str(error) or "it gave no reason"
+
+
+LONGEST_NAME = 64
+LIST, READ = "list_resources", "read_resource"
+_ODD = re.compile(r"[^a-zA-Z0-9_-]")
+_MARK_CHARACTERS = 6
+
+Operation = Callable[[McpConnection, Mapping[str, Any]], Awaitable[ToolOutput]]
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """A tool of a server, or one of the two that read its resources."""
+
+    spec: Tool
+    server: McpServer
+    operation: Operation
+
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        """Run a call. Raises nothing but CancelledError; errors are outputs."""
+        return await self.server.use(lambda connection: self.operation(connection, arguments), context)
+
+
+def tools_of(server: McpServer) -> tuple[McpTool, ...]:
+    """Return the tools that the server offers and its entry allows, by name."""
+    offered = [(tool, _calling(tool.name)) for tool in server.offer.tools]
+    if server.offer.resources:
+        offered += _resource_tools(server.config.name)
+    allowed = [(tool, operation) for tool, operation in offered if is_allowed(tool.name, server.config.tools)]
+    names = provider_names(server.config.name, [tool.name for tool, _ in allowed])
+    tools = (
+        McpTool(Tool(name, tool.description, tool.parameters), server, operation)
+        for name, (tool, operation) in zip(names, allowed, strict=True)
+    )
+    return tuple(sorted(tools, key=lambda tool: tool.spec.name))
+
+
+def provider_names(server: str, tools: Sequence[str]) -> list[str]:
+    """Return a unique name for each tool of a server, in order, as every provider accepts them.
+
+    They do not depend on the order, and those of two servers are never equal.
+    """
+    plain = [f"{server}__{_ODD.sub('_', tool)}" for tool in tools]
+    counted = Counter(plain)
+    seen: Counter[str] = Counter()
+    names = []
+    for name, tool in zip(plain, tools, strict=True):
+        if counted[name] > 1 or len(name) > LONGEST_NAME:
+            seen[tool] += 1
+            mark = hashlib.sha256(f"{server}\0{tool}\0{seen[tool]}".encode("utf-8", "replace")).hexdigest()
+            name = f"{name[: LONGEST_NAME - _MARK_CHARACTERS - 1]}_{mark[:_MARK_CHARACTERS]}"
+        names.append(name)
+    return names
+
+
+def _calling(name: str) -> Operation:
+    return lambda connection, arguments: connection.call(name, arguments)
+
+
+def _resource_tools(server: str) -> list[tuple[Tool, Operation]]:
+    listing = Tool(
+        LIST,
+        f"Lists the resources of {server}, one a line, with their addresses.",
+        {"type": "object", "properties": {}, "additionalProperties": False},
+    )
+    reading = Tool(
+        READ,
+        f"Reads one resource of {server} by its address.",
+        {
+            "type": "object",
+            "properties": {"uri": {"type": "string", "description": "an address from the list"}},
+            "required": ["uri"],
+            "additionalProperties": False,
+        },
+    )
+    return [
+        (listing, lambda connection, _: connection.list_resources()),
+        (reading, lambda connection, arguments: connection.read_resource(str(arguments.get("uri", "")))),
+    ]
+
+
+STOP_SECONDS = 10.0
+READY_SECONDS = 10.0
+
+
+class McpServers:
+    """A ToolSource. `environment`: programs get only those of its variables that `process.INHERITED` names.
+
+    `clock` is in unix seconds; `connect` opens a connection (by default with the SDK); `pauses` are in seconds.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[ServerConfig],
+        *,
+        environment: Mapping[str, str],
+        clock: Callable[[], float] = time.time,
+        connect: Connect | None = None,
+        pauses: Sequence[float] = PAUSES,
+    ) -> None:
+        self._servers = [McpServer(server, clock=clock, pauses=pauses) for server in servers]
+        self._environment, self._connect = environment, connect
+        self._running: asyncio.Task[None] | None = None
+        self._ready_until = 0.0  # on the loop's clock
+
+    async def __aenter__(self) -> McpServers:
+        if self._servers:
+            self._ready_until = asyncio.get_running_loop().time() + READY_SECONDS
+            self._running = asyncio.create_task(self._run(), name="mcp servers")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._running is None:
+            return
+        for server in self._servers:
+            server.stop()
+        try:
+            await asyncio.wait({self._running}, timeout=STOP_SECONDS)
+        finally:
+            self._running.cancel()  # no effect if it has ended; otherwise its processes are killed
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def tools_for(self, agent: str) -> tuple[McpTool, ...]:
+        """Return the tools that this agent may use, including those of a server that was running and is not now: a
+        list that comes and goes would break the cached part of every prompt."""
+        allowed = (server for server in self._servers if server.config.may_be_used_by(agent))
+        return tuple(tool for server in allowed for tool in tools_of(server))
+
+    async def tried(self) -> None:
+        """Wait until every server has started or failed once, which takes as long as the slowest."""
+        await asyncio.gather(*(server.tried() for server in self._servers))
+
+    async def ready(self, agent: str) -> None:
+        """Wait until every server of this agent has started or failed once, at most until READY_SECONDS after the
+        start of all."""
+        waits = [server.tried() for server in self._servers if server.config.may_be_used_by(agent)]
+        try:
+            async with asyncio.timeout_at(self._ready_until):
+                await asyncio.gather(*waits)
+        except TimeoutError:
+            return
+
+    def status(self) -> dict[str, str]:
+        """Return each server's name → running, starting or stopped."""
+        return {server.config.name: _state(server) for server in self._servers}
+
+    def reasons(self) -> dict[str, str]:
+        """Return each server's name → why its last start or connection ended, "" if none did."""
+        return {server.config.name: server.reason for server in self._servers}
+
+    async def _run(self) -> None:
+        try:
+            opened = self._connect
+            if opened is None:
+                opened = await asyncio.to_thread(_sdk_connector, self._environment)
+        except ImportError as error:
+            log.error("MCP servers: none can be used, the package mcp cannot be imported: %s", error)
+            for server in self._servers:
+                server.give_up()
+            return
+        async with asyncio.TaskGroup() as group:
+            for server in self._servers:
+                group.create_task(server.run(opened), name=f"mcp {server.config.name}")
+
+
+def _sdk_connector(environment: Mapping[str, str]) -> Connect:
+    module = importlib.import_module("agentic.tools.mcp.connection")
+    return cast(Connect, module.connector(environment))
+
+
+def _state(server: McpServer) -> str:
+    if server.is_over:
+        return "stopped"
+    return "running" if server.is_up else "starting"
