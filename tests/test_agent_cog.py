@@ -25,7 +25,7 @@ from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Source, 
 from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.service import GUILD_WAIT
 from agentic.state.turns import Claim
-from agentic.turn.failure_replies import LINES, MEANINGS
+from agentic.turn.result import LINES, MEANINGS
 from agentic.wire import keys
 from agentic.wire.messages import Result
 from tests.support.agent_scene import BOTS_ROLE, CALL, DEBATE, ELSEWHERE, LOUNGE, MEMES, THREAD, Scene

@@ -46,8 +46,8 @@ from agentic.state.silence import LONGEST_PAUSE
 from agentic.themes import THEMES
 from agentic.tools.loop import run_tools
 from agentic.tools.tool import Toolbox
-from agentic.turn.failure_replies import SIGNS
-from agentic.turn.schema import DECISION_SCHEMA
+from agentic.turn.decision import DECISION_SCHEMA
+from agentic.turn.result import SIGNS
 from agentic.wire import keys, messages, reading
 from agentic.wire.endings import ENDINGS, PAUSES
 from agentic.wire.entries import SummaryNote

@@ -38,7 +38,7 @@ from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Ignores, Stops
 from agentic.tools.toolset import Toolset
-from agentic.turn.watchers import Nobody, TurnWatcher
+from agentic.turn.trace import Nobody, TurnWatcher
 from agentic.wire.bus import Bus
 from agentic.wire.coordinator_commands import CoordinatorCommands
 

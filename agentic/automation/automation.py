@@ -33,7 +33,7 @@ from agentic.automation.webhook_server import Outcome, WebhookPayload
 from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import Hook, HookName, Hooks
 from agentic.state.turns import LATEST_DEADLINE
-from agentic.turn.cancellation import Cancellation
+from agentic.turn.progress import Cancellation
 from agentic.turn.runner import TurnRunner
 from agentic.wire.link import RedisAway
 

@@ -46,7 +46,7 @@ from agentic.record.notes import Hearing
 from agentic.services.discord.service import AgentChannels, PersonaChannels
 from agentic.services.signal.channels import with_signal
 from agentic.tools.call_runner import ToolEvent
-from agentic.turn.busy_replies import BusyReplies
+from agentic.turn.result import BusyReplies
 from agentic.turn.runner import TurnRunner
 from agentic.wire import keys
 from agentic.wire.link import RedisAway

@@ -42,9 +42,9 @@ from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.room_calls import RoomCalls
 from agentic.llm.types import Message, Prompt, Reply
 from agentic.tools.loop import always
-from agentic.turn.busy_replies import BusyReplies
 from agentic.turn.chat_mode import ModelRequest
 from agentic.turn.decide import mode_of, tools_of
+from agentic.turn.result import BusyReplies
 from agentic.turn.view import look
 from agentic.wire.link import RedisAway
 

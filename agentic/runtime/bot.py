@@ -48,7 +48,7 @@ from agentic.services.discord.room_threads import RoomThreads
 from agentic.services.discord.service import ApplicationOwners
 from agentic.state.leases import Lease
 from agentic.themes import THEMES
-from agentic.turn.conversation import AgentSessions
+from agentic.turn.history import AgentSessions
 from agentic.wire.link import RedisAway
 
 log = logging.getLogger(__name__)

@@ -49,7 +49,7 @@ from agentic.state.silence import Stops
 from agentic.state.turn_notices import TurnNotices
 from agentic.telemetry.metrics import Metrics, Readings, metrics_route
 from agentic.telemetry.spans import MISSING, Spans, http_exporter
-from agentic.turn.watchers import TurnWatchers
+from agentic.turn.trace import TurnWatchers
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.link import RedisAway, RedisLink

@@ -63,7 +63,7 @@ from agentic.tools.call_log import ToolRecords
 from agentic.tools.mcp.config import read_servers
 from agentic.tools.mcp.servers import McpServers
 from agentic.tools.toolset import KEYLESS, Keyless, Toolset, ToolSettings, built_in_tools
-from agentic.turn.watchers import TurnWatcher
+from agentic.turn.trace import TurnWatcher
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.coordinator_commands import CoordinatorCommands

@@ -1,4 +1,21 @@
-"""Clean the words and the emoji of an answer before they are posted.
+"""Cleans words and emoji; removes model artifacts.
+
+Remove from an answer what is not words for people: tool calls, marks of a chat format, lines of the prompt.
+
+Models write calls of tools that they do not have, marks of their own chat format, a word for silence where silence has
+its own field, and now and then a line of their prompt.
+
+Markdown tables → bullets, since Discord and Signal show a table as its source.
+
+    | City | Rain |          - City: Oslo · Rain: 3 mm
+    | ---- | ---: |    →     - City: Rome · Rain: none
+    | Oslo | 3 mm |
+    | Rome | none |
+
+A table is a line of cells, a line of dashes, and the lines of cells that follow. Models write ragged ones: a cell
+without a heading stands alone, a heading without a cell is left out. Code blocks stay as they are.
+
+Clean the words and the emoji of an answer before they are posted.
 
 Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Grok: …`, agentic/context/render.py),
 notes of reactions, pictures and changes, lines of tools, their own name before their words. Where one emoji is asked
@@ -8,14 +25,213 @@ bullets (tables.py).
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from agentic.chat.emoji import reaction_emoji
-from agentic.llm.markup import MAX_ROUNDS, NOTHING_KNOWN, KnownSources, strip_additions, strip_reasoning
-from agentic.turn.model_artifacts import begins_a_form, without_echoes, without_machinery
-from agentic.turn.tables import without_tables
+from agentic.llm.markup import MAX_ROUNDS, NOTHING_KNOWN, KnownSources, strip_additions, strip_markup, strip_reasoning
+
+SHORTEST_ECHO = 25  # characters; a shorter sentence of the prompt may be a person's too
+
+_SILENCE = re.compile(
+    r"[\[(<*_`\s]*(?:PASS|SKIP|SILENT|SILENCE|NO[_ ]?(?:REPLY|RESPONSE))[\])>*_`/.!\s]*"
+    r"|[*_`]*[\[(<]\s*(?i:pass|skip(?:s|ped)?|silent|silence|stays? silent|no[_ ]?(?:reply|response))\s*/?[\])>][*_`.]*"
+)
+_FENCE = re.compile(r"```\w{0,20}")
+_PYTHONIC_CALL = re.compile(r"\[[a-z_][\w.]{0,63}\((?:[a-z_]\w{0,63}=|\)).*\)\]\Z", re.DOTALL | re.IGNORECASE)
+_CALLED = frozenset({"name", "tool", "tool_name", "function", "recipient_name"})
+_GIVEN = frozenset({"arguments", "args", "parameters", "input", "tool_input", "query"})
+_decoder = json.JSONDecoder()
+_SENTENCES = re.compile(r"(?<=[.!?])\s+")
+
+
+# The beginning of the form: an object, or its fields without one. A block of other code than JSON is words.
+_CODE = re.compile(r"```(?!json)\w{0,20}\n(?!\s*+[{\[]).*?```", re.DOTALL | re.IGNORECASE)
+_OBJECT = re.compile(
+    r"""\{\s*+(?:["'“”‘’`}]|[\w-]*+\s*+(?::|\Z))|\A\s*+\[\s*+(?:["'“‘\[{\d]|\Z)|```json""", re.IGNORECASE
+)
+_FIELDS = re.compile(
+    r"""\b(?:generate_image|image_prompt|react_emoji|react_to_message_id|end_conversation|next_speaker)\b"""
+    r"""|^[ \t>*_-]*+["'“‘`]?(?:skip|text|topic)["'”’`]?[*_]*+\s*+:|["'“‘`](?:skip|text)["'”’`]\s*+:""",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOTHING = frozenset({"", "null", "none", "undefined", "true", "false"})
+
+
+def begins_a_form(text: str) -> bool:
+    """Whether a text that is no decision looks like one, or like another object: it has no words for people."""
+    words = _CODE.sub("", text)
+    return bool(_OBJECT.search(words) or _FIELDS.search(text)) or text.strip().lower() in _NOTHING
+
+
+def without_machinery(text: str, known: KnownSources = NOTHING_KNOWN) -> str:
+    """Remove every mark of a model (agentic/llm/markup.py); "" if the whole text is a call, or a word for silence."""
+    text = strip_markup(text, known=known)
+    return "" if _SILENCE.fullmatch(text.strip()) or _is_call(unfenced(text)) else text
+
+
+def unfenced(text: str) -> str:
+    """The content of a code block, where the text is nothing else; otherwise the text."""
+    stripped = text.strip()
+    fence = _FENCE.match(stripped)
+    content = stripped[fence.end() :].removesuffix("```").strip() if fence else stripped
+    return stripped if "```" in content else content
+
+
+def lines_of_prompt(text: str) -> frozenset[str]:
+    """The lines and sentences at the margin of a prompt, where only the program writes."""
+    at_margin = [line.strip() for line in text.splitlines() if line[:1].strip()]
+    return frozenset(part for part in _lines_and_sentences(at_margin) if len(part) >= SHORTEST_ECHO)
+
+
+def without_echoes(text: str, prompt: Collection[str]) -> str:
+    """Remove the lines that are one of the prompt's; `prompt` is what `lines_of_prompt` found."""
+    if not prompt:
+        return text
+    return "\n".join(line for line in text.split("\n") if line.strip(" \t>*_-`#") not in prompt)
+
+
+def _lines_and_sentences(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        yield line
+        yield from _SENTENCES.split(line)
+
+
+def _is_call(text: str) -> bool:
+    if text[:1] not in ("{", "["):
+        return False
+    if _PYTHONIC_CALL.match(text):  # Llama, LFM
+        return True
+    calls: list[object] = []
+    while text:
+        try:
+            read, end = _decoder.raw_decode(text)
+        except (ValueError, RecursionError):
+            return False
+        calls += read if isinstance(read, list) else [read]
+        text = text[end:].lstrip("; \n")
+    return bool(calls) and all(map(_names_a_call, calls))
+
+
+def _names_a_call(read: object) -> bool:
+    if not isinstance(read, dict):
+        return False
+    if read.keys() == {"tool_calls"} or (read.get("type") == "function" and isinstance(read.get("function"), dict)):
+        return True
+    return bool(read.keys() & _CALLED and read.keys() & _GIVEN)
+
+
+FENCE = "```"
+BETWEEN = " · "
+
+_LEAD = re.compile(r"[ \t>]*")  # a table in a quotation keeps its mark
+_DASHES = re.compile(r"[ \t]*:?-+:?[ \t]*")
+_ESCAPED = re.compile(r"\\\|")
+_BAR = re.compile(r"(?<!\\)\|")
+_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+
+
+def without_tables(text: str) -> str:
+    """The text with each table as bullets."""
+    if "|" not in text or "-" not in text:
+        return text
+    lines = text.split("\n")
+    return "\n".join(_converted(lines, _in_code(lines)))
+
+
+def settled(text: str) -> str:
+    """The part of a growing text that no further words can turn into a table, or into another bullet.
+
+    Held back are the line that is being written, where it may be a row, a line of cells that a line of dashes may
+    follow, and the headings of a table without a row.
+    """
+    lines = text.split("\n")
+    in_code = _in_code(lines)
+    if in_code[-1]:
+        return text
+    end = len(lines) - 1
+    begins_a_row = _BAR.search(lines[end]) or not lines[end].strip(" \t>:-")
+    if not begins_a_row:
+        return text
+    first = end
+    while first and not in_code[first - 1] and _BAR.search(lines[first - 1]):
+        first -= 1
+    dashes = next((place for place in range(first + 1, end) if _is_dashes(lines[place])), end)
+    whole = end if dashes < end - 1 else max(first, dashes - 1)
+    return text if whole == end and not lines[end] else "\n".join(lines[:whole])
+
+
+def _converted(lines: Sequence[str], in_code: Sequence[bool]) -> Iterator[str]:
+    place = 0
+    while place < len(lines):
+        rows = 0 if in_code[place] else _table_at(lines, in_code, place)
+        if not rows:
+            yield lines[place]
+            place += 1
+            continue
+        yield from _bullets(lines[place : place + rows])
+        place += rows
+
+
+def _table_at(lines: Sequence[str], in_code: Sequence[bool], place: int) -> int:
+    """The number of lines of the table that begins here; 0 where none does."""
+    if not _BAR.search(lines[place]) or _is_dashes(lines[place]):
+        return 0
+    end = place + 1
+    while end < len(lines) and not in_code[end] and _BAR.search(lines[end]):
+        end += 1
+    return end - place if end > place + 1 and _is_dashes(lines[place + 1]) else 0
+
+
+def _bullets(lines: Sequence[str]) -> Iterator[str]:
+    headings, *rows = [_cells(line) for line in lines if not _is_dashes(line)]
+    lead = _lead(lines[0])
+    for row in rows or [headings]:
+        said = _row(headings if rows else (), row)
+        if said:
+            yield f"{lead}- {said}"
+
+
+def _row(headings: Sequence[str], cells: Sequence[str]) -> str:
+    labels = [heading.strip("*_: ") for heading in headings] + [""] * len(cells)
+    alone = len(headings) < 2 or len(cells) < 2
+    pairs = zip(labels, cells, strict=False)
+    return BETWEEN.join(cell if alone or not label else f"{label}: {cell}" for label, cell in pairs if cell)
+
+
+def _cells(line: str) -> list[str]:
+    inner = line[len(_lead(line)) :].strip()
+    cells = _BAR.split(inner)
+    if cells and not cells[0].strip():
+        del cells[0]
+    if cells and not cells[-1].strip():
+        del cells[-1]
+    return [" ".join(_BREAK.sub(" ", _ESCAPED.sub("|", cell)).split()) for cell in cells]
+
+
+def _is_dashes(line: str) -> bool:
+    """Whether it is the line of dashes, with marks of alignment or not, between the headings and the rows."""
+    inner = line[len(_lead(line)) :].strip()
+    parts = _BAR.split(inner)
+    return len(parts) > 1 and any(parts) and all(_DASHES.fullmatch(part) for part in parts if part.strip())
+
+
+def _lead(line: str) -> str:
+    match = _LEAD.match(line)
+    return match[0] if match else ""
+
+
+def _in_code(lines: Sequence[str]) -> list[bool]:
+    """Whether each line is in a code block, or has its beginning or end."""
+    found, inside = [], False
+    for line in lines:
+        fences = line.count(FENCE)
+        found.append(inside or fences > 0)
+        inside ^= fences % 2 == 1
+    return found
+
 
 MAX_WORDS = 64_000  # characters; nobody posts more
 

@@ -1,37 +1,104 @@
-"""The messages that a turn is shown: stages 1 to 8 of agentic.context.prompt.
+"""Window, reply chain, resets of a turn.
+
+Continue or reset a channel's conversation with an agent.
+
+The conversation is the channel's transcript since its last reset. A coding agent also has a session of its SDK in each
+channel, which is reset with it.
+
+The messages that a turn is shown: stages 1 to 8 of agentic.context.prompt.
 
 The channel's own messages, its parent's for a thread, what `.history` asks for, and the tool calls of earlier turns.
 What `.history` names in other channels is read here, level by level, as far as a turn has time for it.
+
+The chain of replies before a message: from the transcript, and where that ends from the log of messages.
+
+A reply names the message that it answers, that one may name another, and so on. An agent's post answers the message
+that called the agent, also where it is not shown as a reply: the transcript knows that of this run's posts, and the log
+of all. A link that was deleted ends the chain; a message that may not be shown is left out, and the chain goes on
+before it. The log may have a summary in place of what lies further back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.events import InstructionEvent
+from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent
+from agentic.agent.services import AgentServices
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import ChannelView
+from agentic.chat.transcript import Transcript
 from agentic.context.blocks import Chosen, ToolLine
-from agentic.context.entries import Entry
+from agentic.context.entries import Entry, Kind, Speaker, is_visible
 from agentic.context.history import LEVELS, ChannelSource, Interval, Resolved, merge_history, needed
 from agentic.context.options import Options
 from agentic.context.prompt import labelled, seen
 from agentic.context.window import Depth, Window, conversation_entries
+from agentic.llm.providers.agent_sdk import AgentSession
+from agentic.record.memories import Chain
+from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.state.context import Sessions
 from agentic.tools.call_log import record_text
-from agentic.turn.conversation import after
-from agentic.turn.rooms import in_room, room_entries
+from agentic.turn.room_turns import in_room, room_entries
+from agentic.wire.entries import LoggedMessage
+
+log = logging.getLogger(__name__)
+
+
+class AgentSessions:
+    """The SDK sessions of one agent, by channel; implements agentic.llm.providers.agent_sdk.Conversations."""
+
+    def __init__(self, agent: str, store: Sessions) -> None:
+        self._agent, self._store = agent, store
+
+    async def of(self, channel_id: int) -> AgentSession | None:
+        kept = await self._store.read(self._agent, channel_id)
+        session_id = kept.get("id") if kept else None
+        if kept is None or not isinstance(session_id, str) or not session_id:
+            return None
+        read, digest, since = kept.get("read"), kept.get("digest"), kept.get("since")
+        return AgentSession(
+            session_id,
+            read if isinstance(read, int) else 0,
+            digest if isinstance(digest, str) else "",
+            since if isinstance(since, int) else 0,
+        )
+
+    async def keep(self, channel_id: int, conversation: AgentSession) -> None:
+        session = {"id": conversation.session_id, "read": conversation.read, "digest": conversation.digest}
+        await self._store.keep(self._agent, channel_id, {**session, "since": conversation.since})
+
+    async def drop(self, channel_id: int) -> None:
+        await self._store.drop(self._agent, channel_id)
+
+
+def conversation_of(event: TurnEvent) -> int | None:
+    """The channel whose conversation a turn continues; None for automation, which is no part of one."""
+    return event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
+
+
+def after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
+    """The entries after the message `reset`, which still are context."""
+    return [entry for entry in entries if entry.id > reset] if reset else entries
+
+
+async def reset_conversation(services: AgentServices, agents: Iterable[str], channel_id: int, message_id: int) -> None:
+    """Reset the agents' conversations in the channel: messages up to this one are no context. Raises RedisAway."""
+    names = tuple(agents)
+    await services.resets.reset(names, channel_id, message_id)
+    for name in names:
+        await services.ledger.sessions.drop(name, channel_id)
+
 
 MOST_INTERVALS = 12  # of a turn
 FETCH_SECONDS = 8.0  # for all of them
 MAX_LINES = 40  # tool calls
 LINE_CHARACTERS = 2_000
-
-log = logging.getLogger(__name__)
 
 
 async def window_of(
@@ -202,3 +269,112 @@ def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLin
         if record.output is not None and record.after_message_id >= window_start
     ]
     return lines[-MAX_LINES:]
+
+
+READ_SECONDS = 0.3  # a turn waits for the log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainPlace:
+    """Where a chain is looked for: the channel's transcript, and its parent's for a thread. Messages up to `reset` are
+    no context; `may_show` says of a message, `may_tell` of the people whose words a summary has, whether it may be
+    shown."""
+
+    transcripts: Sequence[Transcript]
+    reset: int = 0
+    may_show: Callable[[Entry], bool] = is_visible
+    may_tell: Callable[[Collection[int]], bool] = lambda _: True
+
+    def known(self, message_id: int) -> Entry | None:
+        return next((entry for each in self.transcripts if (entry := each.get(message_id)) is not None), None)
+
+    def parent_of(self, entry: Entry) -> int | None:
+        return next((found for each in self.transcripts if (found := each.parent_of(entry)) is not None), None)
+
+    def gone(self, message_id: int) -> bool:
+        return message_id <= self.reset or any(message_id in each.deleted for each in self.transcripts)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownChain:
+    """`entries`: the parents that the transcript has, oldest first. `missing`: the next one, which it does not have;
+    `unlinked`: an agent's post, of which it does not know what it answers; `left`: how many further ones are wanted."""
+
+    entries: tuple[Entry, ...] = ()
+    missing: int | None = None
+    unlinked: int | None = None
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChain:
+    """`entries`: the parents, oldest first. `summary`: of what lies before them, made of the messages `sources`, whose
+    authors are `people`."""
+
+    entries: tuple[Entry, ...] = ()
+    summary: str = ""
+    sources: tuple[int, ...] = ()
+    people: frozenset[int] = frozenset()
+
+
+async def reply_chain(asked: Entry, place: ChainPlace, most: int, memory: MemoryReader) -> FoundChain:
+    """The parents of `asked`, at most so many. Waits only where they go further back than the transcript."""
+    known = known_chain(asked, place, most)
+    if (known.missing is None and known.unlinked is None) or known.left <= 0:
+        return FoundChain(known.entries)
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            logged = await memory.chain(known.unlinked or asked.id, known.left, known.missing)
+    except TimeoutError:
+        log.info("message %d: its reply chain is shown in part, the record did not answer in time", asked.id)
+        return FoundChain(known.entries)
+    return _joined(known, logged, place, private=asked.private)
+
+
+def _joined(known: KnownChain, logged: Chain, place: ChainPlace, *, private: bool) -> FoundChain:
+    """The chain with its older part. `logged` is in one channel, which must be one of the place's: a message that was
+    forwarded refers to another one."""
+    if logged.channel_id not in {each.channel_id for each in place.transcripts}:
+        return FoundChain(known.entries)
+    messages = tuple(_until_gone(reversed(logged.messages), place))
+    older = [entry for said in reversed(messages) if said.text and place.may_show(entry := _entry_of(said, private))]
+    entries = (*older, *known.entries)
+    if len(messages) < len(logged.messages) or any(map(place.gone, logged.sources)):
+        return FoundChain(entries)
+    if not place.may_tell(logged.people):
+        return FoundChain(entries)
+    return FoundChain(entries, logged.summary, logged.sources, logged.people)
+
+
+def _until_gone(newest_first: Iterator[LoggedMessage], place: ChainPlace) -> Iterator[LoggedMessage]:
+    for said in newest_first:
+        if place.gone(said.message_id):
+            return
+        yield said
+
+
+def _entry_of(said: LoggedMessage, private: bool) -> Entry:
+    """A logged message as it would be in a transcript."""
+    kind = said.author if said.author in ("agent", "person") else "stranger"
+    speaker = Speaker(said.author_id or 0, said.name or "someone", cast(Kind, kind), said.agent)
+    return Entry(said.message_id, speaker, said.text, said.at, reply_to=said.reply_to, private=private)
+
+
+def known_chain(asked: Entry, place: ChainPlace, most: int) -> KnownChain:
+    """The parents of `asked`, at most so many, as far as the transcript reaches."""
+    parents: list[Entry] = []
+    passed = {asked.id}
+    parent_id = asked.reply_to
+    for count in range(most):
+        if parent_id is None or parent_id in passed or place.gone(parent_id):
+            break
+        passed.add(parent_id)
+        entry = place.known(parent_id)
+        if entry is None:
+            return KnownChain(tuple(parents[::-1]), parent_id, left=most - count)
+        if place.may_show(entry):
+            parents.append(entry)
+        parent_id = place.parent_of(entry)
+        if parent_id is None and entry.speaker.kind == "agent":
+            return KnownChain(tuple(parents[::-1]), unlinked=entry.id, left=most - count - 1)
+    return KnownChain(tuple(parents[::-1]))

@@ -21,8 +21,8 @@ from agentic.llm.types import Tool
 from agentic.tools.prefill_tools import describe
 from agentic.tools.tool import RunnableTool, ToolContext, ToolOutput
 from agentic.turn.chat_mode import ModelRequest, prompt_of, searched
+from agentic.turn.cleaning import lines_of_prompt
 from agentic.turn.decision import Decision, decision_of
-from agentic.turn.model_artifacts import lines_of_prompt
 from agentic.turn.view import TurnView
 
 SEARCH_FIRST = (

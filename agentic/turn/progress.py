@@ -1,4 +1,8 @@
-"""How far a turn came, kept in its record step by step, so that another process continues it after a crash.
+"""TurnState: checkpoints, cancellation, usage.
+
+Cancel a turn from outside: a person stops it, or its hook runs out of time.
+
+How far a turn came, kept in its record step by step, so that another process continues it after a crash.
 
     begun → answered (the decision and what it cost) → drawn → posted → done
 
@@ -8,7 +12,10 @@ continued turn looks for its own posts before it makes them. Costs are kept too,
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeVar
@@ -24,10 +31,47 @@ from agentic.state.rooms import Room
 from agentic.state.turns import Checkpoint, Claim
 from agentic.turn.decision import Decision, as_json
 from agentic.turn.trace import TurnTrace
-
-T = TypeVar("T")
+from agentic.wire.reasons import TurnOver
 
 log = logging.getLogger(__name__)
+
+
+class Cancellation:
+    """Cancel one turn. `reason`, one of agent_cogs.events.REASONS, is set once it is cancelled."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._scope: asyncio.Timeout | None = None
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[None]:
+        """Limit what runs inside to these seconds, to none once it is cancelled.
+
+        Raises TurnOver with `reason` or "deadline". A TimeoutError of something inside passes as it is.
+        """
+        if self.reason is not None:
+            raise TurnOver(self.reason)
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit as self._scope:
+                try:
+                    yield
+                finally:
+                    self._scope = None
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise TurnOver(self.reason or "deadline") from error
+
+    def cancel(self, reason: str) -> None:
+        if self.reason is not None:
+            return
+        self.reason = reason
+        if self._scope is not None and not self._scope.expired():
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+
+T = TypeVar("T")
 
 
 class Checkpoints(Protocol):

@@ -17,8 +17,7 @@ from agentic.agent.agent import Turn
 from agentic.agent.events import MentionEvent
 from agentic.context.options import Options
 from agentic.llm.markup import strip_markup
-from agentic.turn.cleaning import clean_text
-from agentic.turn.tables import settled
+from agentic.turn.cleaning import clean_text, settled
 
 STEP = 16  # characters that must have come before the words are cleaned again
 STEPS = 25  # or this part of what has come already, since everything is read again

@@ -27,11 +27,10 @@ from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
 from agentic.state.context import MOST_MESSAGES, Summary
 from agentic.turn.cleaning import clean_prose
-from agentic.turn.conversation import after
-from agentic.turn.model_call import call_cheap
-from agentic.turn.question import gone
-from agentic.turn.rooms import room_entries
-from agentic.turn.view import TurnView
+from agentic.turn.decide import call_cheap
+from agentic.turn.history import after
+from agentic.turn.room_turns import room_entries
+from agentic.turn.view import TurnView, gone
 from agentic.wire.link import RedisAway
 from agentic.wire.reasons import TurnOver
 

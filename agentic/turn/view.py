@@ -1,12 +1,29 @@
-"""Gather the context of a turn: the channel as far as it matters, and the message or task to answer."""
+"""Gathers the context of a turn.
+
+Several messages of one person as one question.
+
+People write in pieces. A message that a person adds while their question waits in its lane joins that turn, so the
+question is answered once and as a whole.
+
+Gather the context of a turn: the channel as far as it matters, and the message or task to answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from agentic.agent.agent import Agent, Turn
-from agentic.agent.events import AutomationEvent, InstructionEvent, MentionEvent, asked_id, looks_things_up, trigger_of
+from agentic.agent.events import (
+    AutomationEvent,
+    InstructionEvent,
+    MentionEvent,
+    TurnEvent,
+    asked_id,
+    is_unasked,
+    looks_things_up,
+    trigger_of,
+)
 from agentic.agent.options import reach_of
 from agentic.chat.attachments import NOTHING_ATTACHED, AttachmentLimits, TextFile
 from agentic.chat.directory import clean_name, strip_mention
@@ -23,11 +40,67 @@ from agentic.llm.types import Picture
 from agentic.record.memories import NoMemory
 from agentic.themes import theme_named
 from agentic.tools.tool import WEB_SEARCH, is_allowed
-from agentic.turn.chains import ChainPlace, FoundChain, reply_chain
-from agentic.turn.history import history_ids, under_inner_names, window_of
-from agentic.turn.question import question, wording, words_about
-from agentic.turn.rooms import form_in, in_room, room_entries, room_summary, room_turn, with_members
+from agentic.turn.history import ChainPlace, FoundChain, history_ids, reply_chain, under_inner_names, window_of
+from agentic.turn.room_turns import form_in, in_room, room_entries, room_summary, room_turn, with_members
 from agentic.wire.messages import Instruction
+
+
+def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
+    """The whole question as one message, as it reads now; None when all of it was deleted."""
+    parts = [transcript.get(part.id) or part for part in sorted((event.asked, *event.pieces), key=lambda p: p.id)]
+    left = [part for part in parts if not gone(part.id, transcript)]
+    if len(left) < 2:
+        return left[0] if left else None
+    asked = next((part for part in left if part.id == event.asked.id), left[-1])
+    return replace(
+        asked,
+        text="\n".join(part.text for part in left if part.text),
+        attachments=tuple(file for part in left for file in part.attachments),
+        extras=tuple(line for part in left for line in part.extras),
+    )
+
+
+def taken_back(event: MentionEvent, transcript: Transcript) -> bool:
+    """Whether all of the question was deleted. A message command is deleted by the bot itself and does not count."""
+    return not event.continues and all(gone(part.id, transcript) for part in (event.asked, *event.pieces))
+
+
+def called_off(event: MentionEvent, transcript: Transcript, own_ids: Collection[int]) -> bool:
+    """Whether the mention that called the agent was edited out of the question. `own_ids` are the ids that mention the
+    agent; a call of all bots mentions their role. A reply calls without a mention."""
+    if not event.by_person or event.continues:
+        return False
+    before, now = set[int](), set[int]()
+    for part in (event.asked, *event.pieces):
+        reads = transcript.get(part.id) or part
+        if reads.replied_to in own_ids:
+            return False
+        before, now = before | part.mentions, now | reads.mentions
+    called = before if event.to_all else before.intersection(own_ids)
+    return bool(called) and called.isdisjoint(now)
+
+
+def wording(event: TurnEvent, transcript: Transcript) -> str | None:
+    """The text of a person's question, as it reads now; None where no person asked."""
+    if not isinstance(event, MentionEvent) or not event.by_person or event.continues:
+        return None
+    asked = question(event, transcript)
+    return None if asked is None else asked.text
+
+
+def words_about(event: TurnEvent, transcript: Transcript) -> dict[int, str]:
+    """The messages that an unasked post is about, as they read now."""
+    if not is_unasked(event):
+        return {}
+    found = map(transcript.get, (event.reply_to or 0, *event.reflection.message_ids))
+    return {entry.id: entry.text for entry in found if entry is not None}
+
+
+def gone(message_id: int, transcript: Transcript) -> bool:
+    """Whether a message was deleted, or hidden from bots since it arrived."""
+    entry = transcript.get(message_id)
+    return message_id in transcript.deleted or (entry is not None and not is_visible(entry))
+
 
 HINTS = 2  # openings that a starter is offered
 ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # to the message that is the target

@@ -12,7 +12,7 @@ import pytest
 
 from agentic.llm.errors import ServerFailed
 from agentic.record import notes as message_log
-from agentic.turn.failure_replies import error_line
+from agentic.turn.result import error_line
 from agentic.wire.messages import Instruction, Reflection
 from tests.support.asking import config
 from tests.support.both_channels import Service, on

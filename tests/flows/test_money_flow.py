@@ -11,7 +11,7 @@ from agent_coordinator.config import from_settings
 from agentic.llm.errors import BadKey
 from agentic.runtime.services import provider_model
 from agentic.services.discord.gateway import TEXT
-from agentic.turn.failure_replies import LINES, error_line
+from agentic.turn.result import LINES, error_line
 from tests.support.coordinator_doubles import Luck
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer

@@ -5,7 +5,7 @@ import time
 from agent_coordinator.config import from_settings
 from agentic.actions.explain import NO_RECORD, why, why_not
 from agentic.services.discord.gateway import TEXT
-from agentic.turn.failure_replies import LINES
+from agentic.turn.result import LINES
 from agentic.wire import keys
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer

@@ -10,7 +10,7 @@ from agentic.chat.splitting import FENCE, length, split_text
 from agentic.llm.errors import ModelError, ServerFailed
 from agentic.llm.types import Prompt
 from agentic.services.discord.posts import LIMIT
-from agentic.turn.failure_replies import error_line
+from agentic.turn.result import error_line
 from tests.support.discord.chunks import spoken
 from tests.support.models.agent_sdk_doubles import ClaudeSDKError, FakeSdk
 from tests.support.models.agent_sdk_doubles import model_with as model_in

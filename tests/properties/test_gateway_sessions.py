@@ -10,7 +10,7 @@ from agentic.context.entries import Entry, Speaker
 from agentic.llm.providers.agent_sdk import AgentSession
 from agentic.state.context import Resets, Sessions
 from agentic.state.shared_state import Ledger
-from agentic.turn.conversation import AgentSessions, after, reset_conversation
+from agentic.turn.history import AgentSessions, after, reset_conversation
 from agentic.wire.bus import Bus
 from agentic.wire.link import RedisLink
 

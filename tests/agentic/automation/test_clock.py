@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agentic.agent.events import LONGEST_TURN
-from agentic.turn.failure_replies import LINES
+from agentic.turn.result import LINES
 from tests.support.agent_scene import MEMES, Scene
 from tests.support.doubles import LoopTime, settle
 

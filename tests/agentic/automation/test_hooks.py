@@ -13,7 +13,7 @@ from agentic.automation.automation import STARTUP_AGAIN, LifecycleHooks
 from agentic.automation.clock import TargetResolver
 from agentic.automation.webhook_server import WebhookPayload
 from agentic.personas.schedules import Hook, Hooks
-from agentic.turn.cancellation import Cancellation
+from agentic.turn.progress import Cancellation
 from tests.support.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
 from tests.support.doubles import Clock, LoopTime, settle, until
 

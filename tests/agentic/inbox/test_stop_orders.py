@@ -16,8 +16,8 @@ from agentic.chat.service import Person
 from agentic.context.commands import Order, order_in
 from agentic.inbox.stop_orders import answers, may_stop
 from agentic.state.silence import EVERYWHERE
-from agentic.turn.cancellation import Cancellation
-from agentic.turn.failure_replies import post_failure_reply
+from agentic.turn.progress import Cancellation
+from agentic.turn.result import post_failure_reply
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Instruction
 from agentic.wire.reasons import TurnOver

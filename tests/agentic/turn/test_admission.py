@@ -9,7 +9,7 @@ import pytest
 from agentic.agent.events import MentionEvent
 from agentic.context.entries import Entry, Speaker
 from agentic.llm.errors import BadKey
-from agentic.turn.admission import request_at_claim
+from agentic.turn.turn import request_at_claim
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import ALICE
 

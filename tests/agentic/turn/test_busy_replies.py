@@ -3,8 +3,7 @@ import asyncio
 from agentic.agent.events import MentionEvent
 from agentic.agent.limits import REPLY_SECONDS, ReplyThrottle
 from agentic.context.entries import Entry, Speaker
-from agentic.turn.busy_replies import MAX_LINES, MAX_WAITING, BusyReplies
-from agentic.turn.failure_replies import HOURGLASS, LINES
+from agentic.turn.result import HOURGLASS, LINES, MAX_LINES, MAX_WAITING, BusyReplies
 from tests.support.doubles import Clock, settle
 
 

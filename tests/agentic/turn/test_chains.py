@@ -10,8 +10,8 @@ import pytest
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.record.memories import Chain
-from agentic.turn import chains
-from agentic.turn.chains import ChainPlace, FoundChain, KnownChain, known_chain, reply_chain
+from agentic.turn import history as chains
+from agentic.turn.history import ChainPlace, FoundChain, KnownChain, known_chain, reply_chain
 from agentic.wire.entries import LoggedMessage
 from tests.support.remembered import Remembered
 

@@ -10,7 +10,7 @@ from agentic.agent.side_calls import USUAL_INPUT, cheapest, tariff_of
 from agentic.check.costs import break_even, tariff_in
 from agentic.llm.errors import TimedOut
 from agentic.llm.pricing import input_tokens
-from agentic.turn.gate import read_answer
+from agentic.turn.decide import read_answer
 from tests.support.agent_scene import CALL, LOUNGE, Scene
 from tests.support.cheap import CHEAP_CALL, give_cheap
 from tests.support.doubles import settle

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.turn.cleaning import clean_emoji, clean_text
+from agentic.turn.cleaning import clean_emoji, clean_text, lines_of_prompt
 from agentic.turn.decision import Decision, UnreadableDecision, decided, parse_decision
-from agentic.turn.model_artifacts import lines_of_prompt
 
 PROMPT = lines_of_prompt("Answer with the JSON object only.\nYou may not skip, since a person waits.")
 MARKS = ["[msg:123 3h ago]", "[msg:5]", "Claude:", "Claude (you):", "<think>", "</think>", "<|im_end|>", "<|message|>"]

@@ -9,9 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentic.turn.cleaning import clean_emoji, clean_text
-from agentic.turn.decision import Decision, UnreadableDecision, decided, parse_decision
+from agentic.turn.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
 from agentic.turn.loose_json import objects
-from agentic.turn.schema import DECISION_SCHEMA
 
 WHOLE = {
     "skip": False,

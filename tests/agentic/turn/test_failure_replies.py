@@ -5,7 +5,7 @@ import pytest
 from agentic.agent.events import MentionEvent
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import Entry, Speaker
-from agentic.turn.failure_replies import LINES, MEANINGS, REPLY_SECONDS, SIGNS, post_failure_reply
+from agentic.turn.result import LINES, MEANINGS, REPLY_SECONDS, SIGNS, post_failure_reply
 from agentic.wire.reasons import REASONS
 from tests.support.doubles import LoopTime
 

@@ -9,7 +9,7 @@ import pytest
 from agent_config import AGENTS
 from agentic.llm.errors import BadKey, PrefillRefused
 from agentic.state.budgets import Caps
-from agentic.turn.failure_replies import LINES
+from agentic.turn.result import LINES
 from tests.support.agent_scene import LOUNGE, Scene, ScriptedCog
 from tests.support.doubles import Guild, TextChannel, Thread, settle, until
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentic.turn.texts import SUMMARY_CHARACTERS, clean_topics, prompt_of, text_in
+from agentic.turn.proactive import SUMMARY_CHARACTERS, clean_topics, prompt_of, text_in
 from agentic.wire.messages import Reflection
 from agentic.wire.topics import MOST_TOPICS
 

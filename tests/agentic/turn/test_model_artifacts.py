@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from agentic.turn.cleaning import clean_text
+from agentic.turn.cleaning import clean_text, lines_of_prompt, without_echoes, without_machinery
 from agentic.turn.decision import Decision, UnreadableDecision, decided, parse_decision, spoken
-from agentic.turn.model_artifacts import lines_of_prompt, without_echoes, without_machinery
 
 
 @pytest.mark.promise(5)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.turn.partial_json import text_so_far
+from agentic.turn.loose_json import text_so_far
 
 FIELDS = st.fixed_dictionaries(
     {

@@ -18,8 +18,8 @@ from agentic.state.budgets import Caps
 from agentic.tools.call_log import ToolRecords
 from agentic.turn.chat_mode import ChatMode
 from agentic.turn.decision import Decision
-from agentic.turn.failure_replies import LINES
 from agentic.turn.prefill_mode import Actions
+from agentic.turn.result import LINES
 from agentic.wire.messages import HistoryEntry
 from tests.support.agent_scene import CALL, LOUNGE, MEMES
 from tests.support.doubles import until

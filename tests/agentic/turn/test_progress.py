@@ -8,7 +8,7 @@ from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, read
 from agentic.agent.limits import read_under_way
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.state.budgets import Caps
-from agentic.turn.registry import TurnRegistry
+from agentic.turn.runner import TurnRegistry
 from agentic.wire.messages import Instruction
 from tests.support.agent_scene import CALL, LOUNGE, Scene
 from tests.support.doubles import ALICE, Clock, MemoryLedger, http_error, message, settle

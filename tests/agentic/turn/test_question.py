@@ -9,7 +9,7 @@ from agentic.agent.events import MENTION_SECONDS, MentionEvent
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.inbox.inbox import pause
-from agentic.turn.question import question, taken_back
+from agentic.turn.view import question, taken_back
 from tests.support.agent_scene import Scene
 from tests.support.doubles import BOB, LoopTime, settle, user
 

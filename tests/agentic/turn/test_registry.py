@@ -3,8 +3,8 @@ from types import SimpleNamespace
 from agentic.agent.events import InstructionEvent
 from agentic.state.turns import Claim
 from agentic.turn.progress import Progress
-from agentic.turn.registry import REMEMBERED, TurnRegistry
 from agentic.turn.result import settle
+from agentic.turn.runner import REMEMBERED, TurnRegistry
 from agentic.wire.messages import Instruction, Result
 from tests.support.doubles import MemoryLedger
 

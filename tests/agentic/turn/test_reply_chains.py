@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentic.context.options import Options
-from agentic.turn.words import quoted_in
+from agentic.turn.trace import quoted_in
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import BOB
 from tests.support.thinking_scene import let, thinking_scene, words

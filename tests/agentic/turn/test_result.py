@@ -4,8 +4,7 @@ import pytest
 
 from agentic.llm.errors import BadKey, ConnectionFailed, Refused, SessionLost
 from agentic.state.turn_records import Reacted, TurnRecord
-from agentic.turn.failure_replies import LINES, error_line
-from agentic.turn.result import OUTCOMES
+from agentic.turn.result import LINES, OUTCOMES, error_line
 from agentic.wire.entries import CallRecord, Phases
 from agentic.wire.reasons import REASONS
 from tests.support.agent_scene import CALL, ELSEWHERE, LOUNGE, Scene

@@ -4,15 +4,18 @@ from itertools import product
 import pytest
 
 from agentic.turn.decision import (
+    CONTRACT,
+    DECISION_SCHEMA,
     LAST_WORD,
+    REACTION,
     Decision,
     UnreadableDecision,
     as_json,
     decided,
     decision_of,
     parse_decision,
+    room_form,
 )
-from agentic.turn.schema import CONTRACT, DECISION_SCHEMA, REACTION, room_form
 
 PLAIN = {"forced": False, "always_draw": False, "can_draw": False}
 

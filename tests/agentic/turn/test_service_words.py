@@ -8,8 +8,8 @@ from agentic.chat.outlet import DISCORD, SIGNAL, Service
 from agentic.context.commands import order_in
 from agentic.context.prompt import build_persona, build_system
 from agentic.context.window import Window
-from agentic.turn.gate import gate_prompt
-from agentic.turn.schema import FORM, MARKUP, room_form
+from agentic.turn.decide import gate_prompt
+from agentic.turn.decision import FORM, MARKUP, room_form
 from tests.support.said import CLAUDE, context, said
 
 WINDOW = Window((said(10), said(11, CLAUDE)), 20.0)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.turn.cleaning import clean_text
-from agentic.turn.model_artifacts import lines_of_prompt
+from agentic.turn.cleaning import clean_text, lines_of_prompt
 from agentic.turn.streaming import StreamFilter, certain
 
 PROMPT = lines_of_prompt("A person speaks to you and waits for your answer.")

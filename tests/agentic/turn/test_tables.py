@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.turn.cleaning import clean_prose, clean_text
+from agentic.turn.cleaning import clean_prose, clean_text, settled, without_tables
 from agentic.turn.streaming import certain
-from agentic.turn.tables import settled, without_tables
 
 WEATHER = "| City | Rain |\n|:---|---:|\n| Oslo | 3 mm |\n| Rome | none |"
 BULLETS = "- City: Oslo · Rain: 3 mm\n- City: Rome · Rain: none"

@@ -17,9 +17,8 @@ from agentic.llm.types import Picture, Prompt, Reply
 from agentic.state.record_stream import decoded, encoded
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
-from agentic.turn.trace import Sources, TurnTrace
-from agentic.turn.watchers import TurnWatchers
-from agentic.turn.words import TurnWords, quoted_in, small
+from agentic.turn.trace import Sources, TurnTrace, TurnWatchers, quoted_in, small
+from agentic.turn.trace import WordsTurnWords as TurnWords
 from agentic.wire.entries import CallWords, Quoted
 from tests.support.agent_scene import CALL, LOUNGE, Scene, Watcher
 from tests.support.doubles import ALICE, BOB, Clock, settle

@@ -7,7 +7,7 @@ import pytest
 from agentic.agent.limits import BACKOFF_SECONDS, REPLY_SECONDS
 from agentic.llm.errors import BadKey, ConnectionFailed
 from agentic.state.budgets import Caps
-from agentic.turn.failure_replies import FAILED, FAILED_AGAIN, LINES, MEANINGS, error_line
+from agentic.turn.result import FAILED, FAILED_AGAIN, LINES, MEANINGS, error_line
 from agentic.wire.messages import HistoryEntry
 from tests.support.agent_scene import DEBATE, ELSEWHERE, LOUNGE, MEMES, Scene
 from tests.support.doubles import ALICE, BOB

@@ -24,7 +24,7 @@ from agentic.context.options import Options
 from agentic.context.prompt import Identity, TurnContext, build_system, seen
 from agentic.context.window import Depth, WindowMemory, conversation_entries
 from agentic.themes import THEMES, theme_named
-from agentic.turn.schema import FORM
+from agentic.turn.decision import FORM
 from tests.benchmarks.stage import Bench
 from tests.benchmarks.table import Row, median, milliseconds
 

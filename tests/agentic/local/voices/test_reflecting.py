@@ -7,7 +7,7 @@ import random
 
 from agentic.llm.types import Prompt
 from agentic.local.voices.voice import ScriptedVoice, news, written
-from agentic.turn.texts import prompt_of, text_in
+from agentic.turn.proactive import prompt_of, text_in
 from agentic.wire.messages import Reflection
 
 TALK = "Sam: Which lighthouse is the oldest?\nClaude: The tower of Hercules.\nSam: I like every lighthouse on a rock."
