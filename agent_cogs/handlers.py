@@ -31,7 +31,7 @@ from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
 from agentic.state.turn_records import TurnRecord
 from agentic.turn.history import reset_conversation
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wording import UNKNOWN, agent_in, heard, lasting, unknown_agent, unknown_value
 
 MUTE_MINUTES = 60

@@ -25,7 +25,7 @@ from agent_cogs.slash_definitions import DIRECT_COMMANDS, Json, is_ours, same
 from agent_config import Settings
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, in_full
 from agentic.services.discord.odd_payloads import answer_read
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.ports import ScheduleStore, Sleep, until_back
 from agentic.state.leadership import Leadership
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 

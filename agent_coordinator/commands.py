@@ -20,7 +20,7 @@ from agent_coordinator.ports import Bus, Presence, Start, Stops
 from agent_coordinator.rooms import RoomCommands, RoomKeeper
 from agent_coordinator.scheduler import Scheduler
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, CommandOutcome
 
 log = logging.getLogger(__name__)

@@ -39,9 +39,9 @@ from agent_coordinator.state import ConversationState, Missed
 from agent_coordinator.text_signals import ANGLES, repetition_in
 from agentic.state.leadership import Leadership
 from agentic.state.rooms import Room
-from agentic.wire.link import RedisAway
+from agentic.wire.bus import AgentAbsent, AgentTimedOut
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Instruction, Result
-from agentic.wire.requests import AgentAbsent, AgentTimedOut
 
 log = logging.getLogger(__name__)
 

@@ -37,8 +37,7 @@ from agentic.state.leases import DEAD_HOLDER_SECONDS
 from agentic.state.record_stream import NoRecord, Notes
 from agentic.themes import theme_named
 from agentic.wire import keys
-from agentic.wire.messages import Command, MentionNotice, PersonNotice
-from agentic.wire.reading import read
+from agentic.wire.messages import Command, MentionNotice, PersonNotice, read
 
 log = logging.getLogger(__name__)
 

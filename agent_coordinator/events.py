@@ -22,10 +22,10 @@ from agent_coordinator.state import ConversationState, Missed, Tally
 from agentic.state.conversations import Pull, Pulls
 from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room
-from agentic.wire.endings import EndReason
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import ConversationNote, RoomNote
-from agentic.wire.link import RedisAway
 from agentic.wire.messages import Result
+from agentic.wire.reasons import EndReason
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Protocols of the bus and the stores, as far as the coordinator uses them; agentic.state implements them.
 
-Each call may raise `RedisAway` (agentic/wire/link.py): `until_back` tries again.
+Each call may raise `RedisAway` (agentic/wire/connection.py): `until_back` tries again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agentic.state.conversations import Pulls
 from agentic.state.idle import Candidate, IdleState, Sent
 from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import Slot
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Instruction, MentionNotice, Result, WireMessage
 
 Start = Callable[[Coroutine[Any, Any, None], str], object]  # runs a task of that name

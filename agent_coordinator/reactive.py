@@ -17,7 +17,7 @@ from agent_coordinator.engine import Engine
 from agent_coordinator.ports import Clock, ScheduleStore
 from agent_coordinator.state import ConversationState
 from agentic.ids import is_snowflake
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import MentionNotice
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from typing import cast
 from agent_coordinator.state import ConversationState, Heard, Missed, is_post, is_skip
 from agentic.coordination_names import calls_in, names_in
 from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, MOST_MEMBERS, Room, RoomMember
-from agentic.wire.endings import ENDINGS, EndReason
 from agentic.wire.messages import MAX_TOPIC, Result, RoomBrief
+from agentic.wire.reasons import ENDINGS, EndReason
 
 log = logging.getLogger(__name__)
 

@@ -30,8 +30,8 @@ from agent_coordinator.room_rules import conversation_of
 from agent_coordinator.state import ConversationState, Heard
 from agentic.ids import is_snowflake
 from agentic.state.rooms import DEFAULT_TURNS, FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, Room, RoomMember
-from agentic.wire.endings import EndReason
 from agentic.wire.messages import Command
+from agentic.wire.reasons import EndReason
 
 log = logging.getLogger(__name__)
 

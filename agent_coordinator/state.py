@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from agentic.state.rooms import Room
-from agentic.wire.endings import EndReason
 from agentic.wire.messages import HistoryEntry, Result
+from agentic.wire.reasons import EndReason
 
 MAX_ENTRY_CHARACTERS = 8_000
 MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt

@@ -28,9 +28,9 @@ from agent_coordinator.reactive import Reactive
 from agent_coordinator.scheduler import Scheduler
 from agentic.services.signal.envelopes import direct_chat_id
 from agentic.state.schedule import Slot
-from agentic.wire.link import RedisAway
+from agentic.wire.bus import AgentTimedOut
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result
-from agentic.wire.requests import AgentTimedOut
 from tests.support.coordinator_doubles import (
     AGENTS,
     BERLIN,

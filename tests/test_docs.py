@@ -48,11 +48,11 @@ from agentic.tools.loop import run_tools
 from agentic.tools.tool import Toolbox
 from agentic.turn.decision import DECISION_SCHEMA
 from agentic.turn.result import SIGNS
-from agentic.wire import keys, messages, reading
-from agentic.wire.endings import ENDINGS, PAUSES
+from agentic.wire import keys, messages
+from agentic.wire import messages as reading
 from agentic.wire.entries import SummaryNote
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result, WireMessage
-from agentic.wire.reasons import REASONS
+from agentic.wire.reasons import ENDINGS, PAUSES, REASONS
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.redis_server import redis_binary
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, call

@@ -49,10 +49,10 @@ from agentic.state.idle import UNASKED, Asking, Sent
 from agentic.state.leadership import Leadership
 from agentic.state.record_stream import Notes
 from agentic.wire import keys
+from agentic.wire.bus import NoAnswer
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import UnaskedNote
-from agentic.wire.link import RedisAway
 from agentic.wire.messages import CancelNotice, Instruction, Result
-from agentic.wire.requests import NoAnswer
 
 log = logging.getLogger(__name__)
 

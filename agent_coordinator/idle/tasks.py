@@ -28,10 +28,9 @@ from agent_coordinator.ports import IdleStore
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.similarity import says_again, tokens
 from agentic.state.idle import UNASKED, Asking, Candidate, Sent
-from agentic.wire.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
+from agentic.wire.entries import MOST_TOPICS as TopicsMOST_TOPICS
+from agentic.wire.entries import TOPIC_CHARACTERS, Entry, ProfileNote, SummaryNote, UnaskedNote, topics_in
 from agentic.wire.messages import Instruction, Reflection, Result
-from agentic.wire.topics import MOST_TOPICS as TopicsMOST_TOPICS
-from agentic.wire.topics import TOPIC_CHARACTERS, topics_in
 
 HOUR = 3600.0
 MOST_UNANSWERED = 3  # unasked messages in a row, after which only the person's own message opens the gate again

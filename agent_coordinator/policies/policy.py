@@ -20,7 +20,7 @@ from typing import Protocol
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY
 from agent_coordinator.state import ConversationState
 from agentic.state.conversations import Pull
-from agentic.wire.endings import EndReason
+from agentic.wire.reasons import EndReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from agent_coordinator.state import ConversationState, Heard, Said
 from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, in_common, questions, says
 from agentic.coordination_names import names_in
 from agentic.state.conversations import Pull, PullPart
-from agentic.wire.endings import EndReason
+from agentic.wire.reasons import EndReason
 
 MESSAGES_READ = 12
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, RoundRules, Wait
 from agent_coordinator.state import ConversationState
-from agentic.wire.endings import EndReason
+from agentic.wire.reasons import EndReason
 
 MODERATOR_WAIT_SECONDS = 1800.0  # for a person to name somebody
 

@@ -31,7 +31,7 @@ from agentic.state.budgets import LARGEST_RAISE
 from agentic.state.rooms import Arena
 from agentic.state.silence import EVERYWHERE
 from agentic.themes import THEMES
-from agentic.wire.coordinator_commands import NOBODY
+from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC, Command
 from agentic.wording import agent_in, agent_named, heard, unknown_agent, unknown_value
 

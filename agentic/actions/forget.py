@@ -31,7 +31,7 @@ from agentic.personas.memory import Notes, forget_person
 from agentic.state.forget_requests import KEEP_DAYS, ForgetRequests, RemovedWords
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import Turns
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wording import counted
 
 DONE_FILE = "forgotten"  # in the data folder

@@ -29,9 +29,8 @@ from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.record.notes import Consents, Hearers
 from agentic.state.idle import UNASKED
 from agentic.state.record_stream import Notes
-from agentic.wire.entries import ProfileNote
-from agentic.wire.link import RedisAway
-from agentic.wire.topics import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
+from agentic.wire.connection import RedisAway
+from agentic.wire.entries import MOST_TOPICS, TOPIC_CHARACTERS, ProfileNote, topics_in
 
 ON_THE_WAY_SECONDS = 60.0
 MOST_ON_THE_WAY = 1_000

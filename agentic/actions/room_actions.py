@@ -12,7 +12,7 @@ from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, snowflake
 from agentic.state.rooms import ARCHIVE_MINUTES, FEWEST_MEMBERS, MOST_MEMBERS, MOST_RULES, MOST_TURNS, POLICIES, Room
 from agentic.themes import THEMES
-from agentic.wire.coordinator_commands import NOBODY
+from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC, Command, RoomOrder
 
 MOST_AUDIENCE = 3600  # seconds

@@ -21,7 +21,7 @@ from agentic.rooms.opening import AWAY, Opening, RoomOpener, opening_text, room_
 from agentic.state.budgets import CLOSING_SHARE, BudgetUse
 from agentic.state.rooms import FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, POLICIES, RoomMember
 from agentic.themes import THEMES
-from agentic.wire.coordinator_commands import NOBODY
+from agentic.wire.bus import NOBODY
 from agentic.wording import counted, listed, unknown_value
 
 FILE = "room.txt"

@@ -30,9 +30,9 @@ from agentic.rooms.opening import escaped
 from agentic.rooms.threads import Rooms
 from agentic.state.conversations import Running
 from agentic.state.rooms import MOST_TURNS, Room
-from agentic.wire.coordinator_commands import NOBODY
-from agentic.wire.endings import ENDINGS
+from agentic.wire.bus import NOBODY
 from agentic.wire.messages import Command, RoomOrder
+from agentic.wire.reasons import ENDINGS
 from agentic.wording import counted, dollars, listed
 
 SEEN = 200  # rooms among which a topic is looked for

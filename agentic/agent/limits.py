@@ -52,7 +52,7 @@ from agentic.llm.types import Usage
 from agentic.state.budgets import BudgetRequest, Costs, Kind
 from agentic.state.limits import UNLIMITED, TurnRequest, Verdict
 from agentic.themes import theme_named
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Result, TurnUsage
 
 log = logging.getLogger(__name__)

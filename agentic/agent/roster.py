@@ -31,7 +31,7 @@ from agentic.coordination_names import letters_of, named
 from agentic.personas.files import FileCache, read_file
 from agentic.personas.identity import parse_identity
 from agentic.state.rooms import RoomMember
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -39,8 +39,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.silence import Ignores, Stops
 from agentic.tools.toolset import Toolset
 from agentic.turn.trace import Nobody, TurnWatcher
-from agentic.wire.bus import Bus
-from agentic.wire.coordinator_commands import CoordinatorCommands
+from agentic.wire.bus import Bus, CoordinatorCommands
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ from agentic.llm.types import Message, Model, Prompt, Reply, Usage
 from agentic.state.budgets import BudgetRequest, ReplayCosts
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import CallRecord, Phases, ReplayNote
-from agentic.wire.link import RedisAway
 from agentic.wire.messages import Result, TurnUsage
 
 log = logging.getLogger(__name__)

@@ -35,7 +35,7 @@ from agentic.personas.schedules import Hook, HookName, Hooks
 from agentic.state.turns import LATEST_DEADLINE
 from agentic.turn.progress import Cancellation
 from agentic.turn.runner import TurnRunner
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, save_even
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job, beats, due, next_beat, next_time
 from agentic.themes import DEFAULT_THEME
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -31,9 +31,8 @@ from agentic.tools.own_tools import NAME as MEMORY
 from agentic.tools.own_tools import RECALL_NAME as RECALL
 from agentic.tools.toolset import NAMES
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
-from agentic.wire.locate import RedisPlace, locate_redis
-from agentic.wire.server_binary import OLDEST
+from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.server import OLDEST, RedisPlace, locate_redis
 
 TOOLS = (*NAMES, MEMORY, RECALL, *FILE_TOOLS)
 CONFIG_FILES = ("shared.yaml", "endpoints.yaml", "mcp.yaml")

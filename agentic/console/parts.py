@@ -33,8 +33,7 @@ from agentic.record.recorder import OFF, ReadState
 from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
-from agentic.wire.bus import Bus
-from agentic.wire.coordinator_commands import CoordinatorCommands
+from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.entries import ActionNote
 
 log = logging.getLogger(__name__)

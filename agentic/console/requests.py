@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from agentic.ids import LARGEST_ID
 from agentic.net import http_server
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from agentic.wire import keys
-from agentic.wire.messages import CancelNotice
-from agentic.wire.reading import read
+from agentic.wire.messages import CancelNotice, read
 
 OnCancel = Callable[[str], Awaitable[None]]  # with the instruction's id
 

@@ -22,7 +22,7 @@ from agentic.inbox.room_calls import RoomCalls
 from agentic.inbox.stop_orders import MissedOrders, heard_of
 from agentic.inbox.triggers import Call
 from agentic.state.shared_state import Ledger
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 ROUND_SECONDS = 5.0
 MOST_MISSED = 3  # mentions answered in a channel

@@ -49,8 +49,8 @@ from agentic.tools.call_runner import ToolEvent
 from agentic.turn.result import BusyReplies
 from agentic.turn.runner import TurnRunner
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
-from agentic.wire.reading import read_instruction
+from agentic.wire.connection import RedisAway
+from agentic.wire.messages import read_instruction
 
 log = logging.getLogger(__name__)
 

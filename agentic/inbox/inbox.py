@@ -38,9 +38,8 @@ from agentic.inbox.pace import PrivatePace
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.turns import LATEST_DEADLINE
 from agentic.turn.runner import TurnRunner
-from agentic.wire.link import RedisAway
-from agentic.wire.messages import Instruction, Result
-from agentic.wire.reading import UnreadableInstruction
+from agentic.wire.connection import RedisAway
+from agentic.wire.messages import Instruction, Result, UnreadableInstruction
 
 log = logging.getLogger(__name__)
 

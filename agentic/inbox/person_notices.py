@@ -18,7 +18,7 @@ from agentic.coordination_names import names_in
 from agentic.process.tasks import BackgroundTasks
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import PersonNotice
 
 MOST_REMEMBERED = 1_000  # messages

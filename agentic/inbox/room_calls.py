@@ -10,7 +10,7 @@ import logging
 from agentic.agent.services import AgentServices
 from agentic.context.entries import Entry
 from agentic.state.rooms import Room
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, RoomOrder
 
 log = logging.getLogger(__name__)

@@ -46,7 +46,7 @@ from agentic.turn.chat_mode import ModelRequest
 from agentic.turn.decide import mode_of, tools_of
 from agentic.turn.result import BusyReplies
 from agentic.turn.view import look
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -61,7 +61,7 @@ from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup, provider_model
 from agentic.themes import THEMES
-from agentic.wire.endings import ENDINGS
+from agentic.wire.reasons import ENDINGS
 
 log = logging.getLogger(__name__)
 

@@ -48,7 +48,7 @@ from agentic.llm.errors import (
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
 from agentic.settings.models import KEY_SETTINGS
-from agentic.wire.endings import ENDINGS
+from agentic.wire.reasons import ENDINGS
 
 PLAIN = {"·": "-", "↳": ">", "↱": ">", "←": "<", "›": ">", "…": "...", "✗": "x", "✎": "~"}
 """What stands for a character of the terminal where the encoding lacks it; anything else becomes a question mark."""

@@ -48,8 +48,8 @@ from agentic.record.queries.posts import conversation_of, conversations_page, la
 from agentic.record.recorder import explained
 from agentic.record.writing import transaction
 from agentic.state.budgets import Costs
-from agentic.wire.link import RedisAddressError, RedisAway, RedisLink, RedisStartError
-from agentic.wire.locate import locate_redis
+from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, RedisStartError
+from agentic.wire.server import locate_redis
 
 LISTED = 30
 

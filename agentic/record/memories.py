@@ -37,8 +37,7 @@ from agentic.record.recall import Memory as Memory
 from agentic.record.recall import Reach
 from agentic.record.rows import MODEL, PERSON
 from agentic.state.idle import MOST_MATERIAL
-from agentic.wire.entries import LoggedMessage
-from agentic.wire.topics import MOST_TOPICS
+from agentic.wire.entries import MOST_TOPICS, LoggedMessage
 
 log = logging.getLogger(__name__)
 

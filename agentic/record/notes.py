@@ -35,8 +35,8 @@ from agentic.context.options import Options
 from agentic.context.render import text_with_marks
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.record_stream import Notes
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ReactionNote, RoomMessage, RoomWords
-from agentic.wire.link import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ from agentic.state.forget_requests import ForgetRequests, RemovedWords
 from agentic.state.leases import Lease
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 log = logging.getLogger(__name__)
 

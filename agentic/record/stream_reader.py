@@ -20,8 +20,8 @@ from redis.exceptions import ResponseError
 from agentic.state.record_stream import RecordedAgents, decoded
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
+from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.entries import Entry
-from agentic.wire.link import RedisAway, RedisLink
 
 GROUP = CONSUMER = "recorder"
 READ_SECONDS = 10.0

@@ -53,8 +53,8 @@ from agentic.tools.own_tools import NAME as MEMORY
 from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, went_on
 from agentic.turn.decision import Decision, UnreadableDecision, parse_decision
 from agentic.turn.prefill_mode import SYSTEM_SPEAKS, Actions, ActionTool
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import CallRecord, CallWords, ReplayNote
-from agentic.wire.link import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -36,8 +36,8 @@ from agentic.state.rooms import Arena, ArenaAnswer
 from agentic.state.shared_state import Ledger
 from agentic.turn.cleaning import clean_text
 from agentic.turn.decision import UnreadableDecision, parse_decision
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import Contender, ContestNote
-from agentic.wire.link import RedisAway
 
 log = logging.getLogger(__name__)
 

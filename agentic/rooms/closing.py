@@ -31,8 +31,8 @@ from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
 from agentic.turn.loose_json import objects
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import Contender, ContestNote
-from agentic.wire.link import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from agentic.actions.draft import MOST_TOPIC, RoomDraft
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import one_line
 from agentic.state.rooms import MOST_RULES, Room, RoomMember, RoomOpening, RoomOpenings
-from agentic.wire.coordinator_commands import NOBODY
-from agentic.wire.link import RedisAway
+from agentic.wire.bus import NOBODY
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, RoomOrder
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class Threads(Protocol):
 
 
 class Orders(Protocol):
-    """Implemented by agentic.wire.coordinator_commands. Raises RedisAway."""
+    """Implemented by agentic.wire.bus. Raises RedisAway."""
 
     async def give(self, command: Command) -> str: ...
 

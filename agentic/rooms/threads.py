@@ -41,11 +41,10 @@ from agentic.rooms.opening import Orders, escaped
 from agentic.services.discord.room_threads import RoomPost, ThreadNow
 from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, Marks, Room, RoomLine, RoomStatus
 from agentic.wire import keys
-from agentic.wire.coordinator_commands import NOBODY
-from agentic.wire.endings import ENDINGS
-from agentic.wire.link import RedisAway
-from agentic.wire.messages import Command, RoomNotice, RoomOrder
-from agentic.wire.reading import read
+from agentic.wire.bus import NOBODY
+from agentic.wire.connection import RedisAway
+from agentic.wire.messages import Command, RoomNotice, RoomOrder, read
+from agentic.wire.reasons import ENDINGS
 
 log = logging.getLogger(__name__)
 

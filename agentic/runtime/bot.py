@@ -49,7 +49,7 @@ from agentic.services.discord.service import ApplicationOwners
 from agentic.state.leases import Lease
 from agentic.themes import THEMES
 from agentic.turn.history import AgentSessions
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 

@@ -188,8 +188,8 @@ def _serve(
 
 def _ended(settings: Settings, run: Callable[[], int]) -> int:
     """Run, and return the exit code; a known failure to start is printed in one line."""
-    from agentic.wire.link import RedisAddressError, RedisAway, RedisStartError
-    from agentic.wire.locate import without_password
+    from agentic.wire.connection import RedisAddressError, RedisAway, RedisStartError
+    from agentic.wire.server import without_password
 
     try:
         return run()

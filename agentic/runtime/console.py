@@ -57,8 +57,7 @@ from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime, metrics_routes
 from agentic.runtime.services import provider_model
 from agentic.state.shared_state import Ledger
-from agentic.wire.endings import ENDINGS
-from agentic.wire.reasons import REASONS
+from agentic.wire.reasons import ENDINGS, REASONS
 
 if TYPE_CHECKING:
     from agentic.replay.replay import Prepared, Replayer

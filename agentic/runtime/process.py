@@ -52,8 +52,8 @@ from agentic.telemetry.spans import MISSING, Spans, http_exporter
 from agentic.turn.trace import TurnWatchers
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway, RedisLink
-from agentic.wire.locate import locate_redis
+from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.server import locate_redis
 
 log = logging.getLogger(__name__)
 

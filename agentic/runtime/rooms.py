@@ -24,7 +24,7 @@ from agentic.services.discord.service import AgentChannels
 from agentic.state.leases import Lease
 from agentic.state.rooms import Arena
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 
 async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:

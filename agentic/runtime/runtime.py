@@ -37,8 +37,8 @@ from agentic.runtime.services import Setup, build_services, learn_webhook_posts,
 from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.signal.service import SignalLines, open_accounts
-from agentic.wire.link import RedisAway, RedisLink
-from agentic.wire.locate import locate_redis
+from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.server import locate_redis
 
 log = logging.getLogger(__name__)
 

@@ -65,9 +65,8 @@ from agentic.tools.mcp.servers import McpServers
 from agentic.tools.toolset import KEYLESS, Keyless, Toolset, ToolSettings, built_in_tools
 from agentic.turn.trace import TurnWatcher
 from agentic.wire import keys
-from agentic.wire.bus import Bus
-from agentic.wire.coordinator_commands import CoordinatorCommands
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.bus import Bus, CoordinatorCommands
+from agentic.wire.connection import RedisAway, RedisLink
 
 log = logging.getLogger(__name__)
 

@@ -50,8 +50,8 @@ from redis.asyncio import Redis
 from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
 from agentic.state.turn_records import APPEND
 from agentic.wire import keys
+from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.entries import ReplayNote
-from agentic.wire.link import RedisAway, RedisLink
 
 Kind = Literal["mention", "opening", "joining", "round"]
 Verdict = Literal["ok", "closing", "budget", "agent_budget", "person_budget", "idle_budget", "too_often"]

@@ -41,10 +41,9 @@ from redis.asyncio import Redis
 from agentic.context.window import WindowMemory, WindowState
 from agentic.process.tasks import BackgroundTasks
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
-from agentic.wire.messages import ResetNotice
-from agentic.wire.reading import read
-from agentic.wire.subscriptions import Subscriber
+from agentic.wire.bus import Subscriber
+from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.messages import ResetNotice, read
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from agentic.state.leases import FENCE
 from agentic.state.rooms import ROOM_SECONDS, WRITE_ROOM, Room, room_args, room_keys
 from agentic.state.schedule import hold_of
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 
 KEEP_SECONDS = 3600  # much longer than anything that would be resumed; a room's is kept as long as the room
 SCAN_COUNT = 1000

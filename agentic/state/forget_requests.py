@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentic.ids import LARGEST_ID
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.bus import Subscriber
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import ForgetNotice
-from agentic.wire.subscriptions import Subscriber
 
 KEEP_DAYS = 30
 ANSWER_SECONDS = 600

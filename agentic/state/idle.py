@@ -29,9 +29,8 @@ from redis.asyncio import Redis
 
 from agentic.state.leases import FENCE
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
-from agentic.wire.messages import Result
-from agentic.wire.reading import read_result
+from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.messages import Result, read_result
 
 log = logging.getLogger(__name__)
 

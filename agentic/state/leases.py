@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 LEASE_SECONDS = 5.0  # after the last renewal
 DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # a dead holder's lease has expired by then

@@ -26,7 +26,7 @@ from agentic.state.budgets import MINUTE, REFUSED, BudgetRequest, Budgets, Caps,
 from agentic.state.budgets import Verdict as MoneyVerdict
 from agentic.state.silence import LIFTED, Mutes
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from agentic.wire import keys
-from agentic.wire.following import follow
-from agentic.wire.link import RedisLink
+from agentic.wire.bus import Subscriber, follow
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import LiveOptionNotice
-from agentic.wire.subscriptions import Subscriber
 
 MOST = 500  # entries of a guild, and of everywhere; those of channels without a guild count together
 MOST_CHARACTERS = 4_000  # of a value as JSON

@@ -28,7 +28,7 @@ from cachetools import LRUCache
 from redis.asyncio import Redis
 
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 log = logging.getLogger(__name__)
 

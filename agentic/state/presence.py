@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from redis.asyncio import Redis
 
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 
 TTL_SECONDS = 900
 

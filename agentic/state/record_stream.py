@@ -29,8 +29,8 @@ from redis.asyncio import Redis
 
 from agentic.state.turn_records import APPEND, TurnRecord
 from agentic.wire import keys
+from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.entries import NOTES, WORDS, CallWords, Entry, PostWords, RoomWords, SearchWords
-from agentic.wire.link import RedisAway, RedisLink
 from agentic.wire.messages import TurnNotice
 
 log = logging.getLogger(__name__)

@@ -40,9 +40,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis.asyncio import Redis
 
 from agentic.wire import keys
-from agentic.wire.endings import PAUSES, EndReason
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import RoomNotice
+from agentic.wire.reasons import PAUSES, EndReason
 
 log = logging.getLogger(__name__)
 

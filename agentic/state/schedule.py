@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from agentic.state.leases import FENCE
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 
 DAY_PLAN_SECONDS = 48 * 3600
 STARTER_SECONDS = 30 * 86400

@@ -28,7 +28,7 @@ from agentic.state.schedule import ScheduleStore, Slot
 from agentic.state.silence import BackoffStore, Mutes
 from agentic.state.turn_records import Records, TurnRecord
 from agentic.state.turns import CLAIMING, Claim, DrawnImages, Ending, LastRuns, Settlements, Turns
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 # KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call
 # costs if nobody hears of it (the argument between, "" for nothing) is kept before the call is made.

@@ -45,11 +45,9 @@ from typing import Literal
 from redis.asyncio import Redis
 
 from agentic.wire import keys
-from agentic.wire.following import follow
-from agentic.wire.link import RedisAway, RedisLink
-from agentic.wire.messages import HushNotice, IgnoreNotice, StopNotice
-from agentic.wire.reading import read
-from agentic.wire.subscriptions import Subscriber
+from agentic.wire.bus import Subscriber, follow
+from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.messages import HushNotice, IgnoreNotice, StopNotice, read
 
 log = logging.getLogger(__name__)
 

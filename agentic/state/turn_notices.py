@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.messages import TurnNotice
 
 MOST_WAITING = 1000

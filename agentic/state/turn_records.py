@@ -30,8 +30,8 @@ from redis.asyncio import Redis
 
 from agentic.ids import is_snowflake, sent_at
 from agentic.wire import keys
+from agentic.wire.connection import RedisLink
 from agentic.wire.entries import CallRecord, Phases, ToolCallRecord
-from agentic.wire.link import RedisLink
 
 log = logging.getLogger(__name__)
 

@@ -47,7 +47,7 @@ from agentic.state.budgets import SPEND, Bill, Budgets, Fields
 from agentic.state.posts import MARK, InstructedPosts
 from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 log = logging.getLogger(__name__)
 

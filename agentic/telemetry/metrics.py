@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from agentic.state.record_stream import TurnWords
 from agentic.state.turn_records import TurnRecord
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import TurnNotice
 
 PREFIX = "agentic_discord_"

@@ -37,10 +37,10 @@ from agentic.turn.cleaning import begins_a_form, clean_text, lines_of_prompt
 from agentic.turn.decide import call_model, seconds_left
 from agentic.turn.decision import Decision, UnreadableDecision
 from agentic.turn.trace import CallKind
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
+from agentic.wire.entries import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
 from agentic.wire.messages import Reflection
 from agentic.wire.reasons import TurnOver
-from agentic.wire.topics import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
 
 INPUT_CHARACTERS = 24_000  # of what was said; of more the newest lines
 SUMMARY_CHARACTERS = 1_200

@@ -28,7 +28,7 @@ from agentic.coordination_names import calls_in, named
 from agentic.state.context import Summary
 from agentic.state.rooms import Room
 from agentic.turn.decision import FORM, DecisionForm, room_form
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Instruction
 from agentic.wire.reasons import TurnOver
 

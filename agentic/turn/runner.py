@@ -48,9 +48,8 @@ from agentic.turn.trace import TurnTrace
 from agentic.turn.trace import WordsTurnWords as TurnWords
 from agentic.turn.turn import given_up, prepared, request_at_claim, take_turn
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
-from agentic.wire.messages import Result
-from agentic.wire.reading import read_result
+from agentic.wire.connection import RedisAway
+from agentic.wire.messages import Result, read_result
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from agentic.turn.decide import call_cheap
 from agentic.turn.history import after
 from agentic.turn.room_turns import room_entries
 from agentic.turn.view import TurnView, gone
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.reasons import TurnOver
 
 LEAD = 2  # messages before a window would be cut

@@ -1,31 +1,415 @@
-"""The bus between coordinator and agents: publish, subscribe, and ask with a deadline."""
+"""Publish, subscribe, ask, command; values mirrored in memory.
+
+Follows what is in Redis and in the memory of every process, such as stops: a process reads it again where both may
+differ.
+
+Handles the messages of a channel in order; a slow handler delays its own channel only.
+
+Requests to agents: an instruction out, its result back, over a pub/sub without memory.
+
+A message without a subscriber is lost, and so is one sent while Redis is away. So the same id is sent again after each
+resubscription and every `REPUBLISH_EVERY` seconds; an agent that is working on it ignores that, one that is done
+answers with the kept result.
+
+Subscriptions that outlive connections: the only reconnect loop of the program.
+
+Handlers may be registered at any time and survive a lost connection. A connection has two tasks: one reads, one sends
+changed subscriptions and a PING now and then, to notice a peer that vanished silently. Pub/sub has no memory: messages
+published while the connection was lost are gone.
+
+The bus between coordinator and agents: publish, subscribe, and ask with a deadline.
+
+Sends Commands to the coordinator and waits for their CommandOutcome.
+
+Pub/sub has no memory, and only a coordinator that acts listens. What nobody hears is sent again, since a coordinator
+may be about to act, as in the first moments of a start; where none does, the outcome is NOBODY.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import logging
 import random
+import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import RedisError
 
+from agentic.process.tasks import run_until_one_ends
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
-from agentic.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction, MentionNotice, Result, WireMessage
-from agentic.wire.reading import read_result
-from agentic.wire.requests import (
-    ABSENT_GRACE,
-    REPUBLISH_EVERY,
-    RETRY_EVERY,
-    AgentAbsent,
-    AgentTimedOut,
-    NoAnswer,
-    PendingRequest,
-    PendingRequests,
+from agentic.wire.connection import CONNECT_TIMEOUT, RedisLink
+from agentic.wire.connection import RedisAway as RedisAway
+from agentic.wire.messages import (
+    DEFAULT_DEADLINE_SECONDS,
+    Command,
+    CommandOutcome,
+    Instruction,
+    MentionNotice,
+    Result,
+    WireMessage,
+    read,
+    read_result,
 )
-from agentic.wire.subscriptions import HEARTBEAT, Subscriber
 
-__all__ = ["AgentAbsent", "AgentTimedOut", "Bus", "NoAnswer", "RedisAway"]
+log = logging.getLogger(__name__)
+
+
+RETRY_EVERY = 0.5  # seconds
+
+
+async def follow(
+    link: RedisLink,
+    behind: asyncio.Event,
+    what: str,
+    *,
+    check_every: float,
+    lost: Callable[[], Awaitable[bool]],
+    read: Callable[[], Awaitable[None]],
+) -> None:
+    """Call `read` whenever `behind` is set, and where Redis `lost` it, which is looked at every `check_every` seconds;
+    until cancelled. `what` names it in the log. Both may raise RedisAway."""
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(check_every):
+                await behind.wait()
+        await link.present.wait()
+        try:
+            if behind.is_set() or await lost():
+                behind.clear()
+                await read()
+        except RedisAway as away:
+            log.debug("%s cannot be read, will retry: %s", what, away)
+            behind.set()
+            await asyncio.sleep(RETRY_EVERY)
+
+
+Call = Callable[[], Awaitable[None] | None]
+
+
+class HandlerQueue:
+    """First in, first out, at most `limit` waiting; more are dropped with one warning until there is room again."""
+
+    def __init__(self, name: str, limit: int = 10_000) -> None:
+        self.name = name
+        self._queue: asyncio.Queue[Call | None] = asyncio.Queue(limit)
+        self._closed = False
+        self._dropping = False
+
+    def put(self, call: Call) -> None:
+        try:
+            self._queue.put_nowait(call)
+        except asyncio.QueueFull:
+            if not self._dropping:
+                log.warning("%s: more than %d messages wait, new ones are dropped", self.name, self._queue.maxsize)
+            self._dropping = True
+        else:
+            self._dropping = False
+
+    def close(self) -> None:
+        """End `run` after the current call; the rest is dropped."""
+        self._closed = True
+        if self._queue.empty():
+            self._queue.put_nowait(None)
+
+    async def run(self) -> None:
+        while not self._closed:
+            call = await self._queue.get()
+            if call is None or self._closed:
+                return
+            try:
+                outcome = call()
+                if inspect.isawaitable(outcome):
+                    await outcome
+            except Exception:
+                # The outermost edge: a handler's failure must not affect the next ones.
+                log.exception("a handler of %s failed", self.name)
+
+
+REPUBLISH_EVERY = 10.0
+ABSENT_GRACE = 10.0  # after Redis came back the agents need a moment to subscribe again
+
+
+class NoAnswer(Exception):
+    """The agent gave no result.
+
+    NoAnswer
+    ├── AgentAbsent     nobody subscribes to its instructions
+    └── AgentTimedOut   the deadline passed
+    """
+
+
+class AgentAbsent(NoAnswer):
+    """Nobody subscribes to this agent's instructions."""
+
+
+class AgentTimedOut(NoAnswer):
+    """The deadline of the instruction passed without a result."""
+
+
+class PendingRequest:
+    """An instruction that waits for its result. Setting `wake` ends its pause."""
+
+    def __init__(self, agent: str, instruction: Instruction, grace: float) -> None:
+        self.agent = agent
+        self.instruction = instruction
+        self.grace = grace
+        self.delivered = False
+        self.result: Result | None = None
+        self.wake = asyncio.Event()
+
+    async def pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.wake.wait()
+        except TimeoutError:
+            pass
+        self.wake.clear()
+
+
+# Publishes the instruction once. Returns the seconds until the next attempt; raises AgentAbsent, RedisAway.
+Send = Callable[[PendingRequest], Awaitable[float]]
+
+
+class PendingRequests:
+    """The open requests, by agent and instruction id."""
+
+    def __init__(self, send: Send, clock: Callable[[], float], retry_every: float = RETRY_EVERY) -> None:
+        self._send = send
+        self._clock = clock
+        self._retry_every = retry_every
+        self._open: dict[tuple[str, str], PendingRequest] = {}
+
+    async def ask(self, question: PendingRequest, deadline: float) -> Result:
+        """Send until there is a result. `deadline` in unix seconds. Raises AgentAbsent, AgentTimedOut, and ValueError
+        for an instruction that is open already."""
+        key = (question.agent, question.instruction.instruction_id)
+        if key in self._open:
+            raise ValueError(f"instruction {key[1]} is being asked already")
+        self._open[key] = question
+        try:
+            return await self._wait(question, deadline)
+        finally:
+            del self._open[key]
+
+    async def _wait(self, question: PendingRequest, deadline: float) -> Result:
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + deadline - self._clock()  # a clock that is set back must not prolong a turn
+        while question.result is None:
+            left = min(deadline - self._clock(), latest - loop.time())
+            if left <= 0:
+                raise AgentTimedOut(f"{question.agent} did not answer in time")
+            try:
+                pause = await self._send(question)
+            except RedisAway as error:
+                log.debug("instruction for %s waits: %s", question.agent, error)
+                pause = self._retry_every
+            await question.pause(min(pause, left))
+        return question.result
+
+    def answer(self, agent: str, result: Result) -> None:
+        question = self._open.get((agent, result.instruction_id))
+        if question is None:
+            log.debug("late or unrequested result of %s dropped", agent)
+            return
+        if question.result is None:
+            question.result = result
+            question.wake.set()
+
+    def nudge(self, *, resubscribed: bool) -> None:
+        """The bus is ready: send what was not delivered yet, and everything again on a new connection."""
+        for question in self._open.values():
+            if resubscribed or not question.delivered:
+                question.wake.set()
+
+
+Handler = Callable[[str], Awaitable[None] | None]
+Callback = Callable[[], Awaitable[None] | None]
+HEARTBEAT = 5.0
+LONGEST_PAUSE = 2.0
+
+
+class Subscriber:
+    """`ready` is set while every subscription is confirmed. `connected_since` (unix seconds) is None while away."""
+
+    def __init__(
+        self,
+        link: RedisLink,
+        *,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+        heartbeat: float = HEARTBEAT,
+    ) -> None:
+        self.ready = asyncio.Event()
+        self.connected_since: float | None = None
+        self._link = link
+        self._clock = clock
+        self._rng = rng or random.Random()
+        self._heartbeat = heartbeat
+        self._handlers: dict[str, list[Handler]] = defaultdict(list)
+        self._lanes: dict[str, HandlerQueue] = {}
+        self._callbacks = HandlerQueue("the bus's own events")
+        self._on_resubscribed: list[Callback] = []
+        self._asked: set[str] = set()  # channels that SUBSCRIBE was sent for on this connection
+        self._confirmed: set[str] = set()
+        self._heard = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._workers: asyncio.TaskGroup | None = None
+        self._loss_said = False
+
+    def subscribe(self, channel: str, handler: Handler) -> None:
+        """Hand every message of `channel` to `handler`, in order of arrival. A handler that raises is logged."""
+        self._handlers[channel].append(handler)
+        if channel not in self._lanes:
+            self._lanes[channel] = HandlerQueue(channel)
+            self._start(self._lanes[channel])
+        if channel not in self._confirmed:
+            self.ready.clear()
+        self._changed.set()
+
+    def unsubscribe(self, channel: str) -> None:
+        """Remove all handlers of `channel`. Messages that wait for them are dropped."""
+        self._handlers.pop(channel, None)
+        lane = self._lanes.pop(channel, None)
+        if lane is not None:
+            lane.close()
+        self._changed.set()
+
+    def on_resubscribed(self, callback: Callback) -> None:
+        """Call `callback` after each new connection, the first one too, once all subscriptions are confirmed."""
+        self._on_resubscribed.append(callback)
+
+    async def run(self) -> None:
+        """Stay connected until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._workers:
+                for lane in (self._callbacks, *self._lanes.values()):
+                    self._start(lane)
+                await self._stay_connected()
+        finally:
+            self._workers = None
+            self._disconnected()
+
+    def became_ready(self, *, resubscribed: bool) -> None:
+        """For subclasses: `ready` was just set. `resubscribed`: on a new connection."""
+
+    async def _stay_connected(self) -> None:
+        failures = 0
+        while True:
+            error = await self._hold_connection()
+            failures = 0 if self.connected_since is not None else failures + 1
+            self._disconnected()
+            if not self._loss_said:
+                log.warning("Redis is away: %s: %s", type(error).__name__, error)
+            self._loss_said = True
+            longest = min(LONGEST_PAUSE, 0.1 * 2 ** min(failures, 10))
+            await asyncio.sleep(longest * self._rng.uniform(0.5, 1.0))
+
+    async def _hold_connection(self) -> Exception:
+        """Use one connection as long as it lasts; returns the error that ended it."""
+        try:
+            async with self._connect() as connection:
+                await run_until_one_ends(self._read(connection), self._keep_up(connection))
+        except (RedisError, OSError) as error:
+            return error
+        except Exception as error:  # the edge of the loop: a bug must not end all subscriptions
+            log.exception("the connection to Redis failed unexpectedly, reconnecting")
+            return error
+        return ConnectionError("closed")
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator[AbstractConnection]:
+        # Not redis-py's PubSub: it reconnects by itself, in the reading and the writing task at the same time.
+        pool = self._link.subscriber.connection_pool
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            yield connection
+        finally:
+            await connection.disconnect(nowait=True)
+            await pool.release(connection)
+
+    async def _read(self, connection: AbstractConnection) -> None:
+        while True:
+            reply = await connection.read_response(disconnect_on_error=False, push_request=True)
+            self._heard.set()
+            match reply:
+                case ["message", str() as channel, str() as text]:
+                    self._deliver(channel, text)
+                case ["subscribe", str() as channel, _]:
+                    self._confirmed.add(channel)
+                    self._check_ready()
+
+    async def _keep_up(self, connection: AbstractConnection) -> None:
+        while True:
+            await self._send_changes(connection)
+            try:
+                async with asyncio.timeout(self._heartbeat):
+                    await self._changed.wait()
+            except TimeoutError:
+                await self._expect_answer(connection)
+
+    async def _send_changes(self, connection: AbstractConnection) -> None:
+        self._changed.clear()
+        wanted = set(self._handlers)
+        new, gone, self._asked = wanted - self._asked, self._asked - wanted, wanted
+        if gone:
+            self._confirmed -= gone
+            await self._write(connection, "UNSUBSCRIBE", *sorted(gone))
+        if new:
+            await self._write(connection, "SUBSCRIBE", *sorted(new))
+        self._check_ready()
+
+    async def _write(self, connection: AbstractConnection, *command: str) -> None:
+        if not connection.is_connected:  # send_command would reconnect, without the subscriptions
+            raise ConnectionError("the connection was closed")
+        await connection.send_command(*command, check_health=False)
+
+    async def _expect_answer(self, connection: AbstractConnection) -> None:
+        self._heard.clear()
+        await self._write(connection, "PING")
+        async with asyncio.timeout(self._heartbeat):
+            await self._heard.wait()
+
+    def _deliver(self, channel: str, text: str) -> None:
+        lane = self._lanes.get(channel)
+        if lane is not None:
+            for handler in self._handlers[channel]:
+                lane.put(partial(handler, text))
+
+    def _start(self, lane: HandlerQueue) -> None:
+        if self._workers is not None:
+            self._workers.create_task(lane.run(), name=f"lane {lane.name}")
+
+    def _check_ready(self) -> None:
+        if self.ready.is_set() or not set(self._handlers) <= self._confirmed:
+            return
+        self.ready.set()
+        resubscribed = self.connected_since is None
+        if resubscribed:
+            self._connected()
+        self.became_ready(resubscribed=resubscribed)
+
+    def _connected(self) -> None:
+        self.connected_since = self._clock()
+        if self._loss_said:
+            log.warning("Redis is back")
+        self._loss_said = False
+        for callback in self._on_resubscribed:
+            self._callbacks.put(callback)
+
+    def _disconnected(self) -> None:
+        self.ready.clear()
+        self.connected_since = None
+        self._asked = set()
+        self._confirmed.clear()
+
 
 LATE_SECONDS = 5.0  # after its deadline a room's turn may still report what it posted in time
 
@@ -130,3 +514,41 @@ async def _publish_and_count(channel: str, wire: str, redis: Redis) -> tuple[int
     pipe.pubsub_numsub(channel)
     received, numsub = await pipe.execute()
     return int(received), sum(int(count) for _, count in numsub)
+
+
+ANSWER_SECONDS = 5.0  # to be heard and answered
+RETRY_SECONDS = 0.1
+NOBODY = "nobody"  # the outcome where no coordinator answers
+
+
+class CoordinatorCommands:
+    """Call `start()` before the bus runs."""
+
+    def __init__(self, bus: Bus, patience: float = ANSWER_SECONDS) -> None:
+        self._bus, self._patience = bus, patience
+        self._waiting: dict[str, asyncio.Future[str]] = {}
+
+    def start(self) -> None:
+        self._bus.subscribe(keys.COORDINATOR_OUTCOMES, self._on_outcome)
+
+    async def give(self, command: Command) -> str:
+        """Send a command; its outcome is one of docs/protocol.md's, or NOBODY. Raises RedisAway."""
+        command_id = secrets.token_hex(8)
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting[command_id] = answer
+        sent = command.model_copy(update={"command_id": command_id})
+        try:
+            async with asyncio.timeout(self._patience):
+                while not await self._bus.publish(keys.COORDINATOR_COMMANDS, sent):  # noqa: ASYNC110 - Redis knows
+                    await asyncio.sleep(RETRY_SECONDS)
+                return await answer
+        except TimeoutError:
+            return NOBODY
+        finally:
+            del self._waiting[command_id]
+
+    def _on_outcome(self, raw: str) -> None:
+        outcome = read(CommandOutcome, raw)
+        waiting = self._waiting.get(outcome.command_id) if outcome is not None else None
+        if outcome is not None and waiting is not None and not waiting.done():
+            waiting.set_result(outcome.outcome)

@@ -1,4 +1,6 @@
-"""The entries of the record, as they travel in Redis streams to the recorder (agentic.record).
+"""Entries of the record as they travel; TurnRecord.
+
+The entries of the record, as they travel in Redis streams to the recorder (agentic.record).
 
 | stream | carries | one entry has |
 | --- | --- | --- |
@@ -10,10 +12,13 @@
 own, so it may be written and read twice. Streams have no order among them: a deletion may be read before words that
 quote the deleted message. Fields may be added, none is renamed; a reader skips a `kind` that it does not
 know. Ids are Discord's snowflakes where nothing else is said, times are unix seconds, money is in US dollars.
+
+A person's topics as a text, one a line: as a model lists them, as they travel, as the person writes them.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -373,3 +378,20 @@ WORDS: dict[str, type[Entry]] = {
     "profile": ProfileNote,
     "unasked": UnaskedNote,
 }
+
+
+MOST_TOPICS = 30  # of a profile
+TOPIC_CHARACTERS = 80
+
+_BULLET = re.compile(r"^\s*(?:[-*•–]+|\d{1,2}[.)](?=\s))")
+_AROUND = " .,;*_`\"'"
+
+
+def topics_in(text: str) -> tuple[str, ...]:
+    """The topics of a text, each once, without bullets and what stands around them. Their count and length are free."""
+    topics: dict[str, str] = {}
+    for line in text.splitlines():
+        topic = " ".join(_BULLET.sub("", line).split()).strip(_AROUND)
+        if topic:
+            topics.setdefault(topic.casefold(), topic)
+    return tuple(topics.values())

@@ -28,9 +28,8 @@ from agentic.state.limits import TurnRequest
 from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
-from agentic.wire.messages import Command, CommandOutcome
-from agentic.wire.reading import read
+from agentic.wire.connection import RedisAway
+from agentic.wire.messages import Command, CommandOutcome, read
 from agentic.wording import ONLY_HERE, UNKNOWN
 from tests.support.slash_scene import (
     ANN,

@@ -8,7 +8,7 @@ import pytest
 
 from agent_coordinator.coordinator import Coordinator
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, CommandOutcome
 from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, room, skipper, until
 from tests.support.doubles import MemoryStops

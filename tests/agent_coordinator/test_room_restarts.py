@@ -15,7 +15,7 @@ from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.messages import Command, Instruction, Result, RoomOrder
 from tests.support.coordinator_doubles import CHANNEL, config
 from tests.support.redis_server import PATIENT, RedisServer, until

@@ -9,7 +9,7 @@ import pytest
 from fakeredis import FakeServer
 
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.redis_server import PATIENT, RedisServer
 
 FAST = {"republish_every": 0.05, "retry_every": 0.01}

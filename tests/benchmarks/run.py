@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from rich.console import Console
 
-from agentic.wire.requests import NoAnswer
+from agentic.wire.bus import NoAnswer
 from tests.benchmarks.measures.cold import cold
 from tests.benchmarks.measures.console import console
 from tests.benchmarks.measures.context import context

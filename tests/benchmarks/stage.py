@@ -12,8 +12,8 @@ from typing import Any
 
 from agent_config import AGENTS
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisLink
-from agentic.wire.locate import locate_redis
+from agentic.wire.connection import RedisLink
+from agentic.wire.server import locate_redis
 from tests.benchmarks.processes import Child, child
 
 THEME = "story"  # shows the whole window and searches nothing: every prompt at its full size

@@ -25,7 +25,7 @@ from aiohttp import web
 from agentic.local.discord.backend import RequestInfo, RestFault
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import Instruction
 from tests.chaos.tally import Tally
 from tests.support.flow import Flow, decision, flow

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from agent_config import AGENTS
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import Command
 from tests.chaos.scene import TALK, WITHIN, Question, Scene, until
 from tests.support import warm_start

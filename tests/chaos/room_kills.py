@@ -28,7 +28,7 @@ from agentic.local.discord.backend import RequestInfo, RestFault
 from agentic.state.rooms import Room, RoomMember, RoomStore
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import Command, RoomOrder
 from tests.benchmarks.texts import Chat
 from tests.chaos.kills import until_true

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from agent_config import AGENTS
 from agentic.local.discord.backend import RequestInfo
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.chaos.tally import Tally
 from tests.support.flow import Flow, decision
 from tests.support.models.wire.values import Answer, ModelRequest

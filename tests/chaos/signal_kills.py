@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.chaos.kills import until_true
 from tests.chaos.tally import Tally
 from tests.support.flow import decision

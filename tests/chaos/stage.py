@@ -13,7 +13,7 @@ from agent_config import AGENTS
 from agent_coordinator.events import ConversationReport
 from agentic.runtime.process import Runtime
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene, until
 from tests.chaos.slow_redis import SlowRedis
 from tests.support.flow import flow

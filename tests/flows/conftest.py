@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentic.runtime import bot as bot_run
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support import warm_start
 
 BUSY = 1.5  # seconds for a command: a machine on which the tests run side by side is busy, and Redis is not away

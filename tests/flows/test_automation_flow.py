@@ -12,7 +12,7 @@ from agentic.automation.clock import Tick
 from agentic.automation.webhook_server import WebhookPayload, sign
 from agentic.personas.schedules import Check, Job
 from agentic.state.turns import LastRuns
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.flow import decision, flow
 from tests.support.redis_server import PATIENT, RedisServer, until
 

@@ -8,8 +8,7 @@ import pytest
 from agentic.local.discord import world as permissions
 from agentic.local.discord.world import Overwrite
 from agentic.wire import keys
-from agentic.wire.messages import Instruction
-from agentic.wire.reading import read_result
+from agentic.wire.messages import Instruction, read_result
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until
 

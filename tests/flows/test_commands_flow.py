@@ -13,8 +13,7 @@ from agentic.agent.persona import MANAGERS_ONLY
 from agentic.local.discord.backend import ANSWER_SECONDS, EPHEMERAL
 from agentic.services.discord.gate import MAX_TEXT
 from agentic.wire import keys
-from agentic.wire.messages import Command, CommandOutcome
-from agentic.wire.reading import read
+from agentic.wire.messages import Command, CommandOutcome, read
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 

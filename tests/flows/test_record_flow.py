@@ -1,7 +1,7 @@
 """What a turn reports reaches the record in the whole program; what is deleted in Discord goes from it."""
 
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.flow import decision, flow
 from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until

@@ -17,8 +17,8 @@ from agentic.runtime import services as presence
 from agentic.runtime.process import Runtime
 from agentic.services.signal.envelopes import group_chat_id
 from agentic.wire import keys
+from agentic.wire.connection import RedisLink
 from agentic.wire.entries import UnaskedNote
-from agentic.wire.link import RedisLink
 from tests.support.asking import config
 from tests.support.flow import decision
 from tests.support.recorded import recorded

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentic.state.turns import Turns
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.flow import decision
 from tests.support.program import Program
 from tests.support.redis_server import RedisServer, until

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import Instruction
 from tests.support.flow import flow
 from tests.support.redis_server import until

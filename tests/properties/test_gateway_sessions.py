@@ -12,7 +12,7 @@ from agentic.state.context import Resets, Sessions
 from agentic.state.shared_state import Ledger
 from agentic.turn.history import AgentSessions, after, reset_conversation
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 
 CHANNEL = st.integers(1, 2**63)
 CONVERSATION = st.builds(AgentSession, st.text(min_size=1, max_size=60), st.integers(0, 10**6), st.text(max_size=32))

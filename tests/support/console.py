@@ -13,9 +13,8 @@ from agentic.console.app import console_app
 from agentic.console.parts import Channel, ConsoleParts, Message, OnChange, Picture, RecordFile
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
-from agentic.wire.bus import Bus
-from agentic.wire.coordinator_commands import CoordinatorCommands
-from agentic.wire.link import RedisLink
+from agentic.wire.bus import Bus, CoordinatorCommands
+from agentic.wire.connection import RedisLink
 
 NOWHERE = "redis://127.0.0.1:1/0"  # nothing listens there: what needs Redis is answered by 503
 

@@ -19,9 +19,9 @@ from agentic.state.idle import IdleState
 from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import Slot, hold_of
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
+from agentic.wire.bus import AgentAbsent
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result, TurnUsage, WireMessage
-from agentic.wire.requests import AgentAbsent
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -27,9 +27,8 @@ from agentic.state.rooms import Room
 from agentic.state.turn_records import TurnRecord
 from agentic.state.turns import Claim
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
-from agentic.wire.messages import PersonNotice, WireMessage
-from agentic.wire.reading import read_result
+from agentic.wire.connection import RedisAway
+from agentic.wire.messages import PersonNotice, WireMessage, read_result
 
 GUILD = 7
 ALICE, BOB = 11, 12

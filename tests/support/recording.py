@@ -21,6 +21,7 @@ from agentic.state.record_stream import RecordWriter
 from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.wire import keys
 from agentic.wire.bus import Bus
+from agentic.wire.connection import RedisLink
 from agentic.wire.entries import (
     NOTES,
     CallRecord,
@@ -34,7 +35,6 @@ from agentic.wire.entries import (
     SummaryNote,
     ToolCallRecord,
 )
-from agentic.wire.link import RedisLink
 from tests.support.redis_server import PATIENT, until
 
 AGENTS = ("claude", "grok")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic.wire.server_binary import candidates
+from agentic.wire.server import candidates
 
 NEEDS = "needs a redis-server binary"
 PATIENT = 10.0  # seconds: a command timeout for tests of other things, on machines that are busy

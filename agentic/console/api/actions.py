@@ -23,8 +23,8 @@ from agentic.console.json_values import cursor_text, id_text, person_name, query
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, read_body
 from agentic.record.queries.posts import actions_page
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import ActionNote
-from agentic.wire.link import RedisAway
 
 MOST_CLICKS = 1_000  # that are remembered
 PAGE = 50

@@ -41,7 +41,7 @@ from agentic.record.queries.turns import Turn, TurnFilter, turns_page
 from agentic.record.recorder import FINE, STANDING_BY
 from agentic.state.limits import free_day
 from agentic.themes import THEMES
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 
 def me_routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:

@@ -45,9 +45,8 @@ from agentic.console.parts import ConsoleParts
 from agentic.state.conversations import Running
 from agentic.state.rooms import Room
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
-from agentic.wire.messages import TurnNotice
-from agentic.wire.reading import read
+from agentic.wire.connection import RedisAway
+from agentic.wire.messages import TurnNotice, read
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 MOST = 2_000  # entries of a hash
 KEEP_SECONDS = 90 * 86400

@@ -25,7 +25,7 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.channels import SignalChannels
 from agentic.services.signal.contacts import SignalAccount
 from agentic.services.signal.messages import Heard
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wording import counted, dollars, listed
 
 NOTHING_POSTED = "I have posted nothing here that I know of. Quote a message of mine and write /why."

@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 MOST = 20_000  # messages; of more those that vanish first
 KEEP_SECONDS = 90 * 86400  # after the last one was noted; apps let messages stay for four weeks at most

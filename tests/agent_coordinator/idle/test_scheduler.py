@@ -15,10 +15,10 @@ from agentic.state.idle import Candidate, TaskState
 from agentic.state.leadership import Leadership
 from agentic.state.silence import EVERYWHERE
 from agentic.wire import keys
+from agentic.wire.bus import AgentAbsent
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
-from agentic.wire.link import RedisAway
 from agentic.wire.messages import Result
-from agentic.wire.requests import AgentAbsent
 from tests.support.coordinator_doubles import CHANNEL, MemoryLease, MemoryLedger, Time
 from tests.support.idle_server import ADA, HOUR, NEWS, NOON, Agents, Record, idle_config
 

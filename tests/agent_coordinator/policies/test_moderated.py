@@ -8,7 +8,7 @@ import pytest
 from agent_coordinator.policies.policy import Choice, Wait
 from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS, Moderated
 from agent_coordinator.state import ConversationState, Heard, Said
-from agentic.wire.endings import EndReason
+from agentic.wire.reasons import EndReason
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 BY_CLAUDE, BY_PEOPLE = Moderated(AGENTS, 30, moderator="claude"), Moderated(AGENTS, 30)

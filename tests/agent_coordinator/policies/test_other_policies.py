@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent_coordinator.engine import Engine
 from agent_coordinator.policies.policy import Choice
 from agent_coordinator.state import ConversationState
-from agentic.wire.endings import EndReason
+from agentic.wire.reasons import EndReason
 from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryLedger, OnePolicy, Time, config, room
 
 

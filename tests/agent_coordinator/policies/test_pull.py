@@ -15,8 +15,8 @@ from agent_coordinator.conversation import instruction_for
 from agent_coordinator.policies.policy import Speaker
 from agent_coordinator.policies.pull import LEAD, PullPolicy
 from agent_coordinator.state import ConversationState, Heard, Said, Tally
-from agentic.wire.endings import EndReason
 from agentic.wire.messages import Result
+from agentic.wire.reasons import EndReason
 
 ADA = Speaker("ada", "Ada", 0.5, ("ships", "steam engines"))
 BOB = Speaker("bob", "Bob", 0.5, ("Schiffe", "cooking"))

@@ -11,7 +11,7 @@ from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
 from agent_coordinator.policies.policy import continuation_probability
 from agent_coordinator.policies.rounds import Rounds
 from agent_coordinator.state import ConversationState, Said
-from agentic.wire.endings import EndReason
+from agentic.wire.reasons import EndReason
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 ROUNDS = Rounds(AGENTS, max_rounds=30, delay_min=15.0, delay_max=45.0)

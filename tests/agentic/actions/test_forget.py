@@ -24,7 +24,7 @@ from agentic.state.turn_records import TurnRecord
 from agentic.tools.call_log import ToolRecord, ToolRecords
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.redis_server import PATIENT, until
 
 NOW = 1_800_000_000.0

@@ -11,8 +11,7 @@ from agentic.actions.base import FIELD_CHARACTERS
 from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, NO_RECORD, OwnMemory, RecordAccess
 from agentic.record.memories import Profile
 from agentic.record.notes import Consents
-from agentic.wire.entries import ConsentNote, ProfileNote
-from agentic.wire.topics import MOST_TOPICS, TOPIC_CHARACTERS
+from agentic.wire.entries import MOST_TOPICS, TOPIC_CHARACTERS, ConsentNote, ProfileNote
 from tests.support.agent_scene import KeptNotes
 from tests.support.doubles import ALICE, BOB, Clock
 from tests.support.remembered import Remembered

@@ -16,7 +16,7 @@ from agentic.rooms.opening import VOTES
 from agentic.state import rooms
 from agentic.state.rooms import Room
 from agentic.state.silence import EVERYWHERE
-from agentic.wire.coordinator_commands import NOBODY
+from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC
 from tests.support.slash_scene import ANN, BOB, DEBATE, ELSEWHERE, GUILD, LOUNGE, NOW, SECRET, THREAD, Place, a_place
 

@@ -9,7 +9,7 @@ from agentic.actions.rooms import NO_ROOM
 from agentic.chat.service import Person
 from agentic.state.rooms import RoomMember
 from agentic.wire import keys
-from agentic.wire.coordinator_commands import NOBODY
+from agentic.wire.bus import NOBODY
 from agentic.wire.messages import RoomOrder
 from tests.support.slash_scene import (
     ANN,

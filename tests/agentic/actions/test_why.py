@@ -23,7 +23,7 @@ from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.reasons import REASONS
 from tests.support.doubles import Clock, MemoryStops, Snowflakes
 from tests.support.redis_server import PATIENT, RedisServer

@@ -13,8 +13,8 @@ from agentic.llm.embeddings import Embedded, vector_of
 from agentic.llm.errors import ServerFailed
 from agentic.llm.types import Usage
 from agentic.runtime.services import embedder_of
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import ReplayNote
-from agentic.wire.link import RedisAway
 
 NOW = 1_800_000_000.0
 TEXTS = ("bees and honey", "trains")

@@ -6,7 +6,7 @@ import pytest
 from agentic.agent.limits import BACKOFF_SECONDS, SHARE_EVERY, ProviderBackoff, share_backoff
 from agentic.llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
 from agentic.services.discord.gateway import TEXT, show_backoff
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from tests.support.doubles import Clock, LoopTime, settle
 
 

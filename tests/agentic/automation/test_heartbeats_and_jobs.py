@@ -16,7 +16,7 @@ from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.personas.schedules import ActiveHours, Check, Job
 from agentic.state.turns import LastRuns
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.doubles import Clock, MemoryTicks
 from tests.support.redis_server import PATIENT
 

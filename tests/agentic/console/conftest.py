@@ -18,7 +18,7 @@ from support.records import CHANNELS, NOW, fill
 from agentic.console.parts import ConsoleParts, RecordFile
 from agentic.state.budgets import Caps
 from agentic.state.shared_state import Ledger
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.redis_server import PATIENT
 
 HOSTILE = "<img src=x onerror=alert(1)>"

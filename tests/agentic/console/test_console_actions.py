@@ -20,12 +20,10 @@ from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import EVERYWHERE
 from agentic.wire import keys
-from agentic.wire.bus import Bus
-from agentic.wire.coordinator_commands import CoordinatorCommands
+from agentic.wire.bus import Bus, CoordinatorCommands
+from agentic.wire.connection import RedisLink
 from agentic.wire.entries import ActionNote
-from agentic.wire.link import RedisLink
-from agentic.wire.messages import Command, CommandOutcome
-from agentic.wire.reading import read
+from agentic.wire.messages import Command, CommandOutcome, read
 from tests.agentic.conftest import running
 from tests.support.redis_server import PATIENT, until
 

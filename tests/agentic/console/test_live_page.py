@@ -22,7 +22,7 @@ from agentic.console.api.live_feed import REREAD_FROM, Situation, Thinking
 from agentic.console.parts import Channel, File, Message, NotSaid, Picture, Reaction, Upload
 from agentic.state.schedule import Slot
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import TurnNotice
 
 DEBATE = Channel(11, "debate", "debate", "Home")

@@ -19,12 +19,10 @@ from agentic.state.conversations import Pull, PullPart, Pulls
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
-from agentic.wire.bus import Bus
-from agentic.wire.coordinator_commands import CoordinatorCommands
+from agentic.wire.bus import Bus, CoordinatorCommands
+from agentic.wire.connection import RedisLink
 from agentic.wire.entries import ActionNote
-from agentic.wire.link import RedisLink
-from agentic.wire.messages import Command, CommandOutcome, RoomOrder
-from agentic.wire.reading import read
+from agentic.wire.messages import Command, CommandOutcome, RoomOrder, read
 from tests.agentic.conftest import running
 from tests.support.records import fill
 from tests.support.redis_server import PATIENT

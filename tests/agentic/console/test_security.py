@@ -18,7 +18,7 @@ from agent_config import SettingsError, load_settings
 from agentic.console.app import MAX_BYTES, console_app, free_port, serving_console
 from agentic.console.security import COOKIE, HEADERS, MAX_ADDRESSES, SESSION_SECONDS, LoginThrottle
 from agentic.net.http_server import Connections
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - an address of the settings
 TOKEN = "a-token-of-24-characters"

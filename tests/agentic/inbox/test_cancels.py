@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentic.inbox.cancels import Cancels
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import CancelNotice
 from tests.agentic.conftest import running
 from tests.support.redis_server import until

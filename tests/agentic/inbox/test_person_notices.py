@@ -9,7 +9,7 @@ import pytest
 from agentic.chat.directory import Directory
 from agentic.inbox.person_notices import MOST_CHARACTERS, PersonNotices
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from agentic.wire.messages import PersonNotice
 from tests.support.doubles import ALICE
 from tests.support.redis_server import until

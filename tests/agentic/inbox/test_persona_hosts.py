@@ -15,7 +15,7 @@ from agentic.inbox.host import PersonaHosts, place_in_rooms
 from agentic.services.discord.service import PersonaChannels
 from agentic.state.limits import UNLIMITED
 from agentic.wire import keys
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 from tests.support.agent_scene import DEBATE, ELSEWHERE, THREAD, Model, Scene
 from tests.support.doubles import settle
 

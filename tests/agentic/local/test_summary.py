@@ -12,7 +12,7 @@ from agent_coordinator.events import ConversationReport
 from agent_coordinator.state import Tally
 from agentic.local.mode import ended_line
 from agentic.local.session import summary
-from agentic.wire.endings import ENDINGS, EndReason
+from agentic.wire.reasons import ENDINGS, EndReason
 
 REPORT = ConversationReport(
     conversation_id="c",

@@ -9,7 +9,7 @@ from support.redis_server import RedisServer
 
 from agentic.record.__main__ import main
 from agentic.record.database import connect_blocking
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.redis_server import PATIENT
 
 KEPT = {

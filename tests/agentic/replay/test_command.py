@@ -12,7 +12,7 @@ from agent_config import load_settings
 from agentic.record.__main__ import main, parser
 from agentic.replay.command import replay
 from agentic.state.shared_state import Ledger
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.models.chat_api import ChatServer
 from tests.support.models.chat_doubles import ChatScript
 from tests.support.recorded_calls import SYSTEM, recorded_call, write_record

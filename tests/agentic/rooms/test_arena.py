@@ -30,8 +30,8 @@ from agentic.rooms.arena import (
 )
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Arena, ArenaAnswer, Arenas
+from agentic.wire.connection import RedisLink
 from agentic.wire.entries import ContestNote
-from agentic.wire.link import RedisLink
 from tests.support.agent_scene import CALL, KeptNotes, Scene
 from tests.support.redis_server import PATIENT
 

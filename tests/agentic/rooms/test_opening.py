@@ -11,8 +11,8 @@ from fakeredis import FakeServer
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import AWAY, GIVE_UP_SECONDS, NOT_OPENED, OPENED, RoomOpener
 from agentic.state.rooms import Room, RoomMember, RoomOpenings
-from agentic.wire.coordinator_commands import NOBODY
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.bus import NOBODY
+from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.messages import Command
 from tests.support.redis_server import PATIENT
 

@@ -4,7 +4,7 @@ import pytest
 
 from agentic.rooms.threads import closed_line, next_step, slot_line, standing_of, why_line, why_line_outside
 from agentic.state.rooms import Marks, Room
-from agentic.wire.endings import ENDINGS, PAUSES
+from agentic.wire.reasons import ENDINGS, PAUSES
 
 NOW = 1000.0
 ACTIVE = Marks(standing="active")

@@ -14,8 +14,8 @@ from agentic.rooms.closing import RoomCloser
 from agentic.rooms.threads import MOST_RETRY_SECONDS, NOT_LOCKED, RETRY_SECONDS, SETTLE_SECONDS, Steward, ThreadBots
 from agentic.services.discord.room_threads import RoomPost
 from agentic.state.rooms import Room, RoomLine, RoomMarks, RoomMember
+from agentic.wire.connection import RedisLink
 from agentic.wire.entries import ContestNote
-from agentic.wire.link import RedisLink
 from agentic.wire.messages import Command, RoomNotice
 from tests.support.agent_scene import KeptNotes
 from tests.support.redis_server import PATIENT, until

@@ -11,8 +11,8 @@ from fakeredis import FakeServer
 from agentic.rooms.threads import ThreadWatch
 from agentic.services.discord.room_threads import ThreadNow
 from agentic.state.rooms import Room, RoomMarks, RoomStore
-from agentic.wire.coordinator_commands import NOBODY
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.bus import NOBODY
+from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.messages import Command
 from tests.support.redis_server import PATIENT
 from tests.support.slash_scene import GUILD, LOUNGE, THREAD, a_room, write_room

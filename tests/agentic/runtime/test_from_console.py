@@ -13,7 +13,7 @@ from agent_config import load_settings
 from agentic.console.parts import RecordFile
 from agentic.runtime.console import ConsoleReplayer
 from agentic.state.shared_state import Ledger
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.console import client_of, console_parts, csrf
 from tests.support.models.chat_api import ChatServer
 from tests.support.models.chat_doubles import ChatScript

@@ -11,7 +11,7 @@ from agentic.state.limits import TurnRequest
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import LONGEST_MUTE, Mutes
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.redis_server import PATIENT, RedisServer
 
 RULES = {"cooldown": 30.0, "daily_max": 3, "date": "2027-01-15"}

@@ -8,7 +8,7 @@ from agentic.state.budgets import BudgetRequest, Caps, MemoryBudgets, millionths
 from agentic.state.limits import TurnRequest
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.redis_server import RedisServer
 
 DAY, NEXT_DAY = "2027-01-15", "2027-01-16"

@@ -5,7 +5,7 @@ from fakeredis import FakeServer
 
 from agentic.state.context import KEEP_SECONDS, ContextWindows
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 
 STATE = {"first": 1_200_000_000_000_000_001, "cut_at": 1.5, "marker": None}
 

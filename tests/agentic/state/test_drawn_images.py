@@ -7,7 +7,7 @@ import pytest
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import MAX_BYTES, PIECE_BYTES
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.support.redis_server import PATIENT, RedisServer
 
 PICTURE = bytes(range(256)) * 2000  # three pieces

@@ -10,7 +10,7 @@ from agentic.state import forget_requests as module
 from agentic.state.forget_requests import ForgetRequests
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.agentic.conftest import running
 from tests.support.redis_server import PATIENT, RedisServer, until
 

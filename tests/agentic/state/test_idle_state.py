@@ -4,7 +4,7 @@ import pytest
 
 from agentic.state.idle import Asking, IdleState, IdleStates, TaskState
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import Result
 
 STATE = IdleState(

@@ -12,7 +12,7 @@ from agentic.state import silence as module
 from agentic.state.silence import Ignores
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.agentic.conftest import running
 from tests.support.redis_server import PATIENT, RedisServer, until
 

@@ -10,7 +10,7 @@ from fakeredis import FakeServer
 from agentic.state.posts import ReplayGuard
 from agentic.state.turns import MOST_FIELDS, LastRuns, Turns
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 
 
 @pytest.mark.promise(110)

@@ -8,7 +8,7 @@ from fakeredis import FakeServer
 
 from agentic.state.leases import Lease, steady_clock
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.doubles import settle
 from tests.support.redis_server import RedisServer, until
 

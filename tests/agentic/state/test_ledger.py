@@ -12,7 +12,7 @@ from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import Claim
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.redis_server import PATIENT, RedisServer, until
 
 DAY = "2027-01-15"

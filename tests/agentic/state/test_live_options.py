@@ -12,7 +12,7 @@ from agentic.state import live_options as module
 from agentic.state.live_options import ALL, EVERYWHERE, LiveOptions, in_channel, in_guild
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.agentic.conftest import running
 from tests.support.redis_server import PATIENT, RedisServer, until
 

@@ -1,7 +1,7 @@
 """How often a memory may be changed in a day."""
 
 from agentic.state.limits import KEEP_SECONDS, MemoryQuota
-from agentic.wire.link import RedisAway
+from agentic.wire.connection import RedisAway
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 

@@ -9,7 +9,7 @@ from agentic.state.posts import INSTRUCTED_SECONDS, MOST_POSTS, InstructedPosts
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 
 
 async def ended(

@@ -10,7 +10,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import KEEP_SECONDS, MOST, Reacted, TurnRecord
 from agentic.state.turns import SETTLE
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.redis_server import PATIENT, RedisServer
 
 AGENTS = ("claude", "grok")

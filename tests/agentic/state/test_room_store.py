@@ -11,7 +11,7 @@ from agentic.state.conversations import ConversationStore
 from agentic.state.rooms import DEFAULT_POLICY, ROOM_SECONDS, Room, RoomMember, RoomStore
 from agentic.state.schedule import ScheduleStore
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import RoomNotice
 from tests.support.redis_server import until
 

@@ -8,7 +8,7 @@ from fakeredis import FakeServer
 from agentic.state.context import RESET_SECONDS, SESSION_SECONDS, Resets, Sessions
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.doubles import until
 
 LOUNGE, DEBATE = 10, 11

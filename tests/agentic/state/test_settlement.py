@@ -11,7 +11,7 @@ from agentic.state.limits import TurnRequest
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.chaos.slow_redis import SlowRedis
 from tests.support.redis_server import PATIENT, RedisServer, until
 

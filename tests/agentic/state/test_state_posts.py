@@ -6,7 +6,7 @@ import pytest
 
 from agentic.state.posts import MOST_POSTS, WEBHOOK_SECONDS, Notices, PostClaims, WebhookPosts
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.agentic.conftest import Clock
 
 CHANNEL, OTHER = 7, 8

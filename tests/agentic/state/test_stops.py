@@ -14,7 +14,7 @@ from agentic.state.schedule import ScheduleStore
 from agentic.state.silence import EVERYWHERE, LONGEST, Stops
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.messages import StopNotice
 from tests.agentic.conftest import Clock, running
 from tests.support.redis_server import PATIENT, until

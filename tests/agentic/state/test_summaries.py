@@ -6,7 +6,7 @@ from fakeredis import FakeServer
 from agentic.state.context import MOST_MESSAGES, Summaries, Summary
 from agentic.state.context import SUMMARIES_KEEP_SECONDS as KEEP_SECONDS
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 FIRST = Summary(text="Ada doubts it.", first=10, upto=30, messages=(10, 20, 30), people=frozenset({7}))
 NEXT = FIRST.model_copy(update={"text": "Ada concedes.", "upto": 60})

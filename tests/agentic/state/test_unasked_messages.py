@@ -6,7 +6,7 @@ import pytest
 
 from agentic.state.idle import KEEP_SECONDS, UnaskedMessage, UnaskedMessages
 from agentic.wire import keys
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 
 ALICE, BIG = 11, 2**63 - 1
 SENT = UnaskedMessage(ALICE, "claude", "discover")

@@ -11,6 +11,7 @@ from agentic.state import record_stream as module
 from agentic.state.record_stream import NoRecord, RecordWriter, decoded, remembering
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
+from agentic.wire.connection import RedisLink
 from agentic.wire.entries import (
     CallWords,
     DeletionNote,
@@ -22,7 +23,6 @@ from agentic.wire.entries import (
     RoomWords,
     SearchWords,
 )
-from agentic.wire.link import RedisLink
 from tests.support.redis_server import PATIENT, until
 
 RECORD = TurnRecord(id="m1", agent="claude", kind="mention", trigger="mention", channel_id=1)

@@ -13,8 +13,8 @@ from agentic.process.root import ROOT
 from agentic.state.turn_records import TurnRecord
 from agentic.telemetry import metrics as module
 from agentic.telemetry.metrics import PREFIX, Metrics, Readings, metrics_route
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import CallRecord, Phases
-from agentic.wire.link import RedisAway
 from tests.support.redis_server import until
 
 NO_WORDS: Any = None

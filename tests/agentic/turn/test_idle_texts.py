@@ -3,8 +3,8 @@
 import pytest
 
 from agentic.turn.proactive import SUMMARY_CHARACTERS, clean_topics, prompt_of, text_in
+from agentic.wire.entries import MOST_TOPICS
 from agentic.wire.messages import Reflection
-from agentic.wire.topics import MOST_TOPICS
 
 TALK = "Ada: Which rocket flies next?\nClaude: Nobody knows yet."
 

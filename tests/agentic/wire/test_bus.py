@@ -11,12 +11,9 @@ from redis.asyncio import Redis
 
 from agentic.wire import bus as bus_module
 from agentic.wire import keys
-from agentic.wire.bus import LATE_SECONDS, Bus
-from agentic.wire.link import RedisAway, RedisLink
-from agentic.wire.messages import Instruction, MentionNotice, Result, RoomBrief
-from agentic.wire.reading import read_instruction
-from agentic.wire.requests import AgentAbsent, AgentTimedOut
-from agentic.wire.subscriptions import LONGEST_PAUSE
+from agentic.wire.bus import LATE_SECONDS, LONGEST_PAUSE, AgentAbsent, AgentTimedOut, Bus
+from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.messages import Instruction, MentionNotice, Result, RoomBrief, read_instruction
 from tests.support.redis_server import RedisServer, until
 
 
@@ -439,7 +436,7 @@ async def test_pauses_between_attempts_grow_up_to_a_bound_and_begin_anew_after_a
         await sleep(0)
 
     monkeypatch.setattr(bus, "_hold_connection", hold)
-    monkeypatch.setattr("agentic.wire.subscriptions.asyncio.sleep", paused)
+    monkeypatch.setattr("agentic.wire.bus.asyncio.sleep", paused)
     with pytest.raises(asyncio.CancelledError):
         await bus._stay_connected()
     growing = [min(LONGEST_PAUSE, 0.1 * 2**n) for n in range(1, 9)]

@@ -6,7 +6,7 @@ import socket
 import pytest
 from redis.exceptions import ResponseError
 
-from agentic.wire.link import RedisAddressError, RedisAway, RedisLink
+from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink
 from tests.support.redis_server import RedisServer, until
 
 

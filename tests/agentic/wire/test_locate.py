@@ -17,19 +17,18 @@ from pathlib import Path
 import pytest
 
 from agentic.process.root import ROOT
-from agentic.wire import locate as embedded
-from agentic.wire import private_server as private_redis
-from agentic.wire import server_binary as redis_binary
-from agentic.wire.link import RedisLink, RedisStartError
-from agentic.wire.locate import locate_redis, without_password
-from agentic.wire.private_server import PrivateRedis
+from agentic.wire import server as embedded
+from agentic.wire import server as private_redis
+from agentic.wire import server as redis_binary
+from agentic.wire.connection import RedisLink, RedisStartError
+from agentic.wire.server import PrivateRedis, locate_redis, without_password
 from tests.support.redis_server import PATIENT, until
 from tests.support.redis_server import redis_binary as needed_binary
 
 HOLD = """
 import asyncio, sys
 from pathlib import Path
-from agentic.wire.locate import locate_redis
+from agentic.wire.server import locate_redis
 async def main():
     async with locate_redis(None, Path(sys.argv[1]), runtime_dir=Path(sys.argv[2]), use_default_port=False) as place:
         print(place.address, flush=True)

@@ -8,8 +8,18 @@ from typing import Any
 
 import pytest
 
-from agentic.wire.messages import MAX_INSTRUCTION_ID, MAX_TOPIC, Command, Instruction, MentionNotice, Result
-from agentic.wire.reading import UnreadableInstruction, read, read_instruction, read_result
+from agentic.wire.messages import (
+    MAX_INSTRUCTION_ID,
+    MAX_TOPIC,
+    Command,
+    Instruction,
+    MentionNotice,
+    Result,
+    UnreadableInstruction,
+    read,
+    read_instruction,
+    read_result,
+)
 
 INSTRUCTION: dict[str, Any] = {"protocol_version": 1, "instruction_id": "i", "action": "decide", "channel_id": 5}
 RESULT: dict[str, Any] = {"protocol_version": 1, "instruction_id": "i", "agent_name": "claude", "text": "hello"}

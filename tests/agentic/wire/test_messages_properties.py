@@ -21,8 +21,11 @@ from agentic.wire.messages import (
     Result,
     StopNotice,
     TurnUsage,
+    UnreadableInstruction,
+    read,
+    read_instruction,
+    read_result,
 )
-from agentic.wire.reading import UnreadableInstruction, read, read_instruction, read_result
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 IDS = st.integers(1, LARGEST_ID)

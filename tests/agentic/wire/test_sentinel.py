@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentic.wire.bus import Bus
-from agentic.wire.link import RedisAddressError, RedisAway, RedisLink
-from agentic.wire.locate import without_password
-from agentic.wire.sentinel import sentinel_client
+from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, sentinel_client
+from agentic.wire.server import without_password
 from tests.support.redis_group import WatchedRedis
 from tests.support.redis_server import PATIENT, until
 

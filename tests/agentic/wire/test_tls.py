@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic.wire.link import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.redis_group import tls_redis
 from tests.support.redis_server import PATIENT
 

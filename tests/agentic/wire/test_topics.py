@@ -1,6 +1,6 @@
 import pytest
 
-from agentic.wire.topics import topics_in
+from agentic.wire.entries import topics_in
 
 
 @pytest.mark.parametrize(

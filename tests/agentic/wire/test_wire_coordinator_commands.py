@@ -6,11 +6,9 @@ import asyncio
 
 from agentic.state.presence import TTL_SECONDS, CommandOwner
 from agentic.wire import keys
-from agentic.wire.bus import Bus
-from agentic.wire.coordinator_commands import NOBODY, CoordinatorCommands
-from agentic.wire.link import RedisLink
-from agentic.wire.messages import Command, CommandOutcome, WireMessage
-from agentic.wire.reading import read
+from agentic.wire.bus import NOBODY, Bus, CoordinatorCommands
+from agentic.wire.connection import RedisLink
+from agentic.wire.messages import Command, CommandOutcome, WireMessage, read
 from tests.agentic.conftest import running
 from tests.support.redis_server import until
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from agentic.wire.link import RedisLink
+from agentic.wire.connection import RedisLink
 from tests.benchmarks.measures.instructions import one_by_one as instruct
 from tests.benchmarks.measures.mentions import CHANNELS, HISTORY, ask_one_by_one
 from tests.benchmarks.processes import Child

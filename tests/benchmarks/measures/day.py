@@ -24,8 +24,8 @@ import aiohttp
 from agent_config import AGENTS
 from agentic.console.app import free_port
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
-from agentic.wire.locate import locate_redis
+from agentic.wire.connection import RedisLink
+from agentic.wire.server import locate_redis
 from tests.benchmarks.processes import MEGABYTE, Broken, Child
 from tests.benchmarks.stage import Bench, NotHere, Stage
 from tests.benchmarks.table import Row

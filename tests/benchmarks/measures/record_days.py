@@ -33,6 +33,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.bus import Bus
+from agentic.wire.connection import RedisLink
 from agentic.wire.entries import (
     CallRecord,
     CallWords,
@@ -44,8 +45,7 @@ from agentic.wire.entries import (
     RoomWords,
     SearchWords,
 )
-from agentic.wire.link import RedisLink
-from agentic.wire.locate import locate_redis
+from agentic.wire.server import locate_redis
 from tests.benchmarks.texts import Chat
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")

@@ -15,9 +15,9 @@ from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.coordinator import Coordinator
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
-from agentic.wire.link import RedisLink
-from agentic.wire.locate import locate_redis
+from agentic.wire.connection import RedisLink
 from agentic.wire.messages import Instruction, Result
+from agentic.wire.server import locate_redis
 from tests.benchmarks.measures.rooms.shared import MEMBERS, SIZES, WITHIN, Cost, cost_rows, opening
 from tests.benchmarks.stage import Bench, NotHere
 from tests.benchmarks.table import Row
