@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.ports import ScheduleStore, Sleep, until_back
-from agentic.state.leadership import Leadership
-from agentic.wire.connection import RedisAway
+from agentic.process.tasks import Sleep
+from agentic.state.leases import Leadership
+from agentic.state.schedule import ScheduleStore
+from agentic.wire.connection import RedisAway, until_back
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,13 @@ from typing import Protocol
 from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.engine import Engine
-from agent_coordinator.ports import Bus, Presence, Start, Stops
 from agent_coordinator.rooms import RoomCommands, RoomKeeper
 from agent_coordinator.scheduler import Scheduler
+from agentic.process.tasks import Start
+from agentic.state.presence import Presence
+from agentic.state.silence import Stops
 from agentic.wire import keys
+from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, CommandOutcome
 

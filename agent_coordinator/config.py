@@ -63,7 +63,6 @@ REACTIVE_COOLDOWN_SECONDS = 300.0  # per channel
 MISSED_SLOT_SECONDS = 900.0  # a slot that is later than this (the program was down) is skipped
 BACKOFF_FIRST_SECONDS = 15.0  # after too many timeouts in a row; doubles with each further timeout
 BACKOFF_MAX_SECONDS = 600.0
-REDIS_RETRY_SECONDS = 1.0  # between two attempts while Redis is away
 RESUME_SECONDS = 600.0  # a conversation that was interrupted for longer is ended instead of resumed
 WAIT_STEP_SECONDS = 30.0  # a conversation that waits for a person keeps its channel by steps of this length
 HOLD_ROOM_SECONDS = 30.0  # a channel's hold outlives a turn by this

@@ -30,17 +30,19 @@ from dataclasses import dataclass, field, replace
 
 from agent_coordinator import room_rules as rooms
 from agent_coordinator.channels import ChannelBusy, ChannelHolds
-from agent_coordinator.config import BACKOFF_FIRST_SECONDS, BACKOFF_MAX_SECONDS, REDIS_RETRY_SECONDS, WAIT_STEP_SECONDS
+from agent_coordinator.config import BACKOFF_FIRST_SECONDS, BACKOFF_MAX_SECONDS, WAIT_STEP_SECONDS
 from agent_coordinator.events import Event, RoomChanged, SpeakerChosen, TurnMissed, TurnTaken
 from agent_coordinator.policies.policy import Choice, PolicyBook, Wait
-from agent_coordinator.ports import BackoffStore, Bus, Clock, ConversationStore, Sleep, Stops, sleep_unless, until_back
 from agent_coordinator.room_rules import ROOM_TURN_SECONDS, brief_for, may_end_early
 from agent_coordinator.state import ConversationState, Missed
 from agent_coordinator.text_signals import ANGLES, repetition_in
-from agentic.state.leadership import Leadership
+from agentic.process.tasks import Clock, Sleep, sleep_unless
+from agentic.state.conversations import ConversationStore
+from agentic.state.leases import Leadership
 from agentic.state.rooms import Room
-from agentic.wire.bus import AgentAbsent, AgentTimedOut
-from agentic.wire.connection import RedisAway
+from agentic.state.silence import BackoffStore, Stops
+from agentic.wire.bus import AgentAbsent, AgentTimedOut, Bus
+from agentic.wire.connection import REDIS_RETRY_SECONDS, RedisAway, until_back
 from agentic.wire.messages import Instruction, Result
 
 log = logging.getLogger(__name__)

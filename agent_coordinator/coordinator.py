@@ -23,20 +23,23 @@ from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationNotes, ConversationReport, PullNotes
 from agent_coordinator.idle.background import BackgroundScheduler, IdleAsker
+from agent_coordinator.idle.tasks import IdleStore
 from agent_coordinator.policies.policy import ConversationPolicy, Speaker
 from agent_coordinator.policies.pull import PullPolicy
 from agent_coordinator.policies.rounds import Moderated, RoundRobin, Rounds
-from agent_coordinator.ports import Bus, Clock, IdleStore, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.rooms import RoomKeeper
 from agent_coordinator.scheduler import Scheduler, plan_date
 from agent_coordinator.state import ConversationState, Heard
-from agentic.process.tasks import BackgroundTasks
-from agentic.state.leadership import Leadership
-from agentic.state.leases import DEAD_HOLDER_SECONDS
+from agentic.process.tasks import BackgroundTasks, Clock, Sleep
+from agentic.state.leases import DEAD_HOLDER_SECONDS, Leadership, Lease
 from agentic.state.record_stream import NoRecord, Notes
+from agentic.state.shared_state import Ledger
+from agentic.state.silence import Stops
 from agentic.themes import theme_named
 from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.connection import until_back
 from agentic.wire.messages import Command, MentionNotice, PersonNotice, read
 
 log = logging.getLogger(__name__)

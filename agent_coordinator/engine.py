@@ -30,10 +30,13 @@ from agent_coordinator.events import (
     report_of,
 )
 from agent_coordinator.policies.policy import PolicyBook
-from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
 from agent_coordinator.state import ConversationState, Heard
-from agentic.state.leadership import Leadership
-from agentic.state.silence import EVERYWHERE
+from agentic.process.tasks import Clock, Sleep
+from agentic.state.leases import Leadership
+from agentic.state.shared_state import Ledger
+from agentic.state.silence import EVERYWHERE, Stops
+from agentic.wire.bus import Bus
+from agentic.wire.connection import until_back
 
 log = logging.getLogger(__name__)
 

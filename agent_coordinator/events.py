@@ -17,9 +17,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent_coordinator.ports import PullStore, Start
 from agent_coordinator.state import ConversationState, Missed, Tally
-from agentic.state.conversations import Pull, Pulls
+from agentic.process.tasks import Start
+from agentic.state.conversations import Pull, Pulls, PullStore
 from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room
 from agentic.wire.connection import RedisAway

@@ -14,9 +14,10 @@ import uuid
 from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS, CoordinatorConfig
 from agent_coordinator.engine import Engine
-from agent_coordinator.ports import Clock, ScheduleStore
 from agent_coordinator.state import ConversationState
 from agentic.ids import is_snowflake
+from agentic.process.tasks import Clock
+from agentic.state.schedule import ScheduleStore
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import MentionNotice
 

@@ -25,11 +25,14 @@ from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.conversation import Change
 from agent_coordinator.engine import Engine
-from agent_coordinator.ports import Presence, RoomStore, Sleep, Start, Stops, until_back
 from agent_coordinator.room_rules import conversation_of
 from agent_coordinator.state import ConversationState, Heard
 from agentic.ids import is_snowflake
-from agentic.state.rooms import DEFAULT_TURNS, FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, Room, RoomMember
+from agentic.process.tasks import Sleep, Start
+from agentic.state.presence import Presence
+from agentic.state.rooms import DEFAULT_TURNS, FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, Room, RoomMember, RoomStore
+from agentic.state.silence import Stops
+from agentic.wire.connection import until_back
 from agentic.wire.messages import Command
 from agentic.wire.reasons import EndReason
 

@@ -33,9 +33,11 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, tzinfo
 
 from agent_coordinator.config import MISSED_SLOT_SECONDS, CoordinatorConfig
-from agent_coordinator.ports import Clock, Ledger, Sleep, sleep_unless, until_back
-from agentic.state.leadership import Leadership
+from agentic.process.tasks import Clock, Sleep, sleep_unless
+from agentic.state.leases import Leadership
 from agentic.state.schedule import Slot
+from agentic.state.shared_state import Ledger
+from agentic.wire.connection import until_back
 
 log = logging.getLogger(__name__)
 

@@ -85,7 +85,6 @@ UPWARD: frozenset[tuple[str, str]] = frozenset(
         ("agentic.rooms", "agentic.actions"),
         ("agentic.rooms", "agentic.services.discord"),
         ("agentic.services.signal", "agentic.runtime"),
-        ("agentic.state", "agent_coordinator"),
         ("agentic.state", "agentic.services.signal"),
     }
 )

@@ -32,6 +32,7 @@ from agent_coordinator.idle.tasks import (
     SENT_DAYS,
     Circumstances,
     Closed,
+    IdleStore,
     Plan,
     about_of,
     asking_for,
@@ -42,15 +43,17 @@ from agent_coordinator.idle.tasks import (
     note_of,
     sent_of,
 )
-from agent_coordinator.ports import Bus, Clock, IdleStore, Ledger, Sleep, Stops, until_back
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.ids import id_at
+from agentic.process.tasks import Clock, Sleep
 from agentic.state.idle import UNASKED, Asking, Sent
-from agentic.state.leadership import Leadership
+from agentic.state.leases import Leadership
 from agentic.state.record_stream import Notes
+from agentic.state.shared_state import Ledger
+from agentic.state.silence import Stops
 from agentic.wire import keys
-from agentic.wire.bus import NoAnswer
-from agentic.wire.connection import RedisAway
+from agentic.wire.bus import Bus, NoAnswer
+from agentic.wire.connection import RedisAway, until_back
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.messages import CancelNotice, Instruction, Result
 

@@ -72,6 +72,9 @@ async def last_turns(turns: Mapping[str, Coroutine[Any, Any, None]], grace: floa
 MAX_PAUSE = 60.0  # seconds between two starts of a task that fails
 STEADY_SECONDS = 60.0  # a task that ran this long has recovered
 
+Start = Callable[[Coroutine[Any, Any, None], str], object]  # runs a task of that name
+Clock = Callable[[], float]  # unix seconds
+Sleep = Callable[[float], Awaitable[object]]
 T = TypeVar("T")
 
 
@@ -184,3 +187,18 @@ async def restart_on_failure(
             await sleep(pause)
         finally:
             names.discard(name)
+
+
+async def sleep_unless(woken: asyncio.Event, seconds: float, sleep: Sleep) -> None:
+    """Sleep for so many seconds, or until the event is set."""
+    sleeping, waking = asyncio.ensure_future(_awaited(sleep(seconds))), asyncio.ensure_future(woken.wait())
+    try:
+        await asyncio.wait((sleeping, waking), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sleeping.cancel()
+        waking.cancel()
+        await asyncio.gather(sleeping, waking, return_exceptions=True)
+
+
+async def _awaited(awaitable: Awaitable[object]) -> None:
+    await awaitable

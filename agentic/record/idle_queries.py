@@ -325,7 +325,7 @@ FROM unasked WHERE at >= ? ORDER BY at, message_id
 
 
 class IdleMemory:
-    """Implements IdleStore of agent_coordinator/ports.py. `exchanges`: a message with its answer is summarized too."""
+    """Implements IdleStore (agent_coordinator/idle/tasks.py). `exchanges`: a message with its answer counts too."""
 
     def __init__(self, path: Path, *, exchanges: bool = False) -> None:
         self._reader, self._exchanges = MemoryReader(path), exchanges

@@ -18,11 +18,13 @@ import socket
 import time
 from collections.abc import Callable
 
+from agentic.process.tasks import Sleep
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink
 
 LEASE_SECONDS = 5.0  # after the last renewal
 DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # a dead holder's lease has expired by then
+LEADERSHIP_POLL_SECONDS = 0.2
 EPOCH_SECONDS = 86400  # the epoch is stored for so long after the last renewal
 
 # Takes a lease that is free or already the caller's. Returns its holder ("" if others held it since) and the epoch.
@@ -181,6 +183,33 @@ class Lease:
         log.warning("%s was taken over by %s", self._key, holder)
         self.taken.clear()
         self.lost.set()
+
+
+class Leadership:
+    """Whether this process leads, and in which epoch. Without a lease it leads forever, in epoch 0.
+
+    Between two renewals of its lease a coordinator only believes that it leads: a process that was paused for longer
+    wakes up in the middle of a step while another one leads. So each step checks `held` first, and each write carries
+    the epoch, by which Redis refuses writes of an earlier leader.
+    """
+
+    def __init__(self, lease: Lease | None, sleep: Sleep) -> None:
+        self.epoch = 0
+        self._lease, self._sleep = lease, sleep
+
+    def begin(self) -> None:
+        """Take over the epoch of the lease that was just acquired."""
+        self.epoch = 0 if self._lease is None else self._lease.epoch
+
+    @property
+    def held(self) -> bool:
+        """Whether this process leads now, still in the same epoch."""
+        return self._lease is None or (self._lease.held and self._lease.epoch == self.epoch)
+
+    async def until_held(self) -> None:
+        """Wait until this process leads for certain. A process that lost the lease is cancelled while it waits."""
+        while not self.held:
+            await self._sleep(LEADERSHIP_POLL_SECONDS)
 
 
 def this_process() -> str:

@@ -109,6 +109,7 @@ T = TypeVar("T")
 COMMAND_TIMEOUT = 0.3
 CONNECT_TIMEOUT = 2.0
 PROBE_EVERY = 0.25
+REDIS_RETRY_SECONDS = 1.0  # between two attempts of a task that waits for Redis
 # More would only queue inside Redis; a thousand turns must not open a thousand connections.
 COMMANDS_AT_ONCE = 16
 # Errors of a server that answers but takes no writes. In a script's error the code is in the middle.
@@ -301,3 +302,12 @@ class RedisLink:
         # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
         log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
         self._refused = True
+
+
+async def until_back(call: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[object]]) -> T:
+    """Repeat the call until Redis answers. The bus logs that it is away."""
+    while True:
+        try:
+            return await call()
+        except RedisAway:
+            await sleep(REDIS_RETRY_SECONDS)

@@ -12,7 +12,7 @@ from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.idle.background import LEFT_SECONDS, TURN_SECONDS, BackgroundScheduler, IdleAsker
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.idle import Candidate, TaskState
-from agentic.state.leadership import Leadership
+from agentic.state.leases import Leadership
 from agentic.state.silence import EVERYWHERE
 from agentic.wire import keys
 from agentic.wire.bus import AgentAbsent

@@ -10,11 +10,13 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import cast
 
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.coordinator import Coordinator
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
+from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisLink
 from agentic.wire.messages import Instruction, Result
 from agentic.wire.server import locate_redis
@@ -77,7 +79,7 @@ async def _coordinating(link: RedisLink, turns: int) -> AsyncIterator[InstantBus
     """Run a coordinator; entered when it takes commands."""
     bus = InstantBus(turns)
     config = CoordinatorConfig(MEMBERS, {PARENT: "debate"}, schedule_max=0, turn_delay_min=0.0, turn_delay_max=0.0)
-    running = asyncio.create_task(Coordinator(config, bus, Ledger(link)).run())
+    running = asyncio.create_task(Coordinator(config, cast(Bus, bus), Ledger(link)).run())
     try:
         await until(lambda: bus.handlers[keys.COORDINATOR_COMMANDS], turns=1_000_000)
         yield bus
