@@ -298,13 +298,13 @@ def test_the_picture_is_a_conversation_with_all_bots_and_loads_nothing() -> None
 # --- architecture: the layout ---------------------------------------------------------------------------------------
 
 
-# --- architecture: a fifth agent ------------------------------------------------------------------------------------
+# --- extending: a fifth agent ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def fifth(monkeypatch: pytest.MonkeyPatch) -> AgentSpec:
     """The page's two pieces of code, as they stand there."""
-    subclass, row = code(ARCHITECTURE, "python")
+    subclass, row = code((ROOT / "docs" / "extending" / "agent.md").read_text(encoding="utf-8"), "python")
     found: dict[str, Any] = {"AgentSpec": AgentSpec}
     exec(row, found)  # noqa: S102 - our own document
     spec = found["_OPUS"]

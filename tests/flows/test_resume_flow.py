@@ -126,13 +126,13 @@ async def test_a_coordinator_alone_has_the_log_and_the_health_of_every_other_sta
 
 TELLS = """
 import logging
-from agentic.runtime import coordinator_process
+from agentic.runtime import process
 
 async def serve(settings, stop, watched):
     logging.getLogger("x").warning("it is %s", settings.tavily_api_key.get_secret_value())
     raise RuntimeError(settings.tavily_api_key.get_secret_value())
 
-coordinator_process.serve = serve
+process.serve = serve
 """
 
 

@@ -133,7 +133,7 @@ async def test_a_changed_persona_is_hosted_anew_and_a_deleted_one_no_more_and_th
 
 async def test_why_a_persona_takes_no_part_is_logged_once(tmp_path, caplog):
     async with stage(tmp_path, poet="---\nprovider: xai\n---\n") as s:
-        with caplog.at_level(logging.WARNING, "agent_cogs.webhook_agents"):
+        with caplog.at_level(logging.WARNING):
             await s.look()
             await s.look()
         assert caplog.messages == ["poet takes no part in rooms: XAI_API_KEY is not set, which xai/grok-4.7 needs"], (

@@ -263,7 +263,8 @@ async def test_a_failure_before_the_socket_is_chosen_is_told_as_it_is(home, monk
 
 async def test_a_record_of_the_socket_that_a_full_disk_left_empty_counts_as_none(home, monkeypatch):
     here = home / "here"
-    here.mkdir(mode=0o755)
+    here.mkdir()
+    here.chmod(0o755)  # whatever the umask is
     monkeypatch.chdir(here)
     (home / "data" / "redis").mkdir(parents=True)
     (home / "data" / "redis" / "socket").write_text("")
