@@ -11,9 +11,19 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from agent_cogs.slash import CommandInvocation, Handle
-from agent_cogs.slash_definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, OLD_NAMES, WHY
-from agentic.actions.base import Response, text_in
+from agent_cogs.slash_definitions import LONGEST_MUTE, LONGEST_STOP, MOST_BACK, OLD_NAMES, WHY
+from agentic.actions.base import (
+    FORM,
+    UNKNOWN,
+    CommandInvocation,
+    Handle,
+    Response,
+    agent_in,
+    heard,
+    text_in,
+    unknown_agent,
+    unknown_value,
+)
 from agentic.actions.config import ConfigCommands
 from agentic.actions.conversations import ConversationCommands, QuestionCommands
 from agentic.actions.explain import NO_RECORD, turn_link, unasked_text, why, why_not
@@ -30,9 +40,9 @@ from agentic.personas.files import PERSONA_FILES
 from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
 from agentic.state.turn_records import TurnRecord
+from agentic.text import lasting
 from agentic.turn.history import reset_conversation
 from agentic.wire.connection import RedisAway
-from agentic.wording import UNKNOWN, agent_in, heard, lasting, unknown_agent, unknown_value
 
 MUTE_MINUTES = 60
 NOT_HERE = "The bots only work in their configured channels, and this is not one of them."

@@ -16,26 +16,32 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import discord
 
-from agent_cogs.slash_definitions import FORM, MENU, MESSAGE, SLASH, SUB_COMMAND
+from agent_cogs.slash_definitions import MESSAGE, SLASH, SUB_COMMAND
 from agentic.actions.base import (
     CHOICE_CHARACTERS,
+    FORM,
     HINT_CHARACTERS,
     LABEL_CHARACTERS,
+    MENU,
     MOST_CHOICES,
     TITLE_CHARACTERS,
     Choice,
+    CommandInvocation,
     CommandReply,
+    Complete,
+    Completion,
     Form,
+    Handle,
     Menu,
     Response,
+    no_choices,
 )
 from agentic.actions.base import (
     ResponsesField as Field,
@@ -121,42 +127,6 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 NOT_EDITABLE = "This file contains a secret or a private path, so it cannot be edited here. Edit it on disk."
 FAILED = "Something went wrong. The owner finds the details in the log."
 TOO_SLOW = "That took too long and was cancelled. Please try again in a while."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandInvocation:
-    """A command as a person used it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is the interaction's.
-
-    Ids in `values` are texts, as Discord sends them; a command from a message's menu has the message's id as `message`.
-    A form that was submitted is the command "form" with the first part of the form's id; the values are its whole `id`
-    and the texts of its fields. A choice from a menu is the command "menu" in the same way, its values are `chosen`.
-    """
-
-    id: int
-    name: str
-    who: Person
-    channel_id: int
-    guild_id: int | None
-    parent_id: int | None = None
-    values: Mapping[str, str | int] = field(default_factory=dict)
-    chosen: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """A command that is being typed: `option` has the beginning of a text, for which choices are shown."""
-
-    command: CommandInvocation
-    option: str
-    typed: str
-
-
-Handle = Callable[[CommandInvocation], Awaitable[Response]]
-Complete = Callable[[Completion], Awaitable[Sequence[Choice]]]
-
-
-async def no_choices(_: Completion) -> Sequence[Choice]:
-    return ()
 
 
 class Slash(discord.Cog):

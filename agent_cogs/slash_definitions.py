@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentic.actions.base import ARCHIVES, LONGEST_ARENA, LONGEST_NAMES, LONGEST_SLOT, LONGEST_VALUE, POLICIES
 from agentic.services.discord.messages import LONGEST_QUESTION
 
 Json = dict[str, Any]
@@ -20,25 +21,13 @@ SUB_COMMAND, TEXT, WHOLE, YES_NO, USER, CHANNEL = 1, 3, 4, 5, 6, 7  # types of o
 BOT_DM = 1  # a context: a direct message to the bot
 TEXT_CHANNEL, NEWS, THREADS = 0, 5, (10, 11, 12)
 WHY = "Why?"
-FORM, MENU = "form", "menu"  # commands that are not listed: a form that is submitted, a choice from a menu (cog.py)
 LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes
-LONGEST_ARENA = 60  # minutes
 MOST_BACK = 10  # changes in a file's history
 MOST_CHOICES = 25
 LONGEST_TOPIC = 200  # characters, as the wire has it
 MOST_TURNS = 200  # of a room
-LONGEST_NAMES = 400  # characters: the members of a room
-LONGEST_SLOT = 3600  # seconds in which a room is open to its audience
-ARCHIVES = {"60": "after an hour", "1440": "after a day", "4320": "after three days", "10080": "after a week"}
-LONGEST_VALUE = 1_000  # characters, of an option
 PLACES = {"channel": "this channel", "server": "this server", "everywhere": "everywhere (the bots' owner)"}
 ON_OFF = {"on": "on", "off": "off"}
-POLICIES = {
-    "round-robin": "in turn, in the order given",
-    "pull": "the one to whom the talk is closest",
-    "moderated": "the moderator names the next; without one, you do",
-    "rounds": "in rounds, in a different order each",
-}
 
 # The fields to compare; Discord sets the others (ids, versions, defaults).
 _COMPARED = (

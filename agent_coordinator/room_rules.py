@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import cast
 
 from agent_coordinator.state import ConversationState, Heard, Missed, is_post, is_skip
-from agentic.coordination_names import calls_in, names_in
 from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, MOST_MEMBERS, Room, RoomMember
+from agentic.text import calls_in, names_in
 from agentic.wire.messages import MAX_TOPIC, Result, RoomBrief
 from agentic.wire.reasons import ENDINGS, EndReason
 

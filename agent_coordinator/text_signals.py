@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from agentic.similarity import runs, says_again, tokens
+from agentic.text import runs, says_again, tokens
 
 AGREEMENT = (
     *(

@@ -39,6 +39,7 @@ ONLY: dict[str, frozenset[str]] = {
         {
             "agentic.themes",
             "agentic.ids",
+            "agentic.text",
             "agentic.process",
             "agentic.settings",
             "agent_config",
@@ -64,11 +65,6 @@ ONLY: dict[str, frozenset[str]] = {
 
 UPWARD: frozenset[tuple[str, str]] = frozenset(
     {
-        ("agent_coordinator", "agentic"),
-        ("agentic", "agent_cogs"),
-        ("agentic", "agentic.agent"),
-        ("agentic", "agentic.chat"),
-        ("agentic.actions", "agent_cogs"),
         ("agentic.actions", "agentic.console"),
         ("agentic.actions", "agentic.services.discord"),
         ("agentic.agent", "agentic.actions"),

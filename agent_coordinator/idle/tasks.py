@@ -26,8 +26,8 @@ from typing import Protocol
 
 from agent_coordinator.config import IdleConfig
 from agent_coordinator.scheduler import active_window, local_date
-from agentic.similarity import says_again, tokens
 from agentic.state.idle import UNASKED, Asking, Candidate, Sent
+from agentic.text import says_again, tokens
 from agentic.wire.entries import MOST_TOPICS as TopicsMOST_TOPICS
 from agentic.wire.entries import TOPIC_CHARACTERS, Entry, ProfileNote, SummaryNote, UnaskedNote, topics_in
 from agentic.wire.messages import Instruction, Reflection, Result

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, RoundRules, Speaker
 from agent_coordinator.state import ConversationState, Heard, Said
 from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, in_common, questions, says
-from agentic.coordination_names import names_in
 from agentic.state.conversations import Pull, PullPart
+from agentic.text import names_in
 from agentic.wire.reasons import EndReason
 
 MESSAGES_READ = 12

@@ -10,10 +10,15 @@ of the id before the first colon names it, "form room" for the form "room:…" (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from agentic.agent.roster import Called, nearest
+from agentic.chat.directory import clean_name
+from agentic.chat.service import Person
+from agentic.text import named
 
 
 class Request(BaseModel):
@@ -51,6 +56,22 @@ class Done:
 
 Act = Callable[[Request], Awaitable[Done]]
 
+
+FORM, MENU = "form", "menu"  # commands that are not listed: a form that is submitted, a choice from a menu
+LONGEST_ARENA = 60  # minutes
+LONGEST_NAMES = 400  # characters: the members of a room
+LONGEST_SLOT = 3600  # seconds in which a room is open to its audience
+ARCHIVES = {"60": "after an hour", "1440": "after a day", "4320": "after three days", "10080": "after a week"}
+LONGEST_VALUE = 1_000  # characters, of an option
+POLICIES = {
+    "round-robin": "in turn, in the order given",
+    "pull": "the one to whom the talk is closest",
+    "moderated": "the moderator names the next; without one, you do",
+    "rounds": "in rounds, in a different order each",
+}
+MOST_NAMED = 25  # values that are listed
+UNKNOWN = "This command is out of date. Discord refreshes its list within an hour; please try again then."
+ONLY_HERE = "The shared storage (Redis) is unavailable: bots in other processes learn of this when it is back."
 
 MOST_FIELDS = 5  # Discord's limits for a form, as are the next five
 FIELD_CHARACTERS = 4000
@@ -162,3 +183,76 @@ def _parts(text: str) -> Iterator[str]:
         lines.append(line)
         size += len(line) + (1 if len(lines) > 1 else 0)
     yield "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandInvocation:
+    """A command as a person used it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is the interaction's.
+
+    Ids in `values` are texts, as Discord sends them; a command from a message's menu has the message's id as `message`.
+    A form that was submitted is the command "form" with the first part of the form's id; the values are its whole `id`
+    and the texts of its fields. A choice from a menu is the command "menu" in the same way, its values are `chosen`.
+    """
+
+    id: int
+    name: str
+    who: Person
+    channel_id: int
+    guild_id: int | None
+    parent_id: int | None = None
+    values: Mapping[str, str | int] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A command that is being typed: `option` has the beginning of a text, for which choices are shown."""
+
+    command: CommandInvocation
+    option: str
+    typed: str
+
+
+Handle = Callable[[CommandInvocation], Awaitable[Response]]
+Complete = Callable[[Completion], Awaitable[Sequence[Choice]]]
+
+
+async def no_choices(_: Completion) -> Sequence[Choice]:
+    return ()
+
+
+def agent_in(command: CommandInvocation, names: Mapping[str, str]) -> str | None:
+    """Return the agent that the option names, by its key or as people call it; None if there is no such agent."""
+    return agent_named(_agent_option(command), names)
+
+
+def agent_named(written: str, names: Mapping[str, str]) -> str | None:
+    """Return the agent with that key or shown name."""
+    if written in names:
+        return written
+    found = named(names, written)
+    return found[0] if len(found) == 1 else None
+
+
+def unknown_agent(command: CommandInvocation, names: Mapping[str, str]) -> str:
+    """Return the line for an agent that does not exist."""
+    return unknown_value("agent", _agent_option(command), [*names.values()])
+
+
+def unknown_value(kind: str, written: str, known: Sequence[str]) -> str:
+    """Return the line for a value that an option does not have: what was meant perhaps, and what there is."""
+    close = nearest([Called(name, name) for name in known], written)
+    meant = f" Did you mean {close}?" if close else ""
+    there_are = (
+        f" There are: {', '.join(known[:MOST_NAMED])}{', …' if len(known) > MOST_NAMED else ''}." if known else ""
+    )
+    return f"There is no {kind} called “{clean_name(written)}”.{meant}{there_are}"
+
+
+def _agent_option(command: CommandInvocation) -> str:
+    return str(command.values.get("agent") or command.values.get("bot", ""))
+
+
+def heard(text: str, everywhere: bool) -> str:
+    """The reply to an order, with a line where it does not reach the bots of other processes yet."""
+    return text if everywhere else f"{text} {ONLY_HERE}"

@@ -17,16 +17,23 @@ from typing import Any
 
 import yaml
 
-from agent_cogs.slash import CommandInvocation, Completion, Handle
-from agent_cogs.slash_definitions import LONGEST_VALUE
-from agentic.actions.base import MOST_CHOICES, Choice, CommandReply, Response
+from agentic.actions.base import (
+    LONGEST_VALUE,
+    MOST_CHOICES,
+    Choice,
+    CommandInvocation,
+    CommandReply,
+    Completion,
+    Handle,
+    Response,
+    unknown_value,
+)
 from agentic.agent.options import OptionSource, Pins
 from agentic.agent.persona import FileRights
 from agentic.agent.roster import RosterEntry
 from agentic.agent.services import AgentServices
 from agentic.context.options import LIVE, OWNERS_LIVE, Options, read_options, wanted
 from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
-from agentic.wording import unknown_value
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,21 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import datetime, time, timedelta
 
-from agent_cogs.slash import CommandInvocation, Handle
-from agent_cogs.slash_definitions import LONGEST_ARENA
-from agentic.actions.base import Act, CommandReply, Done, Request, Response
+from agentic.actions.base import (
+    LONGEST_ARENA,
+    Act,
+    CommandInvocation,
+    CommandReply,
+    Done,
+    Handle,
+    Request,
+    Response,
+    agent_in,
+    agent_named,
+    heard,
+    unknown_agent,
+    unknown_value,
+)
 from agentic.actions.room_actions import NOBODY_ANSWERS, RoomActions
 from agentic.agent.services import AgentServices
 from agentic.chat.service import IncomingMessage
@@ -33,7 +45,6 @@ from agentic.state.silence import EVERYWHERE
 from agentic.themes import THEMES
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC, Command
-from agentic.wording import agent_in, agent_named, heard, unknown_agent, unknown_value
 
 PAUSED = "All bots are paused. Use /bots resume first."
 OUTCOMES: Mapping[str, str] = {

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 
 import pydantic
 
-from agent_cogs.slash import CommandInvocation
-from agent_cogs.slash_definitions import ARCHIVES, LONGEST_NAMES, LONGEST_SLOT, POLICIES
-from agentic.actions.base import Form
+from agentic.actions.base import ARCHIVES, LONGEST_NAMES, LONGEST_SLOT, POLICIES, CommandInvocation, Form
 from agentic.actions.base import ResponsesField as Field
 from agentic.context.entries import one_line
 from agentic.state.rooms import (

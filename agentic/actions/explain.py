@@ -20,8 +20,8 @@ from agentic.state.conversations import Pull, Pulls, Running
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
+from agentic.text import listed
 from agentic.wire.reasons import REASONS
-from agentic.wording import listed
 
 NO_RECORD = (
     f"There is no record of that message: no bot here posted it, it is over {KEEP_SECONDS // 86400} days old, or it is"

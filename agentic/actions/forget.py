@@ -31,8 +31,8 @@ from agentic.personas.memory import Notes, forget_person
 from agentic.state.forget_requests import KEEP_DAYS, ForgetRequests, RemovedWords
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import Turns
+from agentic.text import counted
 from agentic.wire.connection import RedisAway
-from agentic.wording import counted
 
 DONE_FILE = "forgotten"  # in the data folder
 RETRY_EVERY = 0.5

@@ -24,10 +24,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from agent_cogs.slash import CommandInvocation, Handle
-from agent_cogs.slash_definitions import FORM
 from agent_config import NoModel
-from agentic.actions.base import FIELD_CHARACTERS, CommandReply, Form, Response, given_back, text_form
+from agentic.actions.base import (
+    FIELD_CHARACTERS,
+    FORM,
+    CommandInvocation,
+    CommandReply,
+    Form,
+    Handle,
+    Response,
+    given_back,
+    text_form,
+)
 from agentic.actions.base import ResponsesField as Field
 from agentic.agent.persona import front_of
 from agentic.agent.roster import KEY, RosterEntry, find, without_mentions

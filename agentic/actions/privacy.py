@@ -19,10 +19,8 @@ from datetime import datetime, tzinfo
 
 from cachetools import TTLCache
 
-from agent_cogs.slash import CommandInvocation, Handle
-from agent_cogs.slash_definitions import FORM
 from agent_config import FrontMatter, Settings
-from agentic.actions.base import CommandReply, Form, Response
+from agentic.actions.base import FORM, CommandInvocation, CommandReply, Form, Handle, Response
 from agentic.actions.base import ResponsesField as Field
 from agentic.record.memories import Kept, Profile
 from agentic.record.memories import ReadingMemoryReader as MemoryReader

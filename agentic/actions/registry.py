@@ -9,9 +9,7 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from agent_cogs.slash import CommandInvocation
-from agent_cogs.slash_definitions import FORM, MENU
-from agentic.actions.base import CommandReply, Form, Menu, Response
+from agentic.actions.base import FORM, MENU, CommandInvocation, CommandReply, Form, Menu, Response
 from agentic.actions.draft import ROOM
 from agentic.actions.personas import EDIT_FILE, PERSONA
 from agentic.wire.entries import ActionNote

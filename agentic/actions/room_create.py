@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from agent_cogs.slash import CommandInvocation, Handle
-from agent_cogs.slash_definitions import ARCHIVES, FORM, MENU
-from agentic.actions.base import CHOICE_CHARACTERS, MOST_CHOICES, Choice, CommandReply, Menu, Response, given_back
+from agentic.actions.base import (
+    ARCHIVES,
+    CHOICE_CHARACTERS,
+    FORM,
+    MENU,
+    MOST_CHOICES,
+    Choice,
+    CommandInvocation,
+    CommandReply,
+    Handle,
+    Menu,
+    Response,
+    given_back,
+    unknown_value,
+)
 from agentic.actions.conversations import PAUSED, IsHere
 from agentic.actions.draft import MOST_TOPIC, ROOM, RoomDraft, draft_in, draft_of, form_of, too_long
 from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
@@ -20,9 +32,9 @@ from agentic.rooms.closing import cut
 from agentic.rooms.opening import AWAY, Opening, RoomOpener, opening_text, room_of, thread_name
 from agentic.state.budgets import CLOSING_SHARE, BudgetUse
 from agentic.state.rooms import FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, POLICIES, RoomMember
+from agentic.text import counted, listed
 from agentic.themes import THEMES
 from agentic.wire.bus import NOBODY
-from agentic.wording import counted, listed, unknown_value
 
 FILE = "room.txt"
 EXPIRED = "This choice has expired, or was used already. Use /room create again."

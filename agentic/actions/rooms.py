@@ -14,9 +14,17 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from agent_cogs.slash import CommandInvocation, Completion, Handle
-from agent_cogs.slash_definitions import POLICIES
-from agentic.actions.base import CHOICE_CHARACTERS, MOST_CHOICES, Choice, CommandReply, Response
+from agentic.actions.base import (
+    CHOICE_CHARACTERS,
+    MOST_CHOICES,
+    POLICIES,
+    Choice,
+    CommandInvocation,
+    CommandReply,
+    Completion,
+    Handle,
+    Response,
+)
 from agentic.actions.config import option_choices
 from agentic.actions.conversations import PAUSED
 from agentic.actions.outcomes import ROOM_DONE, ROOM_REFUSALS
@@ -30,10 +38,10 @@ from agentic.rooms.opening import escaped
 from agentic.rooms.threads import Rooms
 from agentic.state.conversations import Running
 from agentic.state.rooms import MOST_TURNS, Room
+from agentic.text import counted, dollars, listed
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import Command, RoomOrder
 from agentic.wire.reasons import ENDINGS
-from agentic.wording import counted, dollars, listed
 
 SEEN = 200  # rooms among which a topic is looked for
 

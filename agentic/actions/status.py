@@ -10,7 +10,7 @@ from datetime import datetime
 from agentic.agent.services import AgentServices
 from agentic.state.conversations import Running
 from agentic.state.idle import UNASKED, IdleState, TaskState, task_key
-from agentic.wording import counted, dollars, lasting, listed
+from agentic.text import counted, dollars, lasting, listed
 
 MOST_STOPS = 10  # channels that are named
 IDLE_TASKS: Mapping[str, str] = {

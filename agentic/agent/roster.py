@@ -9,7 +9,7 @@ The roster: every agent that may sit in a room, bots and personas without a bot.
 An agent of the table without a token here is a bot all the same while another process runs it. Folders and presence are
 looked at every few seconds, outside of turns; what follows from them is pure (`listed`).
 
-Finds the bots and personas that people name in commands, by the rule of agentic/coordination_names.py.
+Finds the bots and personas that people name in commands, by the rule of agentic/text.py.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import Protocol, TypeVar
 from agent_config import AgentSettings, FrontMatter, NoModel, Settings
 from agentic.agent.persona import front_of
 from agentic.context.entries import RESERVED, skeleton
-from agentic.coordination_names import letters_of, named
 from agentic.personas.files import FileCache, read_file
 from agentic.personas.identity import parse_identity
 from agentic.state.rooms import RoomMember
+from agentic.text import letters_of, named
 from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)

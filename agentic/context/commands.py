@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import yaml
 
-from agentic.steering_names import folded
+from agentic.text import folded
 
 MAX_BODY = 4000  # characters
 MAX_NESTING = 6

@@ -14,8 +14,8 @@ from cachetools import LRUCache
 from agentic.chat.directory import Directory
 from agentic.context.entries import Entry
 from agentic.context.render import text_with_marks
-from agentic.coordination_names import names_in
 from agentic.process.tasks import BackgroundTasks
+from agentic.text import names_in
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisAway

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 import aiosqlite
 
-from agentic.similarity import runs
+from agentic.text import runs
 
 log = logging.getLogger(__name__)
 

@@ -46,9 +46,9 @@ from agentic.replay.replay import (
 )
 from agentic.runtime.services import caps_of
 from agentic.state.shared_state import Ledger
+from agentic.text import counted, dollars
 from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, RedisStartError
 from agentic.wire.server import locate_redis
-from agentic.wording import counted, dollars
 
 NARROW = 90  # columns, below which two answers do not fit beside each other
 

@@ -30,9 +30,9 @@ from agentic.context.entries import one_line, words
 from agentic.context.render import INDENT
 from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
-from agentic.similarity import says_again
 from agentic.state.budgets import BudgetRequest
 from agentic.state.limits import TurnRequest
+from agentic.text import says_again
 from agentic.turn.cleaning import begins_a_form, clean_text, lines_of_prompt
 from agentic.turn.decide import call_model, seconds_left
 from agentic.turn.decision import Decision, UnreadableDecision

@@ -24,9 +24,9 @@ from agentic.chat.outlet import Outlet
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, is_visible
 from agentic.context.prompt import Identity, RoomTurn
-from agentic.coordination_names import calls_in, named
 from agentic.state.context import Summary
 from agentic.state.rooms import Room
+from agentic.text import calls_in, named
 from agentic.turn.decision import FORM, DecisionForm, room_form
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Instruction

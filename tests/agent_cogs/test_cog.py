@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent_cogs import slash as cog
-from agent_cogs.slash import NOT_EDITABLE, TOO_SLOW, CommandInvocation, Completion, Slash
-from agentic.actions.base import Choice, CommandReply, Form, Menu, Response
+from agent_cogs.slash import NOT_EDITABLE, TOO_SLOW, Slash
+from agentic.actions.base import Choice, CommandInvocation, CommandReply, Completion, Form, Menu, Response
 from agentic.actions.base import ResponsesField as Field
 from agentic.local.discord import messages
 from agentic.local.discord.backend import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE

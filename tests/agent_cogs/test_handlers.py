@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from agent_cogs.handlers import NO_RIGHT_TO_RESET, NOT_ALL, NOT_HERE, REDIS_AWAY
-from agent_cogs.slash import CommandInvocation
-from agent_cogs.slash_definitions import FORM, MENU, SUB_COMMAND, WHY, command_list
-from agentic.actions.base import CommandReply, Form
+from agent_cogs.slash_definitions import SUB_COMMAND, WHY, command_list
+from agentic.actions.base import FORM, MENU, ONLY_HERE, UNKNOWN, CommandInvocation, CommandReply, Form
 from agentic.actions.explain import NO_RECORD
 from agentic.actions.forget import ForgetOutcome
 from agentic.agent.persona import MANAGERS_ONLY
@@ -30,7 +29,6 @@ from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, CommandOutcome, read
-from agentic.wording import ONLY_HERE, UNKNOWN
 from tests.support.slash_scene import (
     ANN,
     BOB,

@@ -13,7 +13,7 @@ from agent_coordinator.text_signals import (
     in_common,
     says,
 )
-from agentic.similarity import tokens
+from agentic.text import tokens
 
 
 @pytest.mark.parametrize(

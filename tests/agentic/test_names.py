@@ -1,6 +1,6 @@
 import pytest
 
-from agentic.coordination_names import calls_in, named, names_in
+from agentic.text import calls_in, named, names_in
 
 SHOWN = {"chatgpt": "ChatGPT", "claude": "Claude", "ada": "Ada Lovelace", "hana": "花子", "c3": "C++"}
 

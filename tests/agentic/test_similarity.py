@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.similarity import says_again, shingles
+from agentic.text import says_again, shingles
 
 KEPT = "Lighthouses were run by families who kept a diary of every storm."
 

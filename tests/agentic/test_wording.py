@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentic.wording import counted, dollars, lasting, listed
+from agentic.text import counted, dollars, lasting, listed
 
 
 @pytest.mark.parametrize(

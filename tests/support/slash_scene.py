@@ -13,8 +13,8 @@ from typing import Any
 from fakeredis import FakeServer
 
 from agent_cogs.handlers import SlashHandlers
-from agent_cogs.slash import CommandInvocation
 from agent_config import load_settings
+from agentic.actions.base import CommandInvocation
 from agentic.actions.forget import Forgetting
 from agentic.actions.privacy import OwnMemory, Privacy, RecordAccess
 from agentic.agent.options import OptionBook, base_layer

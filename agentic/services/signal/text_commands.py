@@ -25,8 +25,8 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.channels import SignalChannels
 from agentic.services.signal.contacts import SignalAccount
 from agentic.services.signal.messages import Heard
+from agentic.text import counted, dollars, listed
 from agentic.wire.connection import RedisAway
-from agentic.wording import counted, dollars, listed
 
 NOTHING_POSTED = "I have posted nothing here that I know of. Quote a message of mine and write /why."
 REDIS_AWAY = "That did not work: a part of the program is away. Please try again in a minute."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cogs.slash import CommandInvocation, Completion
-from agentic.actions.base import CommandReply
+from agentic.actions.base import CommandInvocation, CommandReply, Completion
 from agentic.actions.config import EVERYWHERE_IS_THE_OWNERS
 from agentic.agent.persona import MANAGERS_ONLY
 from agentic.context.entries import Entry, Speaker

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_cogs.slash_definitions import ARCHIVES, LONGEST_TOPIC, MOST_TURNS, POLICIES
-from agentic.actions.base import ID_CHARACTERS, CommandReply, Form, Menu
+from agent_cogs.slash_definitions import LONGEST_TOPIC, MOST_TURNS
+from agentic.actions.base import ARCHIVES, ID_CHARACTERS, POLICIES, CommandReply, Form, Menu
 from agentic.actions.conversations import PAUSED
 from agentic.actions.room_create import EXPIRED, NOT_MODERATED, NOT_YOURS
 from agentic.chat.outlet import CannotPost

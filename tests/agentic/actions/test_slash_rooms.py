@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cogs.slash import CommandInvocation, Completion
+from agentic.actions.base import CommandInvocation, Completion
 from agentic.actions.rooms import NO_ROOM
 from agentic.chat.service import Person
 from agentic.state.rooms import RoomMember

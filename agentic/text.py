@@ -1,42 +1,29 @@
-"""Finds the agents that people and models name, by one rule on both sides of the wire.
+"""Format counts, money, durations, and lists for people; find agents' names in texts; compare texts.
 
-A name matches as it was given first. After that come spellings that people use for it: another case, without accents,
-spaces, hyphens, emoji or quotation marks, with "ue" for "ü", and last without its article. The closest spelling wins:
-"The Sceptic" is not "Sceptic" if there are both. A spelling that fits two agents equally well names both, and the
-caller decides.
+Names. A name matches as it was given first. After that come spellings that people use for it: another case, without
+accents, spaces, hyphens, emoji or quotation marks, with "ue" for "ü", and last without its article. The closest
+spelling wins: "The Sceptic" is not "Sceptic" if there are both. A spelling that fits two agents equally well names
+both, and the caller decides. Bots and the coordinator use the same rule.
+
+Similarity. A shingle is a run of SHINGLE words. Texts are compared by the share of the newer one's shingles that an
+earlier one has, so a long answer to a short one repeats nothing, and a text within a longer one repeats it.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+_UNITS = ((2 * _DAY, _DAY, "day"), (2 * _HOUR, _HOUR, "hour"), (_MINUTE, _MINUTE, "minute"))  # from, length, name
+
 ARTICLES = frozenset(
     {
-        *("the", "a", "an", "der", "die", "das", "ein", "eine", "de", "het", "een"),
-        *(
-            "le",
-            "la",
-            "les",
-            "l",
-            "un",
-            "une",
-            "el",
-            "los",
-            "las",
-            "il",
-            "lo",
-            "gli",
-            "i",
-            "o",
-            "os",
-            "as",
-            "um",
-            "uma",
-        ),
+        *("the", "a", "an", "der", "die", "das", "ein", "eine", "de", "het", "een", "le", "la", "les", "l", "un"),
+        *("une", "el", "los", "las", "il", "lo", "gli", "i", "o", "os", "as", "um", "uma"),
     }
 )
 MIN_LETTERS = 3  # a name with symbols and fewer letters is found with its symbols
@@ -52,7 +39,45 @@ _WORD = re.compile(r"[^\W_]+")
 _BETWEEN = re.compile(r"[\s\-_'’.]{0,2}")  # what a name may have between its words
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i"})
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "å": "aa", "Å": "Aa"})
-_WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # Thai to Chinese
+
+SHINGLE = 3  # words
+SAID_BEFORE = 0.5  # of the text's shingles, in one earlier text
+MIN_SHINGLES = 4  # a shorter text repeats nothing
+
+# Scripts without spaces: Thai, Burmese, Khmer, Japanese, Chinese
+_SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+_IS_SPACELESS = re.compile(rf"[{_SPACELESS}]")
+_RUN = re.compile(rf"[{_SPACELESS}]+|[^\W_{_SPACELESS}]+")
+_MARKS = re.compile(r"https?://\S+|<[@#:a][^<>\s]*+>")  # addresses; mentions and emoji as Discord writes them
+
+Shingles = frozenset[tuple[str, ...]]
+
+
+def lasting(seconds: float) -> str:
+    """ "40 seconds", "1 minute", "90 minutes", "3 hours", "2 days"; rounded, never 0."""
+    for least, unit, name in _UNITS:
+        if seconds >= least:
+            return counted(round(seconds / unit), name)
+    return counted(max(1, round(seconds)), "second")
+
+
+def dollars(amount: float) -> str:
+    """ "$1.50", "$0.0042"; small sums keep more digits."""
+    if 0 < amount < 0.00005:
+        return "less than $0.0001"
+    return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.4f}"
+
+
+def counted(number: int, name: str) -> str:
+    """ "1 turn", "2 turns" """
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def listed(names: Sequence[str], nothing: str = "nobody") -> str:
+    """ "a, b and c" """
+    if not names:
+        return nothing
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def folded(text: str) -> str:
@@ -175,12 +200,12 @@ def _is_read_as_it_stands(plain: str, letters: str) -> bool:
     if not plain:
         return False
     has_few = len(letters) < MIN_LETTERS and letters != plain
-    return has_few or any(_WITHOUT_SPACES.match(end) for end in (plain[0], plain[-1]))
+    return has_few or any(_IS_SPACELESS.match(end) for end in (plain[0], plain[-1]))
 
 
 def _whole(name: str) -> re.Pattern[str]:
-    before = r"(?<!\w)" if name[0].isalnum() and not _WITHOUT_SPACES.match(name[0]) else ""
-    after = r"(?!\w)" if name[-1].isalnum() and not _WITHOUT_SPACES.match(name[-1]) else ""
+    before = r"(?<!\w)" if name[0].isalnum() and not _IS_SPACELESS.match(name[0]) else ""
+    after = r"(?!\w)" if name[-1].isalnum() and not _IS_SPACELESS.match(name[-1]) else ""
     return re.compile(f"{before}{re.escape(name)}{after}")
 
 
@@ -216,3 +241,30 @@ def _plain(text: str) -> str:
     """The text without differences of case, width and accents."""
     plain = unicodedata.normalize("NFKD", _INVISIBLE.sub("", text)).casefold()
     return unicodedata.normalize("NFC", _ACCENTS.sub("", plain)).translate(_LETTERS)
+
+
+def runs(text: str) -> Iterator[tuple[str, bool]]:
+    """Runs of letters and digits, casefolded, without addresses and marks, and whether the script has no spaces."""
+    for run in _RUN.findall(folded(_MARKS.sub(" ", text))):
+        yield run, _IS_SPACELESS.match(run) is not None
+
+
+def tokens(text: str) -> list[str]:
+    """All words in order; a character of a script without spaces is one by itself."""
+    found: list[str] = []
+    for run, spaceless in runs(text):
+        found.extend(run if spaceless else (run,))
+    return found
+
+
+def shingles(text: str) -> Shingles:
+    words = tokens(text)
+    return frozenset(tuple(words[at : at + SHINGLE]) for at in range(len(words) - SHINGLE + 1))
+
+
+def says_again(text: str, earlier: Iterable[str]) -> bool:
+    """Whether the text says nearly what one of the earlier ones said."""
+    own = shingles(text)
+    if len(own) < MIN_SHINGLES:
+        return False
+    return any(len(own & shingles(other)) >= SAID_BEFORE * len(own) for other in earlier)
