@@ -1,10 +1,6 @@
-"""Request bodies, errors, record values as JSON.
+"""Read what a request brings: its body as a model, its query as values within bounds. Answer errors as one line.
 
-Errors that a person reads: one line of JSON, `{"error": …}`, never a traceback or a path.
-
-Refused   a request cannot be served, for a reason that its sender may know; has the HTTP status
-
-Reads what a request brings: its body as a model, its query as values within bounds. What is wrong is one line.
+An error that a person reads is one line of JSON, `{"error": …}`, never a traceback or a path.
 """
 
 from __future__ import annotations
@@ -22,9 +18,6 @@ from agentic.ids import LARGEST_ID
 from agentic.net import http_server
 from agentic.wire.connection import RedisAway
 
-log = logging.getLogger(__name__)
-
-
 LINES = {
     401: "sign in first",
     404: "there is no such page",
@@ -32,10 +25,16 @@ LINES = {
     408: "the request did not come in time",
     413: "the request is too large",
 }
+_ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+
+M = TypeVar("M", bound=BaseModel)
+
+log = logging.getLogger(__name__)
 
 
 class Refused(Exception):
-    """`text` is one plain line for a person."""
+    """A request can't be served, for a reason that its sender may know. `text` is one plain line for a person."""
 
     def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(text)
@@ -44,7 +43,7 @@ class Refused(Exception):
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn every failure of a handler into a line for the person; what is unexpected goes to the log."""
+    """Turn every failure of a handler into a line for the person; an unexpected one goes to the log."""
     try:
         return await handler(request)
     except Refused as refused:
@@ -68,14 +67,8 @@ def error(status: int, text: str, headers: dict[str, str] | None = None) -> web.
     return web.json_response({"error": text}, status=status, headers=headers)
 
 
-_ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
-_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
-
-M = TypeVar("M", bound=BaseModel)
-
-
 async def read_body(request: web.Request, model: type[M]) -> M:
-    """The JSON object of a POST. Raises Refused with the names of the wrong fields, without their contents."""
+    """Read the JSON object of a POST. Raises Refused with the names of the wrong fields, without their contents."""
     if request.content_type != "application/json":
         raise Refused(415, "expected JSON (Content-Type: application/json)")
     body = await http_server.read_body(request)
@@ -88,14 +81,14 @@ async def read_body(request: web.Request, model: type[M]) -> M:
 
 
 def snowflake(text: str, name: str = "id") -> int:
-    """An id of Discord's. Raises Refused."""
+    """Read an id of Discord. Raises Refused."""
     if not _ID.fullmatch(text) or int(text) > LARGEST_ID:
         raise Refused(400, f"{name}: expected a whole number (an id of Discord)")
     return int(text)
 
 
 def query_int(request: web.Request, name: str, default: int, low: int, high: int) -> int:
-    """A whole number of the query, from `low` to `high`. Raises Refused."""
+    """Read a whole number from `low` to `high` in the query. Raises Refused."""
     text = request.query.get(name)
     if text is None or text == "":
         return default
@@ -105,7 +98,7 @@ def query_int(request: web.Request, name: str, default: int, low: int, high: int
 
 
 def query_text(request: web.Request, name: str, longest: int = 200) -> str | None:
-    """A text of the query, None where it is missing or empty. Raises Refused."""
+    """Read a text in the query, None if it is missing or empty. Raises Refused."""
     text = request.query.get(name, "").strip()
     if len(text) > longest or "\0" in text:
         raise Refused(400, f"{name}: expected a text of at most {longest} characters")
@@ -113,6 +106,12 @@ def query_text(request: web.Request, name: str, longest: int = 200) -> str | Non
 
 
 def query_id(request: web.Request, name: str) -> int | None:
-    """An id of the query, None where it is missing. Raises Refused."""
+    """Read an id in the query, None if it is missing. Raises Refused."""
     text = query_text(request, name, 40)
     return None if text is None else snowflake(text, name)
+
+
+def file_response(text: str, content_type: str, name: str) -> web.Response:
+    """Answer with a text that the browser saves under this name."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return web.Response(text=text, content_type=content_type, charset="utf-8", headers=headers)
