@@ -1,14 +1,8 @@
-"""Routes, static files, serving.
+"""Build and serve the console: an aiohttp application with the page's own files and the JSON that they ask for.
 
-Serves the console at its address. A port that is in use is a warning: the bots matter more.
+    request → headers of every response → errors as one line → security (who, from where) → a route
 
-Serves the page's own files, from memory: an address is looked up in a table, so none leads out of the folder.
-
-They hold no data and need no token: the page itself asks for it.
-
-The console as an aiohttp application: the page's own files, and the JSON that it asks for.
-
-request → headers of every response → errors as one line → security (who, from where) → a route
+The page's files hold no data and need no token: the page itself asks for it.
 """
 
 from __future__ import annotations
@@ -26,27 +20,49 @@ from pathlib import Path
 from aiohttp import web
 
 from agent_config import Settings
-from agentic.console.api.actions import action_routes
-from agentic.console.api.agents import agent_routes, me_routes
-from agentic.console.api.conversations import conversation_routes, room_routes
-from agentic.console.api.costs import arena_routes, budget_routes, cost_routes
-from agentic.console.api.live import live_routes
+from agentic.console.api import actions, agents, conversations, costs, live, turns
 from agentic.console.api.live_feed import LiveFeed
-from agentic.console.api.turns import replay_routes, turn_routes
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import errors_as_json
 from agentic.console.security import Security, add_headers
 from agentic.net.http_server import Connections, serve_http
 
+MAX_BYTES = 65_536  # of a request's body
+PORTS_TRIED = 50
+FOLDER = Path(__file__).parent / "static"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".txt": "text/plain; charset=utf-8",
+}
+INDEX = "/"
+
 log = logging.getLogger(__name__)
 
 
-PORTS_TRIED = 50
+def console_app(parts: ConsoleParts) -> web.Application:
+    """Build the application, to be served or tested."""
+    security = Security(parts.settings, parts.monotonic)
+    app = web.Application(middlewares=[errors_as_json, security.check], client_max_size=MAX_BYTES)
+    app.on_response_prepare.append(add_headers)
+    app.add_routes(list(file_routes(read_files())))
+    app.add_routes(security.routes())
+    for module in (turns, conversations, costs, agents, actions):
+        app.add_routes(module.routes(parts))
+    app.add_routes(parts.routes)
+    feed = LiveFeed(parts)
+    app.cleanup_ctx.append(feed.running)
+    app.on_shutdown.append(feed.close)
+    app.add_routes(live.routes(parts, feed))
+    return app
 
 
 @asynccontextmanager
 async def serving_console(app: web.Application, settings: Settings, connections: Connections) -> AsyncIterator[bool]:
-    """Serve while entered; yields whether it is served."""
+    """Serve while entered; yields whether it is served. A port in use is only a warning: the bots matter more."""
     host, port, is_served = settings.console_host, settings.console_port, False
     async with AsyncExitStack() as stack:
         try:
@@ -65,7 +81,7 @@ async def serving_console(app: web.Application, settings: Settings, connections:
 
 
 def free_port(host: str, port: int) -> int:
-    """The first port from `port` on that is free; `port` itself where none is."""
+    """Return the first port from `port` on that is free; `port` itself if there is none."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for tried in range(port, min(port + PORTS_TRIED, 65_536)):
         try:
@@ -77,22 +93,8 @@ def free_port(host: str, port: int) -> int:
     return port
 
 
-FOLDER = Path(__file__).parent / "static"
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".json": "application/json",
-    ".txt": "text/plain; charset=utf-8",
-}
-INDEX = "/"
-
-
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file's content, plain and compressed."""
-
     content: bytes
     compressed: bytes
     media_type: str
@@ -100,20 +102,19 @@ class StaticFile:
 
 
 def read_files(folder: Path = FOLDER) -> Mapping[str, StaticFile]:
-    """Address → file, of all files of a known type."""
-    files = {f"/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.suffix in TYPES}
-    found = {address: _read(path) for address, path in files.items()}
+    """Read all files of a known type: address → file. Requests look them up, so no address leads out of the folder."""
+    found: dict[str, StaticFile] = {}
+    for path in folder.rglob("*"):
+        if path.suffix in TYPES:
+            content = path.read_bytes()
+            etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+            file = StaticFile(content, gzip.compress(content, mtime=0), TYPES[path.suffix], etag)
+            found[f"/{path.relative_to(folder).as_posix()}"] = file
     return {**found, INDEX: found.pop("/index.html")}
 
 
-def _read(path: Path) -> StaticFile:
-    content = path.read_bytes()
-    etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-    return StaticFile(content, gzip.compress(content, mtime=0), TYPES[path.suffix], etag)
-
-
 def file_routes(files: Mapping[str, StaticFile]) -> Iterator[web.RouteDef]:
-    """A route a file. The browser keeps them, and asks each time whether they are still the same."""
+    """Yield a route for each file. The browser keeps them, and asks each time whether they have changed."""
 
     async def serve(request: web.Request) -> web.Response:
         file = files[request.path]
@@ -131,36 +132,3 @@ def file_routes(files: Mapping[str, StaticFile]) -> Iterator[web.RouteDef]:
 
     for address in files:
         yield web.get(address, serve)
-
-
-MAX_BYTES = 65_536  # of a request's body
-
-API = (
-    me_routes,
-    turn_routes,
-    conversation_routes,
-    room_routes,
-    arena_routes,
-    cost_routes,
-    budget_routes,
-    agent_routes,
-    action_routes,
-    replay_routes,
-)
-
-
-def console_app(parts: ConsoleParts) -> web.Application:
-    """The application, to be served or tested."""
-    security = Security(parts.settings, parts.monotonic)
-    app = web.Application(middlewares=[errors_as_json, security.check], client_max_size=MAX_BYTES)
-    app.on_response_prepare.append(add_headers)
-    app.add_routes(list(file_routes(read_files())))
-    app.add_routes(security.routes())
-    for routes in API:
-        app.add_routes(list(routes(parts)))
-    app.add_routes(parts.routes)
-    feed = LiveFeed(parts)
-    app.cleanup_ctx.append(feed.running)
-    app.on_shutdown.append(feed.close)
-    app.add_routes(list(live_routes(parts, feed)))
-    return app

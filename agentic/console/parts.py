@@ -1,12 +1,6 @@
-"""What the console shows and acts on, as values.
-
-The channels of the Live page as plain values, and the protocols that what lies above implements.
+"""What the console shows and acts on, as values, and the protocols that agentic.runtime implements and passes in.
 
 Texts have names in place of mentions, and are untrusted: the page shows them as text alone.
-
-Opens the record for reading when a page first asks for it: at the console's start there may be no file yet.
-
-The parts that the console shows and acts on. agentic.runtime builds them; protocols stand for what lies above.
 """
 
 from __future__ import annotations
@@ -17,7 +11,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,12 +30,65 @@ from agentic.state.silence import Stops
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.entries import ActionNote
 
+NOT_KEPT = "nothing is recorded, since RECORD_DAYS is 0: set it to a number of days in .env and start the program again"
+NOTHING_YET = "nothing is recorded yet: mention a bot in its channel, or start a conversation on the Live page"
+PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # that a page shows
+CONSOLE = "console"  # who acts, in the record
+
+OnChange = Callable[[int, int], None]
+"""Called with a channel's id and a message's: it was posted, edited, deleted, or its reactions changed."""
+
 log = logging.getLogger(__name__)
 
 
-PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # that a page shows
-OnChange = Callable[[int, int], None]
-"""Called with a channel's id and a message's: it was posted, edited, deleted, or its reactions changed."""
+@dataclass(frozen=True, kw_only=True)
+class ConsoleParts:
+    """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
+    (0xRRGGBB) are by agent, `reasons` and `endings` say in words why a turn did nothing and why a conversation ended.
+    `prices` gives an agent's models, the preferred one first, `bot` the state of its bot, `recorder` that of this
+    process's recorder; `routes` are served beside those of the console. `clock` gives unix seconds, `monotonic` seconds
+    of a clock that is never set.
+    """
+
+    settings: Settings
+    names: Mapping[str, str]
+    colours: Mapping[str, int]
+    ledger: Ledger
+    bus: Bus
+    orders: CoordinatorCommands
+    stops: Stops
+    live: LiveChannels
+    store: RecordFile
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    endings: Mapping[str, str] = field(default_factory=dict)
+    prices: Callable[[str], Sequence[ModelPrice]] = lambda _: ()
+    bot: Callable[[str], BotState] = lambda _: BotState()
+    recorder: ReadState = lambda: OFF
+    notes: Notes = field(default_factory=NoRecord)
+    people: People | None = None
+    rooms: RoomSide = field(default_factory=NoRoomSide)
+    replayer: Replayer | None = None
+    routes: Sequence[web.RouteDef] = ()
+    clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+
+    @property
+    def is_local(self) -> bool:
+        return self.people is not None
+
+    def note_action(self, action: str, channel_id: int | None, agent: str | None, detail: str, outcome: str) -> None:
+        """Record what the owner did from the console."""
+        note = ActionNote(
+            id=secrets.token_hex(16),
+            at=self.clock(),
+            by=CONSOLE,
+            action=action,
+            channel_id=channel_id,
+            agent=agent,
+            detail=detail,
+            outcome=outcome,
+        )
+        self.notes.note(note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +106,9 @@ class Channel:
         return replace(self, newest=message_id)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "id": str(self.id),
-            "name": self.name,
-            "theme": self.theme,
-            "guild": self.guild,
-            "parent": None if self.parent_id is None else str(self.parent_id),
-            "newest": str(self.newest),
-        }
+        parent = None if self.parent_id is None else str(self.parent_id)
+        ids = {"id": str(self.id), "parent": parent, "newest": str(self.newest)}
+        return {"name": self.name, "theme": self.theme, "guild": self.guild, **ids}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +133,7 @@ class Reaction:
 @dataclass(frozen=True, slots=True)
 class Message:
     """`agent` is the key of one of our agents, None for anybody else. `at` in unix seconds. `growing`: the bot is still
-    writing it. `kind`: agent, person, stranger (a foreign bot or webhook)."""
+    writing it. `kind`: agent, person, stranger (another bot or webhook)."""
 
     id: int
     channel_id: int
@@ -117,11 +159,8 @@ class Message:
             "reply_to": None if self.reply_to is None else str(self.reply_to),
             "edited": self.edited,
             "growing": self.growing,
-            "files": [
-                {"id": str(file.id), "name": file.name, "size": file.size, "picture": file.picture}
-                for file in self.files
-            ],
-            "reactions": [{"emoji": one.emoji, "count": one.count, "by": list(one.by)} for one in self.reactions],
+            "files": [{**asdict(file), "id": str(file.id)} for file in self.files],
+            "reactions": [asdict(reaction) for reaction in self.reactions],
         }
 
 
@@ -138,36 +177,28 @@ class LiveChannels(Protocol):
 
     def names(self) -> Mapping[int, str]:
         """Channel id → name, of the channels that are known by now, and of chats of other services."""
-        ...
 
     def people(self) -> Mapping[int, str]:
         """Person's id → name, of those whose messages these channels still have."""
-        ...
 
     def channels(self) -> Sequence[Channel]:
         """The channels that a bot of this process sees, in the order of the settings, threads after their channel."""
-        ...
 
     def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
         """The newest messages, or the newest before a message: at most `count`, oldest first. None for a channel that
         is not shown."""
-        ...
 
     def message(self, channel_id: int, message_id: int) -> Message | None:
         """None for one that is gone, or not kept any more."""
-        ...
 
     def is_shown(self, channel_id: int) -> bool:
         """Whether the channel is one of `channels()`, or would be with its first message."""
-        ...
 
     def subscribe(self, on_change: OnChange) -> Callable[[], None]:
         """`on_change` is called once for each change, from the loop. Returns a function that ends this."""
-        ...
 
     async def picture(self, message_id: int, file_id: int) -> Picture | None:
-        """None where there is none, it is gone, or it is not a picture of a sensible size."""
-        ...
+        """Return None if there is none, it is gone, or it is not a picture of a sensible size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,74 +221,12 @@ class People(Protocol):
 
     def mentions(self) -> Sequence[str]:
         """The names that may follow an `@`."""
-        ...
 
     async def say(self, channel_id: int, text: str, reply_to: int | None = None, upload: Upload | None = None) -> int:
         """Post a message and return its id. The text may be empty where there is a file."""
-        ...
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
         """Give a reaction, or take it back."""
-        ...
-
-
-NOT_KEPT = "nothing is recorded, since RECORD_DAYS is 0: set it to a number of days in .env and start the program again"
-NOTHING_YET = "nothing is recorded yet: mention a bot in its channel, or start a conversation on the Live page"
-
-
-class RecordFile:
-    """`path` is None where no record is kept. Close it with `aclose`."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self._connection: aiosqlite.Connection | None = None
-        self._opened: int | None = None  # the file that it reads
-        self._opening = asyncio.Lock()
-
-    async def open(self) -> aiosqlite.Connection:
-        """The connection that all pages share; it only reads. A file that was deleted or replaced is left.
-
-        Raises Refused where there is nothing to read.
-        """
-        if self.path is None:
-            raise Refused(404, NOT_KEPT)
-        async with self._opening:
-            if identity(self.path) != self._opened:
-                await self.aclose()
-            if self._connection is None:
-                self._opened = identity(self.path)
-                self._connection = await self._connect(self.path)
-        return self._connection
-
-    async def _connect(self, path: Path) -> aiosqlite.Connection:
-        try:
-            connection = await connect(path)
-            if not await _has_all_tables(connection):
-                await connection.close()
-                raise Refused(404, NOTHING_YET)
-            return connection
-        except RecordError:
-            raise Refused(404, NOTHING_YET) from None
-        except (sqlite3.Error, OSError) as error:
-            log.warning("the console cannot open the record %s: %s", path, error)
-            raise Refused(503, "the record cannot be opened; the log says why") from None
-
-    async def aclose(self) -> None:
-        if self._connection is not None:
-            await self._connection.close()
-            self._connection = None
-
-
-async def _has_all_tables(connection: aiosqlite.Connection) -> bool:
-    """Return whether the recorder has applied all migrations: a new file gets its tables one after the other."""
-    query = "SELECT count(*) AS tables FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'"
-    if not [row for row in await connection.execute_fetchall(query) if row["tables"]]:
-        return False
-    (row,) = await connection.execute_fetchall("SELECT count(*) AS applied FROM migrations")
-    return bool(row["applied"] >= len(read_migrations()))
-
-
-CONSOLE = "console"  # who acts, in the record
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,19 +242,15 @@ class Replayer(Protocol):
 
     def personas(self) -> Sequence[str]:
         """The names of the personas that a replay may take."""
-        ...
 
     def models(self) -> Sequence[str]:
         """The models that are set up, as provider/model."""
-        ...
 
     async def estimate(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
         """`most_usd`, `model` and `pictures_missing`, as JSON has them. Calls no model."""
-        ...
 
     async def replay(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
         """`old` and `new` answer, as JSON has them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,59 +280,51 @@ class BotState:
     signal: bool | None = None
 
 
-def not_here(_: str) -> BotState:
-    return BotState()
+class RecordFile:
+    """Opens the record for reading when a page first asks for it: at the console's start there may be no file yet.
 
-
-def no_prices(_: str) -> Sequence[ModelPrice]:
-    return ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConsoleParts:
-    """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
-    (0xRRGGBB) are by agent, `reasons` and `endings` say in words why a turn did nothing and why a conversation ended.
-    `prices` gives an agent's models, the preferred one first, `bot` the state of its bot, `recorder` that of this
-    process's recorder; `routes` are served beside those of the console. `clock` gives unix seconds, `monotonic` seconds
-    of a clock that is never set.
+    `path` is None if no record is kept. Close it with `aclose`.
     """
 
-    settings: Settings
-    names: Mapping[str, str]
-    colours: Mapping[str, int]
-    ledger: Ledger
-    bus: Bus
-    orders: CoordinatorCommands
-    stops: Stops
-    live: LiveChannels
-    store: RecordFile
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    endings: Mapping[str, str] = field(default_factory=dict)
-    prices: Callable[[str], Sequence[ModelPrice]] = no_prices
-    bot: Callable[[str], BotState] = not_here
-    recorder: ReadState = lambda: OFF
-    notes: Notes = field(default_factory=NoRecord)
-    people: People | None = None
-    rooms: RoomSide = field(default_factory=NoRoomSide)
-    replayer: Replayer | None = None
-    routes: Sequence[web.RouteDef] = ()
-    clock: Callable[[], float] = time.time
-    monotonic: Callable[[], float] = time.monotonic
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._connection: aiosqlite.Connection | None = None
+        self._opened: int | None = None  # the file that it reads
+        self._opening = asyncio.Lock()
 
-    @property
-    def is_local(self) -> bool:
-        return self.people is not None
+    async def open(self) -> aiosqlite.Connection:
+        """Return the connection that all pages share; it only reads. If the file was replaced, the new one is opened.
 
-    def note_action(self, action: str, *, channel_id: int | None, agent: str | None, detail: str, outcome: str) -> None:
-        """Note what the owner did from the console."""
-        note = ActionNote(
-            id=secrets.token_hex(16),
-            at=self.clock(),
-            by=CONSOLE,
-            action=action,
-            channel_id=channel_id,
-            agent=agent,
-            detail=detail,
-            outcome=outcome,
-        )
-        self.notes.note(note)
+        Raises Refused if there is nothing to read.
+        """
+        if self.path is None:
+            raise Refused(404, NOT_KEPT)
+        async with self._opening:
+            if identity(self.path) != self._opened:
+                await self.aclose()
+            if self._connection is None:
+                self._opened = identity(self.path)
+                self._connection = await self._connect(self.path)
+        return self._connection
+
+    async def _connect(self, path: Path) -> aiosqlite.Connection:
+        try:
+            connection = await connect(path)
+            # A new file gets its tables one after the other: wait for the last.
+            applied = await connection.execute_fetchall(
+                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'"
+            ) and await connection.execute_fetchall("SELECT number FROM migrations")
+            if len(list(applied)) < len(read_migrations()):
+                await connection.close()
+                raise Refused(404, NOTHING_YET)
+            return connection
+        except RecordError:
+            raise Refused(404, NOTHING_YET) from None
+        except (sqlite3.Error, OSError) as error:
+            log.warning("the console cannot open the record %s: %s", path, error)
+            raise Refused(503, "the record cannot be opened; the log says why") from None
+
+    async def aclose(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None

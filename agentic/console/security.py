@@ -1,7 +1,7 @@
 """Checks who uses the console, and from where.
 
     every response    a strict Content-Security-Policy: no script, style or picture from elsewhere, no frame around it
-    every request     its Host is one of this console's names, so that a foreign page cannot reach it by a name of its
+    every request     its Host is one of this console's names, so that another page cannot reach it by a name of its
                       own that leads to this machine (DNS rebinding); its Origin is this console
     /api and /metrics with CONSOLE_TOKEN: a session (a cookie, by POST /api/login) or `Authorization: Bearer TOKEN`
     every POST        the session's token in X-CSRF-Token, on loopback too; a bearer needs none
@@ -50,7 +50,7 @@ CSRF = "X-CSRF-Token"
 BEARER = "Bearer "
 SESSION_SECONDS = 7 * 86400.0
 MAX_SESSIONS = 100
-GUESSES_EACH, GUESSES_ALL = 5, 20  # wrong tokens at once
+MAX_WRONG_EACH, MAX_WRONG_ALL = 5, 20  # wrong tokens at once
 EACH_SECONDS, ALL_SECONDS = 10.0, 3.0  # after which one more is allowed
 MAX_ADDRESSES = 1_000
 PROTECTED = ("/api/", "/metrics")
@@ -85,21 +85,21 @@ class Login(BaseModel):
 
 
 class LoginThrottle:
-    """Counts wrong tokens: after GUESSES_EACH of an address, one more every EACH_SECONDS. Addresses of this machine (an
-    SSH tunnel, a reverse proxy) don't count toward the limit of all addresses. `clock` gives seconds and is never set
-    back."""
+    """Counts wrong tokens: after MAX_WRONG_EACH of an address, one more every EACH_SECONDS. Addresses of this machine
+    (an SSH tunnel, a reverse proxy) don't count toward the limit of all addresses. `clock` gives seconds and is never
+    set back."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._each: TTLCache[str, float] = TTLCache(MAX_ADDRESSES, GUESSES_EACH * EACH_SECONDS, timer=clock)
+        self._each: TTLCache[str, float] = TTLCache(MAX_ADDRESSES, MAX_WRONG_EACH * EACH_SECONDS, timer=clock)
         self._all = 0.0
 
     def wait(self, address: str) -> float:
         """Return the seconds until the next wrong token is answered 401; 0 for now."""
         now, key = self._clock(), client_network(address)
-        waits = [self._each.get(key, 0.0) - (GUESSES_EACH - 1) * EACH_SECONDS - now]
+        waits = [self._each.get(key, 0.0) - (MAX_WRONG_EACH - 1) * EACH_SECONDS - now]
         if not _is_loopback(address):
-            waits.append(self._all - (GUESSES_ALL - 1) * ALL_SECONDS - now)
+            waits.append(self._all - (MAX_WRONG_ALL - 1) * ALL_SECONDS - now)
         return max(0.0, *waits)
 
     def wrong(self, address: str) -> None:
@@ -135,7 +135,7 @@ class Security:
         return await handler(request)
 
     def _check_host(self, request: web.Request) -> str:
-        """The Host of the request. Raises Refused where it is none of this console's."""
+        """Return the Host of the request. Raises Refused if it is none of this console's."""
         hosts = request.headers.getall("Host", [])
         name = _host_name(hosts[0]) if len(hosts) == 1 else None
         if name is None or not (name in self._names or self._is_address(name)):
@@ -143,8 +143,8 @@ class Security:
         return hosts[0].lower()
 
     def _is_address(self, name: str) -> bool:
-        """Whether it is an address, which no foreign name server gives: this machine's, or any where the console is
-        meant to be reached from other machines."""
+        """Return whether it is an address, which no other name server gives: this machine's, or any address if the
+        console is meant to be reached from other machines."""
         try:
             address = ip_address(name)
         except ValueError:
@@ -152,17 +152,13 @@ class Security:
         return address.is_loopback or self._any_address
 
     def _check_origin(self, request: web.Request, host: str) -> None:
-        origin = request.headers.get("Origin")
-        if origin is not None and not self._is_own(origin, host):
+        origin = request.headers.get("Origin", "").lower()
+        own = {f"http://{host}", f"https://{host}"}
+        if self._url.netloc:
+            own.add(f"{self._url.scheme}://{self._url.netloc}".lower())
+        is_from_here = "Origin" not in request.headers or origin in own
+        if not is_from_here or request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
             raise Refused(403, "this request came from another page")
-        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            raise Refused(403, "this request came from another page")
-
-    def _is_own(self, origin: str, host: str) -> bool:
-        if self._url.netloc and origin.lower() == f"{self._url.scheme}://{self._url.netloc}".lower():
-            return True
-        scheme, _, netloc = origin.lower().partition("://")
-        return scheme in ("http", "https") and netloc == host
 
     def _check_session(self, request: web.Request) -> None:
         """Find the session, and check that a POST is its own. Raises Refused."""
@@ -217,7 +213,7 @@ def _equal(expected: str, given: str) -> bool:
 
 
 def _host_name(host: str) -> str | None:
-    """The name or address in a Host header, without its port; None for nonsense."""
+    """Return the name or address in a Host header, without its port; None for nonsense."""
     try:
         parts = urlsplit(f"//{host}")
         _ = parts.port  # ValueError: no port

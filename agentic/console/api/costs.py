@@ -1,17 +1,6 @@
-"""Costs, budgets, season.
+"""Costs: sums over a range of days, as JSON and CSV. Today's budgets. The season of contests.
 
-The season: how agents did in contests in which people voted. Every share comes with its count and its 95 % interval.
-
-GET /api/arena?kind=arena|room
-
-Today's budgets: what is spent and reserved, of which limit, and what the day will come to.
-
-GET /api/budgets
-
-Costs: sums over a range of days, and the same tables as CSV.
-
-GET /api/costs?days=30, or ?from=2026-11-01&to=2026-11-22       days in the owner's time zone, both included
-GET /api/costs/csv?table=days|agents|models|channels|people     for the same range
+A range is `?days=30`, or `?from=2026-11-01&to=2026-11-22`: days in the owner's time zone, both included.
 """
 
 from __future__ import annotations
@@ -20,119 +9,23 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 
 from aiohttp import web
 
-from agentic.console.json_values import Json, channel_json, id_text, person_name, spent_json, today, turn_json
+from agentic.console.json_values import Json, channel_json, id_text, person_name, pick, spent_json, today, turn_json
 from agentic.console.parts import ConsoleParts
-from agentic.console.requests import Refused, query_int, query_text
-from agentic.record.queries.statistics import CostSums, Share, Spent, Standing, read_costs, read_forecast, season
+from agentic.console.requests import Refused, file_response, query_int, query_text
+from agentic.record.queries.statistics import CostSums, Spent, read_costs, read_forecast, season
 from agentic.record.queries.turns import costliest_turns
 from agentic.state.budgets import BudgetUse
 
 KINDS = ("arena", "room")
-
-
-def arena_routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
-    async def arena(request: web.Request) -> web.Response:
-        kind = query_text(request, "kind")
-        if kind is not None and kind not in KINDS:
-            raise Refused(400, f"kind: expected one of {', '.join(KINDS)}")
-        standings = await season(await parts.store.open(), kind=kind)
-        return web.json_response({"items": [_standing_json(each) for each in standings], "next": None})
-
-    return [web.get("/api/arena", arena)]
-
-
-def _standing_json(standing: Standing) -> Json:
-    return {
-        "agent": standing.agent,
-        "model": standing.model,
-        "contests": standing.contests,
-        "wins": _share_json(standing.wins),
-        "ties": standing.ties,
-        "votes": _share_json(standing.votes),
-        "fair_share": standing.fair_share,
-    }
-
-
-def _share_json(share: Share) -> Json:
-    return {"count": share.count, "of": share.of, "value": share.value, "low": share.low, "high": share.high}
-
-
-MOST_PEOPLE = 10
-
-
-def budget_routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
-    async def budgets(_: web.Request) -> web.Response:
-        scopes = [
-            "all",
-            *(f"agent:{agent}" for agent in parts.names),
-            *(f"channel:{id_}" for id_ in parts.settings.channels),
-        ]
-        uses = await parts.ledger.budgets.uses(today(parts), scopes)
-        forecast = await _forecast(parts, uses["all"].spent)
-        return web.json_response({"day": today(parts), "forecast": forecast, **_by_kind(parts, uses)})
-
-    return [web.get("/api/budgets", budgets)]
-
-
-def _by_kind(parts: ConsoleParts, uses: Mapping[str, BudgetUse]) -> Json:
-    """Channels only where they have a limit or cost something, work while nobody writes where it was done; of the
-    people, those who caused the most."""
-    found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": [], "idle": []}
-    for use in uses.values():
-        kind, _, key = use.scope.partition(":")
-        found[kind].append(_use_json(parts, kind, key, use))
-    found["channel"] = [use for use in found["channel"] if use["cap"] is not None or use["spent"] + use["reserved"] > 0]
-    found["person"] = sorted(found["person"], key=lambda use: -use["spent"])[:MOST_PEOPLE]
-    return {
-        "all": found["all"][0],
-        "agents": found["agent"],
-        "channels": found["channel"],
-        "people": found["person"],
-        "idle": found["idle"],
-    }
-
-
-def _use_json(parts: ConsoleParts, kind: str, key: str, use: BudgetUse) -> Json:
-    return {
-        "kind": kind,
-        "id": key,
-        "name": _name(parts, kind, key),
-        "spent": use.spent,
-        "reserved": use.reserved,
-        "cap": use.cap,
-        "raised": use.raised,
-    }
-
-
-def _name(parts: ConsoleParts, kind: str, key: str) -> str:
-    if kind == "channel":
-        return f"#{channel_json(parts, int(key))['name'] or key}"
-    if kind == "person":
-        return person_name(parts, int(key)) or f"Person {key}"
-    if kind == "idle":
-        return "While nobody writes"
-    return "All bots" if kind == "all" else parts.names.get(key, key)
-
-
-async def _forecast(parts: ConsoleParts, spent: float) -> Json | None:
-    """The day's cost by its end; None where nothing is recorded. The rest of the day is added to what the budgets have
-    as `spent`, since the newest turns may not have reached the record."""
-    with suppress(Refused):
-        record = await parts.store.open()
-        forecast = await read_forecast(record, parts.clock(), parts.settings.timezone)
-        usd = None if forecast.usd is None else forecast.usd - forecast.spent_usd + spent
-        return {"usd": usd, "by": forecast.by, "days": forecast.days}
-    return None
-
-
-USUAL_DAYS = 30
-MOST_DAYS = 3_660
-COSTS_MOST_PEOPLE = 100  # of a table on the page; the CSV has all
+DEFAULT_DAYS = 30
+MAX_DAYS = 3_660
+MAX_BUDGET_PEOPLE = 10
+MAX_COST_PEOPLE = 100  # of a table on the page; the CSV has all
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate a cell that begins so
 TABLES = ("days", "agents", "models", "channels", "people")
 MEASURES = ("cost_usd", "turns", "input_tokens", "cached_tokens", "output_tokens")
@@ -149,42 +42,105 @@ class Days:
         return (str(self.first + timedelta(days=n)) for n in range((self.last - self.first).days + 1))
 
 
-def cost_routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
-    async def costs(request: web.Request) -> web.Response:
-        days = _range(parts, request)
+def routes(parts: ConsoleParts) -> web.RouteTableDef:
+    table = web.RouteTableDef()
+
+    @table.get("/api/costs")
+    async def show_costs(request: web.Request) -> web.Response:
+        days = _query_days(parts, request)
         db, first, last = await parts.store.open(), str(days.first), str(days.last)
         page = _page(parts, days, await read_costs(db, first, last))
         costliest = [turn_json(parts, turn) for turn in await costliest_turns(db, first, last)]
         return web.json_response({**page, "costliest": costliest})
 
-    async def table(request: web.Request) -> web.Response:
-        days, name = _range(parts, request), query_text(request, "table")
+    @table.get("/api/costs/csv")
+    async def export_table(request: web.Request) -> web.Response:
+        days, name = _query_days(parts, request), query_text(request, "table")
         if name not in TABLES:
             raise Refused(400, f"table: expected one of {', '.join(TABLES)}")
-        found = await read_costs(await parts.store.open(), str(days.first), str(days.last))
-        headers = {"Content-Disposition": f'attachment; filename="cost-{name}-{days.first}-{days.last}.csv"'}
-        return web.Response(text=_csv(parts, name, found), content_type="text/csv", charset="utf-8", headers=headers)
+        costs = await read_costs(await parts.store.open(), str(days.first), str(days.last))
+        return file_response(_csv(parts, name, costs), "text/csv", f"cost-{name}-{days.first}-{days.last}.csv")
 
-    return [web.get("/api/costs", costs), web.get("/api/costs/csv", table)]
+    @table.get("/api/budgets")
+    async def show_budgets(_: web.Request) -> web.Response:
+        """What is spent and reserved today, of which limit, and what the day will come to."""
+        agents, channels = parts.names, parts.settings.channels
+        scopes = ["all", *(f"agent:{agent}" for agent in agents), *(f"channel:{id_}" for id_ in channels)]
+        uses = await parts.ledger.budgets.uses(today(parts), scopes)
+        forecast = await _forecast(parts, uses["all"].spent)
+        return web.json_response({"day": today(parts), "forecast": forecast, **_by_kind(parts, uses)})
+
+    @table.get("/api/arena")
+    async def show_season(request: web.Request) -> web.Response:
+        """How agents did in contests in which people voted. Each share comes with its count and its 95% interval."""
+        kind = query_text(request, "kind")
+        if kind is not None and kind not in KINDS:
+            raise Refused(400, f"kind: expected one of {', '.join(KINDS)}")
+        standings = await season(await parts.store.open(), kind=kind)
+        return web.json_response({"items": [asdict(each) for each in standings], "next": None})
+
+    return table
 
 
-def _range(parts: ConsoleParts, request: web.Request) -> Days:
-    """The range of the query. Raises Refused."""
+def _query_days(parts: ConsoleParts, request: web.Request) -> Days:
+    """Read the range of the query. Raises Refused."""
     begins, ends = query_text(request, "from"), query_text(request, "to")
     now = date.fromisoformat(today(parts))
     if begins is None and ends is None:
-        count = query_int(request, "days", USUAL_DAYS, 1, MOST_DAYS)
+        count = query_int(request, "days", DEFAULT_DAYS, 1, MAX_DAYS)
         return Days(now - timedelta(days=count - 1), now)
     try:
         days = Days(date.fromisoformat(begins or ""), date.fromisoformat(ends or str(now)))
     except ValueError:
         raise Refused(400, "from, to: expected days as YYYY-MM-DD") from None
-    if not 0 <= (days.last - days.first).days < MOST_DAYS:
-        raise Refused(400, f"from, to: expected a range of 1 to {MOST_DAYS:,} days, the earlier day first")
+    if not 0 <= (days.last - days.first).days < MAX_DAYS:
+        raise Refused(400, f"from, to: expected a range of 1 to {MAX_DAYS:,} days, the earlier day first")
     return days
 
 
-# -- the page ----------------------------------------------------------------------------------------------------------
+# -- budgets -----------------------------------------------------------------------------------------------------------
+
+
+def _by_kind(parts: ConsoleParts, uses: Mapping[str, BudgetUse]) -> Json:
+    """Return channels only if they have a limit or cost something, idle work only if there was any, and of the people
+    those who caused the most."""
+    found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": [], "idle": []}
+    for use in uses.values():
+        kind, _, key = use.scope.partition(":")
+        item = {"kind": kind, "id": key, "name": _scope_name(parts, kind, key)}
+        found[kind].append({**item, **pick(use, "spent reserved cap raised")})
+    found["channel"] = [use for use in found["channel"] if use["cap"] is not None or use["spent"] + use["reserved"] > 0]
+    return {
+        "all": found["all"][0],
+        "agents": found["agent"],
+        "channels": found["channel"],
+        "people": sorted(found["person"], key=lambda use: -use["spent"])[:MAX_BUDGET_PEOPLE],
+        "idle": found["idle"],
+    }
+
+
+def _scope_name(parts: ConsoleParts, kind: str, key: str) -> str:
+    if kind == "channel":
+        return f"#{channel_json(parts, int(key))['name'] or key}"
+    if kind == "person":
+        return person_name(parts, int(key)) or f"Person {key}"
+    if kind == "idle":
+        return "While nobody writes"
+    return "All bots" if kind == "all" else parts.names.get(key, key)
+
+
+async def _forecast(parts: ConsoleParts, spent: float) -> Json | None:
+    """Forecast the day's cost; None if nothing is recorded. The rest of the day is added to what the budgets have as
+    `spent`, since the newest turns may not have reached the record."""
+    with suppress(Refused):
+        record = await parts.store.open()
+        forecast = await read_forecast(record, parts.clock(), parts.settings.timezone)
+        usd = None if forecast.usd is None else forecast.usd - forecast.spent_usd + spent
+        return {"usd": usd, **pick(forecast, "by days")}
+    return None
+
+
+# -- costs -------------------------------------------------------------------------------------------------------------
 
 
 def _page(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
@@ -202,13 +158,13 @@ def _page(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
         "agents": _sorted([({"agent": agent}, spent) for agent, spent in costs.agents.items()]),
         "models": _sorted([({"model": model}, spent) for model, spent in costs.models.items()]),
         "channels": _sorted([({"channel": channel_json(parts, id_)}, spent) for id_, spent in costs.channels.items()]),
-        "people": _sorted(people)[:COSTS_MOST_PEOPLE],
-        "more_people": max(0, len(people) - COSTS_MOST_PEOPLE),
+        "people": _sorted(people)[:MAX_COST_PEOPLE],
+        "more_people": max(0, len(people) - MAX_COST_PEOPLE),
     }
 
 
 def _sorted(sums: Iterable[tuple[Json, Spent]]) -> list[Json]:
-    """The most expensive first."""
+    """Sort the most expensive first."""
     return [key | spent_json(spent) for key, spent in sorted(sums, key=lambda pair: -pair[1].cost_usd)]
 
 
@@ -218,9 +174,6 @@ def _day(day: str, costs: CostSums) -> Json:
     return {"day": day, "agents": {agent: spent.cost_usd for agent, spent in agents.items()}, **spent_json(total)}
 
 
-# -- CSV ---------------------------------------------------------------------------------------------------------------
-
-
 def _csv(parts: ConsoleParts, table: str, costs: CostSums) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
@@ -228,12 +181,13 @@ def _csv(parts: ConsoleParts, table: str, costs: CostSums) -> str:
     writer.writerow([*heading, *MEASURES])
     for keys, spent in rows:
         cost = f"{spent.cost_usd:.6f}"
-        writer.writerow([*map(_harmless, keys), cost, *(getattr(spent, name) for name in MEASURES[1:])])
+        harmless = (f"'{key}" if key.startswith(FORMULAS) else key for key in keys)  # as text in a spreadsheet
+        writer.writerow([*harmless, cost, *(getattr(spent, name) for name in MEASURES[1:])])
     return out.getvalue()
 
 
 def _table(parts: ConsoleParts, table: str, costs: CostSums) -> tuple[list[str], list[tuple[Sequence[str], Spent]]]:
-    """The names of the key columns, and the rows."""
+    """Return the names of the key columns, and the rows."""
     if table == "days":
         return ["day", "agent"], list(costs.days.items())
     if table == "channels":
@@ -243,8 +197,3 @@ def _table(parts: ConsoleParts, table: str, costs: CostSums) -> tuple[list[str],
         return ["person"], [((str(id_ or ""),), spent) for id_, spent in costs.people.items()]
     sums = costs.agents if table == "agents" else costs.models
     return [table.removesuffix("s")], [((name,), spent) for name, spent in sums.items()]
-
-
-def _harmless(cell: str) -> str:
-    """A cell that a spreadsheet takes as a text."""
-    return f"'{cell}" if cell.startswith(FORMULAS) else cell

@@ -229,7 +229,7 @@ def test_a_turn_that_never_ends_is_dropped_and_one_that_ends_is_gone() -> None:
     thinking = Thinking(60.0, lambda: now)
     began = TurnNotice(agent_name="claude", turn_id="m1", channel_id=11, state="began", at=1005.0)
     assert [thinking.take(began) for _ in range(2)] == [True, False]
-    assert [thought.since for thought in thinking.now()] == [1000.0]  # a clock that is ahead
+    assert [turn["since"] for turn in thinking.now()] == [1000.0]  # a clock that is ahead
     assert thinking.take(began.model_copy(update={"state": "ended"}))
     assert thinking.now() == []
     thinking.take(began)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from agentic.console.api.live_feed import CHUNK, MOST_WAITING, Hub, Reader, TooManyReaders
+from agentic.console.api.live_feed import CHUNK, MAX_WAITING, Hub, Reader, TooManyReaders
 
 
 def opened(hub: Hub, after: str = "") -> tuple[Reader, list[str]]:
@@ -49,10 +49,10 @@ async def test_a_page_that_missed_too_much_or_knows_another_start_begins_anew(af
 
 @pytest.mark.promise(135)
 async def test_a_reader_that_does_not_read_is_cut_off_and_the_others_go_on() -> None:
-    hub = Hub(kept=2 * MOST_WAITING)
+    hub = Hub(kept=2 * MAX_WAITING)
     slow, cuts = opened(hub)
     quick, _ = opened(hub)
-    for number in range(MOST_WAITING + 1):
+    for number in range(MAX_WAITING + 1):
         hub.publish("message", number)
         assert await quick.next(0)
     assert (cuts, await slow.next(0), hub.readers) == (["cut"], None, 1)

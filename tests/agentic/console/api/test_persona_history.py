@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agentic.console.api.agents import MOST_LINES, changes_of, memory_entries
+from agentic.console.api.agents import MAX_LINES, changes_of, memory_entries
 from agentic.personas.store import Version
 
 OLD = "# Memory\n\n- The owner's own line.\n"
@@ -33,5 +33,5 @@ def test_an_entry_of_memory_names_where_when_and_through_whom_it_was_learned() -
 
 
 def test_versions_that_would_take_long_to_compare_are_only_counted() -> None:
-    (change,) = changes_of([Version(1.0, "a\n" * (MOST_LINES + 5))], "b\n")
-    assert (change.lines, change.added, change.removed) == (None, 0, MOST_LINES + 4)
+    (change,) = changes_of([Version(1.0, "a\n" * (MAX_LINES + 5))], "b\n")
+    assert (change.lines, change.added, change.removed) == (None, 0, MAX_LINES + 4)
