@@ -1,29 +1,16 @@
-"""An agent's limits, tariffs, usage, back-off.
+"""An agent's limits, prices, and costs, and its back-off from a provider that rejects it.
 
-An agent's limits: the cooldown in a channel, the daily maximum, the budgets.
+In the order in which a turn needs them:
 
-All are checked and taken in one step in Redis, so that simultaneous turns cannot pass a limit together. A turn counts
-once, when it starts, whatever it posts.
-
-Translate a configured model into the arguments of agentic.llm.
-
-Estimate the cost of a turn before its model is called. Pure.
-
-The reservation is settled with the real cost when the turn ends, so the estimate is a high one: everything that is
-read, the longest answer, searches, and the dearest of the agent's models. With the prompt at hand model_call.py
-estimates again, and reserves more if needed.
-
-Back off from a provider that refuses an agent.
-
-A refused key or an empty account stays so for a while; further calls would fill logs and keep people waiting. After the
-back-off a single call decides: success ends it, another failure starts the next.
-
-The state is in memory, so that a turn waits for nothing. `share_backoff` keeps Redis the same, so that a back-off
-survives a restart and other processes can see it.
-
-Throttle status replies: one per person, channel and minute.
-
-The costs of a turn: added up while it runs, reported in its result, booked when the turn is settled.
+- AgentLimits: the cooldown in a channel, the daily maximum, and the budgets. All are checked and taken in one step in
+  Redis, so that simultaneous turns can't pass a limit together. A turn counts once, when it starts, whatever it posts.
+- `access`, `profile`, `is_free`, `rates`: a configured model in the terms of agentic.llm.
+- Tariff, `budget_request`: the costs of a turn, estimated before its model is called. The reservation is settled with
+  the real costs when the turn ends, so the estimate is a high one: everything that is read, the longest answer,
+  searches, and the most expensive of the agent's models. turn/decide.py estimates again by the prompt, and reserves
+  more if needed.
+- TurnSpending: the costs of a turn while it runs; `cost_fields` has them as the agent's costs of the day.
+- ProviderBackoff, ReplyThrottle.
 """
 
 from __future__ import annotations
@@ -33,12 +20,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from cachetools import TTLCache
 from pydantic import TypeAdapter, ValidationError
 
-from agent_config import AgentSettings, EndpointSettings, ModelSettings
+from agent_config import AgentSettings, ModelSettings
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, is_unasked, looks_things_up, searches_first
 from agentic.chat.transcript import Transcript
 from agentic.context.blocks import is_text
@@ -50,24 +37,36 @@ from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, 
 from agentic.llm.profiles import ENDPOINTS, Aws, Endpoint, Profile, profile_at, profile_of
 from agentic.llm.types import Usage
 from agentic.state.budgets import BudgetRequest, Costs, Kind
-from agentic.state.limits import UNLIMITED, TurnRequest, Verdict
+from agentic.state.limits import UNLIMITED, TurnLimits, TurnRequest, Verdict
+from agentic.state.silence import BackoffStore
 from agentic.themes import theme_named
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Result, TurnUsage
 
+FRAME_TOKENS = 2_700  # persona, rules, answer schema, time
+ENTRY_CHARACTERS = 100  # a message's id, time and name
+UNKNOWN_CHARACTERS = 200  # a message that is not read yet
+AFTER_DEADLINE = 60.0  # seconds: a turn is settled by then, or its process is gone
+KINDS: Mapping[Trigger, Kind] = {
+    **dict.fromkeys(("mention", "continue"), "mention"),
+    "starter": "opening",
+    **dict.fromkeys(("reactive", "call"), "joining"),
+    "round": "round",
+    "errand": "joining",  # scheduled work may not use the last part of the daily budget
+}
+
+MAX_FAILURES = 3  # permanent failures in a row
+BACKOFF_SECONDS = 600.0
+SHARE_EVERY = 5.0  # seconds
+
+REPLY_SECONDS = 60.0  # as the replies say: "ask me again in a minute"
+EXPLAINED_SECONDS = 7 * 86400.0  # for the explanation of a sign, while the process lives
+REMEMBERED = 1000  # people
+EVERYBODY = 0
+
 log = logging.getLogger(__name__)
 
-
-class LimitStore(Protocol):
-    """Implemented by agentic.state.limits."""
-
-    async def take(self, ask: TurnRequest) -> Verdict: ...
-
-    def resume(self, ask: TurnRequest, dollars: float) -> None: ...
-
-    async def afford(self, agent: str, turn_id: str, dollars: float) -> bool: ...
-
-    async def release_cooldown(self, agent: str, channel_id: int) -> None: ...
+_USAGE: TypeAdapter[Usage] = TypeAdapter(Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +75,14 @@ class AgentLimits:
     `unasked_max` may be turns that no person asked for."""
 
     agent: str
-    store: LimitStore
+    store: TurnLimits
     cooldown: float
     daily_max: int
     unasked_max: int
 
     @classmethod
-    def budgets_alone(cls, agent: str, store: LimitStore) -> AgentLimits:
-        """No cooldown and no daily maximum: only the budgets hold."""
+    def budgets_alone(cls, agent: str, store: TurnLimits) -> AgentLimits:
+        """Return limits without a cooldown or a daily maximum: only the budgets apply."""
         return cls(agent, store, cooldown=0.0, daily_max=UNLIMITED, unasked_max=UNLIMITED)
 
     def ask(
@@ -118,8 +117,7 @@ class AgentLimits:
         return await self.store.take(ask)
 
     def resume(self, ask: TurnRequest, dollars: float) -> None:
-        """Continue a turn that another process was admitted with and spent `dollars` on; `afford` is asked before each
-        further call."""
+        """Continue a turn that another process admitted and that has cost `dollars` so far."""
         self.store.resume(ask, dollars)
 
     async def afford(self, turn_id: str, dollars: float) -> bool:
@@ -133,8 +131,12 @@ class AgentLimits:
 
 
 def access(model: ModelSettings) -> dict[str, Any]:
-    """The arguments of `agentic.llm.registry.build_model` for this model."""
-    endpoint = model.endpoint
+    """Return the arguments of `agentic.llm.registry.build_model` for this model."""
+    endpoint, aws = model.endpoint, None
+    if model.aws is not None:
+        secrets = {name: getattr(model.aws, name) for name in ("access_key", "secret_key", "session_token")}
+        given = {name: value.get_secret_value() for name, value in secrets.items() if value is not None}
+        aws = Aws(region=model.aws.region, profile=model.aws.profile, **given)
     return {
         "provider": model.provider,
         "api_key": model.api_key.get_secret_value() if model.api_key else "",
@@ -142,15 +144,30 @@ def access(model: ModelSettings) -> dict[str, Any]:
         "base_url": model.base_url,
         "price_in": endpoint.price_in if endpoint else None,
         "price_out": endpoint.price_out if endpoint else None,
-        "endpoint": _endpoint(endpoint) if endpoint else None,
-        "aws": _aws(model),
+        "endpoint": endpoint_of(model) if endpoint else None,
+        "aws": aws,
     }
 
 
 def profile(model: ModelSettings) -> Profile:
-    """The model's capabilities, with the owner's settings of its endpoint."""
+    """Return the model's capabilities, with the owner's settings of its endpoint."""
     endpoint = endpoint_of(model)
     return profile_at(endpoint, model.model) if endpoint else profile_of(model.provider, model.model)
+
+
+def endpoint_of(model: ModelSettings) -> Endpoint | None:
+    """Return the model's endpoint with the owner's changes; None for a provider with an SDK of its own."""
+    own = model.endpoint
+    if own is None:
+        return ENDPOINTS.get(model.provider)
+    known = ENDPOINTS.get(own.name) or Endpoint(name=own.name, base_url="")
+    given = {name: getattr(own, name) for name in ("base_url", "api", "prefill", "stream_usage")}
+    return replace(
+        known,
+        **{name: value for name, value in given.items() if value is not None},
+        fields={**known.fields, **own.fields},
+        profile={**known.profile, **own.profile.changes},
+    )
 
 
 def is_free(model: ModelSettings) -> bool:
@@ -160,53 +177,11 @@ def is_free(model: ModelSettings) -> bool:
 
 
 def rates(model: ModelSettings) -> Rates | None:
-    """The owner's prices; None where none is set."""
+    """Return the owner's prices; None if none is set."""
     endpoint = model.endpoint
     if endpoint is None or (endpoint.price_in is None and endpoint.price_out is None):
         return None
     return Rates(endpoint.price_in or 0.0, endpoint.price_out or 0.0)
-
-
-def endpoint_of(model: ModelSettings) -> Endpoint | None:
-    """The model's endpoint with the owner's changes; None for a provider with an SDK of its own."""
-    return _endpoint(model.endpoint) if model.endpoint else ENDPOINTS.get(model.provider)
-
-
-def _endpoint(wanted: EndpointSettings) -> Endpoint:
-    known = ENDPOINTS.get(wanted.name) or Endpoint(name=wanted.name, base_url="")
-    given = {name: getattr(wanted, name) for name in ("base_url", "api", "prefill", "stream_usage")}
-    return replace(
-        known,
-        **{name: value for name, value in given.items() if value is not None},
-        fields={**known.fields, **wanted.fields},
-        profile={**known.profile, **wanted.profile.changes},
-    )
-
-
-def _aws(model: ModelSettings) -> Aws | None:
-    if model.aws is None:
-        return None
-    secrets = {name: getattr(model.aws, name) for name in ("access_key", "secret_key", "session_token")}
-    return Aws(
-        region=model.aws.region,
-        profile=model.aws.profile,
-        **{name: value.get_secret_value() for name, value in secrets.items() if value is not None},
-    )
-
-
-FRAME_TOKENS = 2_700  # persona, rules, answer schema, time
-ENTRY_CHARACTERS = 100  # a message's id, time and name
-UNKNOWN_CHARACTERS = 200  # a message that is not read yet
-AFTER_DEADLINE = 60.0  # seconds: a turn is settled by then, or its process is gone
-KINDS: Mapping[Trigger, Kind] = {
-    **dict.fromkeys(("mention", "continue"), "mention"),
-    "starter": "opening",
-    **dict.fromkeys(("reactive", "call"), "joining"),
-    "round": "round",
-    "errand": "joining",  # scheduled work: the last of the day's money is not for it
-}
-
-_USAGE: TypeAdapter[Usage] = TypeAdapter(Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,25 +205,22 @@ class Tariff:
     def of(cls, agent: AgentSettings, *, free: bool, query: float | None = None) -> Tariff:
         models = agent.usable or agent.models
         paid = [model for model in models if not is_free(model)] or models[:1]
-        first, *others = [
-            cls(m.provider, m.model, agent.image_model, free, rates(m), agent.image_provider) for m in paid
-        ]
-        return replace(first, others=tuple(others), query=query)
+        each = [cls(m.provider, m.model, agent.image_model, free, rates(m), agent.image_provider) for m in paid]
+        return replace(each[0], others=tuple(each[1:]), query=query)
 
     def call(self, input_tokens: int, *, output_tokens: int, searches: int = 0) -> float:
-        """US dollars for a text call."""
-        return self._priced(
-            Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, searches=searches)
-        ).cost_usd
+        """Return the US dollars for a text call."""
+        usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, searches=searches)
+        return self._priced(usage).cost_usd
 
     def most(self, usage: Usage) -> Usage:
-        """The usage priced by the dearest model that may answer."""
+        """Return the usage priced by the most expensive model that may answer."""
         if self.query is not None and not self.free:
             return replace(usage, model=f"{self.provider}/{self.model}", text_cost_usd=self.query)
         return max((each._priced(usage) for each in (self, *self.others)), key=lambda priced: priced.cost_usd)
 
     def picture(self) -> Usage:
-        """The usage of drawing a picture."""
+        """Return the usage of drawing a picture."""
         seller, model = self.image_provider or self.provider, self.image_model or ""
         return price(seller, model, Usage(model=f"{seller}/{model}", calls=1, pictures=1), free=self.free)
 
@@ -268,25 +240,6 @@ class Frame:
         self.tokens = max(FRAME_TOKENS, tokens, self.tokens * 9 // 10)
 
 
-def prompt_tokens(
-    shown: Sequence[Entry], said: Iterable[str], options: Options, *, window: int, whole: bool, frame: int
-) -> int:
-    """Tokens of a prompt: the last `window` entries with their pictures and text files, the history of an instruction
-    (`said`), and the `frame` around them.
-
-    A transcript that is not whole counts as full: it may be completed before the call.
-    """
-    characters = sum([len(entry.text) + sum(map(len, entry.extras)) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
-    if not whole:
-        characters = max(characters, window * UNKNOWN_CHARACTERS)
-    characters += sum(len(text) + ENTRY_CHARACTERS for text in said)
-    files = [file for entry in shown for file in entry.attachments]
-    if options.include_files and files:
-        characters += min(sum(file.size for file in files if is_text(file)), options.max_file_characters)
-    pictures = sum(file.is_picture for file in files) if options.include_images and files else 0
-    return frame + tokens_of(characters) + min(pictures, options.max_images) * PICTURE_TOKENS
-
-
 def budget_request(
     event: TurnEvent,
     trigger: Trigger,
@@ -297,7 +250,7 @@ def budget_request(
     window: int,
     frame: int,
 ) -> BudgetRequest:
-    """The budget to reserve for a turn's first call. `window`: messages that the agent sees."""
+    """Return the budget to reserve for a turn's first call. `window`: messages that the agent sees."""
     said: tuple[str, ...] = ()
     if isinstance(event, InstructionEvent):
         said = tuple(entry.text for entry in event.instruction.conversation_history)
@@ -321,6 +274,23 @@ def budget_request(
     )
 
 
+def prompt_tokens(
+    shown: Sequence[Entry], said: Iterable[str], options: Options, *, window: int, whole: bool, frame: int
+) -> int:
+    """Count a prompt's tokens: the last `window` entries with their pictures and text files, the history of an
+    instruction (`said`), and the `frame` around them. A transcript that is not whole counts as full, since it may be
+    completed before the call."""
+    characters = sum([len(entry.text) + sum(map(len, entry.extras)) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
+    if not whole:
+        characters = max(characters, window * UNKNOWN_CHARACTERS)
+    characters += sum(len(text) + ENTRY_CHARACTERS for text in said)
+    files = [file for entry in shown for file in entry.attachments]
+    if options.include_files and files:
+        characters += min(sum(file.size for file in files if is_text(file)), options.max_file_characters)
+    pictures = sum(file.is_picture for file in files) if options.include_images and files else 0
+    return frame + tokens_of(characters) + min(pictures, options.max_images) * PICTURE_TOKENS
+
+
 def under_way(usage: Usage) -> str:
     """Encode the turn's cost with the call under way, for its record until the call returns."""
     return _USAGE.dump_json(usage, exclude_defaults=True).decode()
@@ -333,123 +303,6 @@ def read_under_way(text: str | None) -> Usage | None:
     except ValidationError as error:
         log.warning("cost of an unfinished call not read: %d errors; counted as none", error.error_count())
         return None
-
-
-FAILURES = 3  # permanent failures in a row
-BACKOFF_SECONDS = 600.0
-SHARE_EVERY = 5.0  # seconds
-
-
-class ProviderBackoff:
-    """Count an agent's permanent failures and back off after `FAILURES`. `clock` gives unix seconds.
-
-    `taken` is set at the start of every back-off, `begun` of one that started here; the reader clears them.
-    """
-
-    def __init__(self, agent: str, clock: Callable[[], float]) -> None:
-        self.taken, self.begun = asyncio.Event(), asyncio.Event()
-        self._agent, self._clock = agent, clock
-        self._failures, self._until = 0, 0.0
-        self._noticed: set[int] = set()
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the back-off ends; 0 without one."""
-        return max(0.0, self._until - self._clock())
-
-    @property
-    def until(self) -> float:
-        """The end of the last back-off in unix seconds; 0 if there was none."""
-        return self._until
-
-    def adopt(self, until: float) -> None:
-        """Continue a back-off of another run of the program. After it, one failure starts the next."""
-        self._failures = max(self._failures, FAILURES)
-        self._start(min(until, self._clock() + BACKOFF_SECONDS))
-        log.warning("%s: provider back-off continues for %.0f minutes", self._agent, self.seconds_left / 60)
-
-    def _start(self, until: float) -> None:
-        self._until = until
-        self._noticed.clear()
-        self.taken.set()
-
-    def worked(self) -> None:
-        self._failures = 0
-
-    def failed(self, error: ModelError) -> None:
-        """Count a failure that a retry would not fix; others neither count nor reset the count."""
-        if not isinstance(error, (BadKey, QuotaUsedUp)):
-            return
-        self._failures += 1
-        if self._failures < FAILURES or self.seconds_left:
-            return
-        self._start(self._clock() + BACKOFF_SECONDS)
-        self.begun.set()
-        log.error(
-            "%s: provider refused it %d times; no calls for %.0f minutes: %s",
-            self._agent,
-            self._failures,
-            BACKOFF_SECONDS / 60,
-            error,
-        )
-
-    def first_notice_in(self, channel_id: int) -> bool:
-        """True once per back-off and channel; later mentions get a sign alone."""
-        new = channel_id not in self._noticed
-        self._noticed.add(channel_id)
-        return new
-
-
-class SharedBackoffs(Protocol):
-    """Implemented by agentic.state.silence."""
-
-    async def put(self, agent: str, until: float) -> None: ...
-
-    async def until(self, agent: str) -> float | None: ...
-
-
-async def share_backoff(agent: str, backoff: ProviderBackoff, store: SharedBackoffs) -> None:
-    """Write back-offs that started here to Redis, and adopt those found there, until cancelled."""
-    while True:
-        backoff.begun.clear()
-        try:
-            await _share(agent, backoff, store)
-        except RedisAway:
-            log.debug("%s: back-off not shared: Redis is unavailable; will retry", agent)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(SHARE_EVERY):
-                await backoff.begun.wait()
-
-
-async def _share(agent: str, backoff: ProviderBackoff, store: SharedBackoffs) -> None:
-    kept = await store.until(agent) or 0.0
-    if backoff.seconds_left and kept < backoff.until:
-        await store.put(agent, backoff.until)
-    elif kept > backoff.until and not backoff.seconds_left:
-        backoff.adopt(kept)
-
-
-REPLY_SECONDS = 60.0  # as the replies say: "ask me again in a minute"
-EXPLAINED_SECONDS = 7 * 86400.0  # for the explanation of a sign, while the process lives
-REMEMBERED = 1000  # people
-EVERYBODY = 0
-
-
-class ReplyThrottle:
-    """Remember a bot's replies for `seconds`. `clock` gives unix seconds."""
-
-    def __init__(self, clock: Callable[[], float], seconds: float = REPLY_SECONDS) -> None:
-        self._replies: TTLCache[tuple[int, int, str], None] = TTLCache(
-            REMEMBERED, seconds, clock
-        )  # channel, person, what
-
-    def recently(self, channel_id: int, user_id: int, what: str = "") -> bool:
-        """Whether the person got this reply in the channel within that time."""
-        return (channel_id, user_id, what) in self._replies
-
-    def note(self, channel_id: int, user_id: int, what: str = "") -> None:
-        """Record a reply."""
-        self._replies[channel_id, user_id, what] = None
 
 
 class TurnSpending:
@@ -465,15 +318,15 @@ class TurnSpending:
         self.total += usage
 
     async def foresee(self, usage: Usage) -> None:
-        """Keep what the turn will come to by a call that is about to be made: a process that continues the turn after a
-        crash charges it. Raises CannotPost for a turn that another process has taken over."""
+        """Save what the turn will have cost after a call that is about to be made: a process that continues the turn
+        after a crash charges it. Raises CannotPost for a turn that another process has taken over."""
         self.foreseen = usage.cost_usd
         if self._keep is not None:
             await self._keep(under_way(usage))
 
 
 async def day_total(costs: Costs, agent: str, date: str, usage: Usage) -> float:
-    """US dollars of the agent's day with those of the turn that runs; these alone while Redis is away."""
+    """Return the US dollars of the agent's day and the running turn; of the turn alone while Redis is unavailable."""
     try:
         booked = await costs.read(agent, date)
     except RedisAway:
@@ -497,7 +350,7 @@ def on_the_wire(usage: Usage) -> TurnUsage:
 
 
 def cost_fields(result: Result) -> dict[str, float | int]:
-    """The turn's share of its agent's costs of the day, under the names of agentic.state.budgets."""
+    """Return the turn's share of its agent's costs of the day, under the names of agentic.state.budgets."""
     usage = result.usage or TurnUsage()
     return {
         "total_cost": usage.cost_usd,
@@ -512,3 +365,93 @@ def cost_fields(result: Result) -> dict[str, float | int]:
         "web_search_calls": usage.searches,
         "emoji_reactions": 1 if result.emoji_reacted else 0,
     }
+
+
+class ProviderBackoff:
+    """Count an agent's permanent failures and back off after `MAX_FAILURES`. `clock` gives unix seconds.
+
+    A rejected key or an empty account stays so for a while; further calls would fill logs and keep people waiting.
+    After the back-off a single call decides: success ends it, another failure starts the next. The state is in memory,
+    so that a turn waits for nothing; `share_backoff` mirrors it in Redis for other processes and the next start.
+
+    `taken` is set at the start of every back-off, `begun` of one that started here; the reader clears them.
+    """
+
+    def __init__(self, agent: str, clock: Callable[[], float]) -> None:
+        self.taken, self.begun = asyncio.Event(), asyncio.Event()
+        self._agent, self._clock = agent, clock
+        self._failures, self._until = 0, 0.0
+        self._noticed: set[int] = set()
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the back-off ends; 0 without one."""
+        return max(0.0, self._until - self._clock())
+
+    @property
+    def until(self) -> float:
+        """The end of the last back-off in unix seconds; 0 if there was none."""
+        return self._until
+
+    def adopt(self, until: float) -> None:
+        """Continue a back-off of another run of the program. After it, one failure starts the next."""
+        self._failures = max(self._failures, MAX_FAILURES)
+        self._start(min(until, self._clock() + BACKOFF_SECONDS))
+        log.warning("%s: provider back-off continues for %.0f minutes", self._agent, self.seconds_left / 60)
+
+    def _start(self, until: float) -> None:
+        self._until = until
+        self._noticed.clear()
+        self.taken.set()
+
+    def worked(self) -> None:
+        self._failures = 0
+
+    def failed(self, error: ModelError) -> None:
+        """Count a failure that a retry would not fix; others neither count nor reset the count."""
+        if not isinstance(error, (BadKey, QuotaUsedUp)):
+            return
+        self._failures += 1
+        if self._failures < MAX_FAILURES or self.seconds_left:
+            return
+        self._start(self._clock() + BACKOFF_SECONDS)
+        self.begun.set()
+        text = "%s: provider rejected it %d times; no calls for %.0f minutes: %s"
+        log.error(text, self._agent, self._failures, BACKOFF_SECONDS / 60, error)
+
+    def first_notice_in(self, channel_id: int) -> bool:
+        """True once per back-off and channel; later mentions get a sign alone."""
+        new = channel_id not in self._noticed
+        self._noticed.add(channel_id)
+        return new
+
+
+async def share_backoff(agent: str, backoff: ProviderBackoff, store: BackoffStore) -> None:
+    """Write back-offs that started here to Redis, and adopt those found there, until cancelled."""
+    while True:
+        backoff.begun.clear()
+        try:
+            kept = await store.until(agent) or 0.0
+            if backoff.seconds_left and kept < backoff.until:
+                await store.put(agent, backoff.until)
+            elif kept > backoff.until and not backoff.seconds_left:
+                backoff.adopt(kept)
+        except RedisAway:
+            log.debug("%s: back-off not shared: Redis is unavailable; will retry", agent)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SHARE_EVERY):
+                await backoff.begun.wait()
+
+
+class ReplyThrottle:
+    """Remember status replies for `seconds`: one per person, channel, and text. `clock` gives unix seconds."""
+
+    def __init__(self, clock: Callable[[], float], seconds: float = REPLY_SECONDS) -> None:
+        self._replies: TTLCache[tuple[int, int, str], None] = TTLCache(REMEMBERED, seconds, clock)
+
+    def recently(self, channel_id: int, user_id: int, what: str = "") -> bool:
+        """Whether the person got this reply in the channel within that time."""
+        return (channel_id, user_id, what) in self._replies
+
+    def note(self, channel_id: int, user_id: int, what: str = "") -> None:
+        self._replies[channel_id, user_id, what] = None
