@@ -1,22 +1,19 @@
-"""What turns begin with; saved and read back.
+"""What turns begin with, and how another process reads it back to continue a turn.
 
-The common part of all events, and how long a turn may take.
+TurnEvent
+├─ MentionEvent       a person or another agent calls the agent
+├─ InstructionEvent   the coordinator gives a turn
+└─ AutomationEvent    a task that nobody in a channel asked for
+   ├─ HeartbeatEvent, CronEvent, HookEvent   of the persona's files
+   ├─ WebhookEvent                           a request from outside
+   └─ ReflectionEvent                        the coordinator's idle tasks
 
-The tasks that nobody in a channel asked for: of the persona's files, and of requests from outside.
-
-The events in which somebody calls the agent: the coordinator, a person, another agent.
-
-The idle tasks that the coordinator gives.
-
-The rules that follow from the type of an event.
-
-An event as JSON and back, so that another process can continue a turn.
+Then the rules that follow from an event's type, and the event as JSON.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeGuard
 
@@ -31,10 +28,16 @@ from agentic.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction, Reflect
 
 log = logging.getLogger(__name__)
 
-
 MENTION_SECONDS = 120.0  # for a mention's turn, where TURN_TIMEOUT_SECONDS is not set
 LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
 POST_SECONDS = 10.0  # of the deadline, kept for posting
+
+MOMENTS = {
+    "startup": "you have just started",
+    "shutdown": "you are about to stop",
+    "agent_begin": "right before you turn to an event ({kind})",
+    "agent_stop": "right after you have turned to an event ({kind})",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class TurnEvent:
     The inbox sets `seq`, a number that only grows, and `at`, the time of its arrival in unix seconds.
     """
 
-    kind: ClassVar[str] = ""  # one of the types above
+    kind: ClassVar[str] = ""
 
     id: str
     channel_id: int
@@ -57,7 +60,7 @@ class TurnEvent:
 
     @property
     def lane(self) -> int | str:
-        """Its lane in the inbox: its channel, or one of its own where it has none."""
+        """Its lane in the inbox: its channel, or a lane of its own if it has no channel."""
         return self.id if self.channel_id == NO_CHANNEL else self.channel_id
 
     def begun(self, now: float) -> Self:
@@ -85,7 +88,7 @@ class TurnEvent:
 
     @property
     def forced(self) -> bool:
-        """Whether somebody waits, so that silence is no answer."""
+        """Whether somebody waits for an answer, so that the agent may not stay silent."""
         return False
 
     @property
@@ -109,12 +112,8 @@ class TurnEvent:
         return None
 
 
-def deadline_in(seconds: float, now: float) -> float:
-    """The end of a turn that may take so long."""
-    return now + min(seconds, LONGEST_TURN)
-
-
 def deadline_of(instruction: Instruction, now: float) -> float:
+    """Without a deadline an instruction has the 90 seconds of the protocol; it has ten minutes at most."""
     return min(instruction.deadline or now + DEFAULT_DEADLINE_SECONDS, now + LONGEST_TURN)
 
 
@@ -188,16 +187,8 @@ class HookEvent(AutomationEvent):
 
     @property
     def task(self) -> AutomationTask:
-        when = _MOMENTS.get(self.hook, self.hook).format(kind=self.around)
+        when = MOMENTS.get(self.hook, self.hook).format(kind=self.around)
         return AutomationTask(occasion=when, text=self.instruction, unheard=self.aside)
-
-
-_MOMENTS = {
-    "startup": "you have just started",
-    "shutdown": "you are about to stop",
-    "agent_begin": "right before you turn to an event ({kind})",
-    "agent_stop": "right after you have turned to an event ({kind})",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +253,6 @@ class InstructionEvent(TurnEvent):
 
     @classmethod
     def of(cls, instruction: Instruction, now: float) -> InstructionEvent:
-        """Without a deadline an instruction has the 90 seconds of the protocol; it has ten minutes at most."""
         return cls(
             id=instruction.instruction_id,
             channel_id=instruction.channel_id,
@@ -360,7 +350,7 @@ class MentionEvent(TurnEvent):
             id=mention_id(asked.id),
             channel_id=channel_id,
             theme=theme,
-            deadline=deadline_in(seconds, now),
+            deadline=now + min(seconds, LONGEST_TURN),
             asked=asked,
             to_all=to_all,
             heard_at=now,
@@ -501,28 +491,23 @@ class Begun:
 
 
 _BEGUN: TypeAdapter[Begun] = TypeAdapter(Begun)
-# Not hooks: they run again around an event that is continued, and those of a process end with it.
-_FIELDS: Mapping[type[TurnEvent], str] = {
-    MentionEvent: "mention",
-    InstructionEvent: "instruction",
-    HeartbeatEvent: "heartbeat",
-    CronEvent: "cron",
-    WebhookEvent: "webhook",
-    ReflectionEvent: "reflection",
-}
 
 
 def save_event(event: TurnEvent, after: int) -> str:
-    """Returns JSON; "" for a kind of event that is not continued."""
-    field = _FIELDS.get(type(event))
-    if field is None or (isinstance(event, ReflectionEvent) and event.writes):
-        return ""  # what is written is for the coordinator, which asks again while it waits for it
+    """Return JSON; "" for an event that is not continued.
+
+    Hooks are not: they run again around an event that is continued, and those of a process end with it. Neither are
+    texts for the coordinator, which asks again while it waits for them.
+    """
+    field = "mention" if isinstance(event, MentionEvent) else event.kind
+    if field not in Begun.__slots__ or (isinstance(event, ReflectionEvent) and event.writes):
+        return ""
     begun: dict[str, Any] = {"after": after, field: event}
     return _BEGUN.dump_json(Begun(**begun), exclude_defaults=True).decode()
 
 
 def read_begun(text: str | None) -> Begun:
-    """Read what `save_event` wrote; without an event where it cannot be read."""
+    """Read what `save_event` wrote; without an event if it can't be read."""
     try:
         return _BEGUN.validate_json(text or "{}")
     except ValidationError as error:
