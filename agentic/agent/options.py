@@ -1,24 +1,21 @@
-"""Options per channel from all layers.
+"""The options of each agent in each channel, from layers. Lowest first:
 
-Read the owner's option files: YAML, each a layer of options.
+    built in < .env < front matter < files < live (/config set) < pins of a thread's channel < pins, older first
+
+OptionBook merges the layers and caches a result while its layers stay the same. It reads nothing: option files and live
+options are read outside of turns, and pins are in the transcripts.
+
+OptionFiles has the owner's files, YAML:
 
     config/shared.yaml                  all bots
     config/guilds/<guild id>.yaml       all bots in one server
     config/bots/<bot>.yaml              one bot
     config/bots/<bot>.<guild id>.yaml   one bot in one server
 
-They are checked every few seconds, outside of turns, and read again after a change. A wrong option is logged once, with
-its place, and skipped; a file that is not valid YAML (perhaps half written) keeps its previous layer.
+They are checked every few seconds and read again after a change. A wrong option is logged once, with its place, and
+skipped; a file that isn't valid YAML (perhaps half written) keeps its previous layer.
 
-The options of each agent in each channel, from layers, the lowest first.
-
-    built in < .env < front matter < files (option_files.py) < live (/config set) < pins, older first (of a thread's
-    channel, then its own)
-
-Nothing is read here: option files and live options are read outside of turns, and pins are in the transcripts. A result
-is cached while its layers stay the same.
-
-Report problems in a pinned `.config` or a `.history` to its author: one reply, for all bots together.
+PinProblemReporter tells the author of a pinned `.config` or a `.history` what is wrong with it.
 """
 
 from __future__ import annotations
@@ -28,9 +25,10 @@ import logging
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,19 +40,185 @@ from agentic.context.commands import CommandProblem
 from agentic.context.entries import Entry
 from agentic.context.options import LIVE, MAX_MESSAGES, Options, Pin, options_of, read_options, read_pins
 from agentic.process.tasks import BackgroundTasks
+from agentic.state.live_options import LiveOptions
+from agentic.state.posts import Notices
+
+Layer = Mapping[str, Any]
+Pins = tuple[tuple[Entry, ...], ...]  # of a thread's channel, then of the channel itself
+Stamp = tuple[int, int]  # modification time in nanoseconds, size in bytes
+
+REMEMBERED = 2000  # results: agents times channels
+MARGIN = 200  # messages besides a window's: hidden ones, and parts of others
+
+CHECK_EVERY = 3.0  # seconds
+MAX_BYTES = 200_000  # of an option file
+UNREAD: Stamp = (-1, -1)  # unlike any file's, so it is read again
+_FILE_NAME = re.compile(r"shared\.yaml|guilds/\d{1,20}\.yaml|bots/(?P<bot>[^./]+)(?:\.\d{1,20})?\.yaml")
+
+MAX_LINE = 300  # characters of one problem
+MAX_TEXT = 1_900  # characters of a reply; Discord takes 2,000
+MAX_NAMES = 500  # characters of the names of options whose problems have no room
 
 log = logging.getLogger(__name__)
 
 
-CHECK_EVERY = 3.0  # seconds
-MAX_BYTES = 200_000
+class OptionScope(Protocol):
+    """A channel that options are set for; implemented by an outlet."""
 
-_GUILD = re.compile(r"guilds/(\d{1,20})\.yaml")
-_BOT = re.compile(r"bots/([^./]+)(?:\.(\d{1,20}))?\.yaml")
+    @property
+    def channel_id(self) -> int: ...
+    @property
+    def guild_id(self) -> int | None: ...
+    @property
+    def pins(self) -> Pins: ...
+    @property
+    def parent(self) -> OptionScope | None: ...
 
-Layer = Mapping[str, Any]
-Stamp = tuple[int, int]  # modification time in nanoseconds, size in bytes
-UNREAD: Stamp = (-1, -1)  # unlike any file's, so it is read again
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A channel as options see it; `channels`: of a thread its parent, then itself."""
+
+    channels: tuple[int, ...]
+    guild_id: int | None
+    pins: Pins
+
+    @classmethod
+    def of(cls, place: OptionScope) -> _Spot:
+        above = () if place.parent is None else (place.parent.channel_id,)
+        return cls((*above, place.channel_id), place.guild_id, place.pins)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSource:
+    """The source of an option's value: `kind` is built_in, env, persona, file, live or pin; `place` names the file,
+    the live entry's place and agent ("c7:claude"), or the pinned message."""
+
+    kind: str
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveOptions:
+    """An agent's options in a channel, its names there, and the pins among the layers. `own_depth`: the number of
+    messages that it sees is set there, in place of the theme's."""
+
+    options: Options
+    names: frozenset[str]
+    pins: tuple[Pin, ...]
+    own_depth: bool = False
+
+
+def no_layer(_: str) -> Layer:
+    return {}
+
+
+class OptionBook:
+    """Options of all agents. `names` maps keys to shown names, `base` is the layer of .env, `extra_layer` returns the
+    layer of an agent's persona."""
+
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        base: Layer,
+        files: OptionFiles | None = None,
+        extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
+        live: LiveOptions | None = None,
+    ) -> None:
+        self._names, self._base, self._extra = names, base, extra_layer
+        self._files, self._live = files, live
+        self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], EffectiveOptions]] = OrderedDict()
+
+    async def run(self) -> None:
+        """Read changes of the option files until cancelled."""
+        if self._files is not None:
+            await self._files.run()
+
+    @property
+    def usual_reach(self) -> int:
+        """The messages of a channel that must be known with the options of .env alone."""
+        return reach_of(options_of([self._base]))
+
+    def options(self, agent: str, place: OptionScope) -> Options:
+        return self.of(agent, place).options
+
+    def of(self, agent: str, place: OptionScope) -> EffectiveOptions:
+        return self._of(agent, _Spot.of(place))
+
+    def sources(self, agent: str, place: OptionScope) -> dict[str, OptionSource]:
+        """Return the source of each option's value in a channel; options that no layer sets are built in."""
+        spot = _Spot.of(place)
+        layers: list[tuple[OptionSource, Layer]] = [(OptionSource("env"), self._base)]
+        layers.append((OptionSource("persona", "identity.md"), read_options(self._extra(agent))[0]))
+        if self._files is not None:
+            named = self._files.named(agent, spot.guild_id)
+            layers += [(OptionSource("file", name), layer) for name, layer in named]
+        layers += [
+            (OptionSource("live", f"{place}:{who}"), layer) for (place, who), layer in self._set_live(agent, spot)
+        ]
+        layers += [(OptionSource("pin", str(pin.message_id)), pin.layer) for pin in self._of(agent, spot).pins]
+        return {option: source for source, layer in layers for option in layer}
+
+    def _of(self, agent: str, spot: _Spot) -> EffectiveOptions:
+        key, extra = (agent, spot.channels[-1]), self._extra(agent)
+        versions = tuple(source.version if source is not None else 0 for source in (self._files, self._live))
+        made_of = (versions, extra, spot)
+        known = self._known.get(key)
+        if known is not None and known[0] == made_of:
+            return known[1]
+        front, _ = read_options(extra)
+        files = self._files.layers(agent, spot.guild_id) if self._files is not None else ()
+        layers, live = [self._base, front, *files], [layer for _, layer in self._set_live(agent, spot)]
+        below = options_of(layers, live)
+        names = self._goes_by(agent, below)
+        pins = tuple(pin for pinned in spot.pins for pin in read_pins(pinned, below.config_roles, names))
+        above = [*live, *(pin.layer for pin in pins)]
+        options = options_of(layers, above) if pins else below
+        own_depth = any("max_messages" in layer for layer in (*layers[1:], *above))
+        found = EffectiveOptions(options, self._goes_by(agent, options), pins, own_depth)
+        self._known[key] = (made_of, found)
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return found
+
+    def inner_names(self, place: OptionScope) -> dict[str, str]:
+        """Agents with another name than their own in the channel: key → that name."""
+        spot = _Spot.of(place)
+        found = {agent: self._of(agent, spot).options.name for agent in self._names}
+        return {agent: name for agent, name in found.items() if name is not None}
+
+    def _set_live(self, agent: str, spot: _Spot) -> list[tuple[tuple[str, str], Layer]]:
+        """Return the valid live layers that apply to an agent there, lowest first."""
+        if self._live is None:
+            return []
+        places = self._live.layers(agent, spot.guild_id, spot.channels)
+        return [(place, read_options(self._live.layer(*place), LIVE)[0]) for place in places]
+
+    def _goes_by(self, agent: str, options: Options) -> frozenset[str]:
+        """The agent's key, and its inner name or else its shown name."""
+        return frozenset({agent, options.name or self._names.get(agent, agent)})
+
+
+def load_options(
+    settings: Settings,
+    names: Mapping[str, str],
+    extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
+    live: LiveOptions | None = None,
+) -> OptionBook:
+    """Build the options from the files of these settings, as they are now."""
+    files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
+    files.refresh()
+    return OptionBook(names, base_layer(settings), files, extra_layer, live)
+
+
+def reach_of(options: Options) -> int:
+    """The messages of a channel that must be known for a window to roll as it should."""
+    return options.max_messages + options.step(options.max_messages) + MARGIN
+
+
+def base_layer(settings: Settings) -> dict[str, Any]:
+    """The layer of .env."""
+    return {"max_messages": min(settings.context_window_size, MAX_MESSAGES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +273,7 @@ class OptionFiles:
             return
         self._report(".", [])
         first, self._checked = not self._checked, True
-        changed = {name: stamp for name, stamp in found.items() if self._stamp_of(name) != stamp}
+        changed = {n: stamp for n, stamp in found.items() if n not in self._files or self._files[n].stamp != stamp}
         gone = self._files.keys() - found.keys()
         if not changed and not gone:
             return
@@ -118,19 +282,10 @@ class OptionFiles:
         self._reported = {name: problems for name, problems in self._reported.items() if name in found}
         before, self._files = self._files, files  # in one assignment: turns read concurrently
         self.version += 1
-        if not first:
-            self._warn_of_models(before)
-
-    def _warn_of_models(self, before: Mapping[str, _Read]) -> None:
-        """Warn that the option `model` is read at the start only (agentic/settings/models.py)."""
-        for name in sorted(before.keys() | self._files.keys()):
-            was, now = (files[name].layer.get("model") if name in files else None for files in (before, self._files))
-            if was != now and not self._name_problem(name):
+        for name in sorted(before.keys() | files.keys()) if not first else ():
+            was, now = (read[name].layer.get("model") if name in read else None for read in (before, files))
+            if was != now and not self._name_problem(name):  # read at the start only (agentic/settings/models.py)
                 log.warning("%s: model: changed; restart the bots to use it", self._folder / name)
-
-    def _stamp_of(self, name: str) -> Stamp | None:
-        read = self._files.get(name)
-        return None if read is None else read.stamp
 
     def _found(self) -> dict[str, Stamp]:
         """The option files that exist. Raises OSError."""
@@ -148,42 +303,25 @@ class OptionFiles:
     def _read(self, name: str, stamp: Stamp) -> _Read:
         before = self._files.get(name, _Read(stamp)).layer
         still = "the options that it had before stay in effect" if before else "none of its options is in effect"
-        problems: list[str] = []
-        is_unread = False
+        layer: Layer = before
         if (problem := self._name_problem(name)) is not None:
-            layer: Layer | None = {}
-            problems.append(problem)
+            layer, problems = {}, [problem]
         elif stamp[1] > MAX_BYTES:
-            layer = None
-            problems.append(f"more than {MAX_BYTES} bytes; {still}")
+            problems = [f"more than {MAX_BYTES} bytes; {still}"]
         else:
             try:
-                layer = self._layer(name, problems, still)
-            except OSError as error:
-                layer, is_unread = None, True
-                problems.append(f"{_reason(error)}; {still}")
+                layer, problems = read_layer((self._folder / name).read_text(encoding="utf-8-sig"))
+            except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
+                problems = [f"{_reason(error)}; {still}"]
+                if isinstance(error, OSError):
+                    stamp = UNREAD
         self._report(name, problems)
-        return _Read(UNREAD if is_unread else stamp, before if layer is None else layer)
+        return _Read(stamp, layer)
 
     def _name_problem(self, name: str) -> str | None:
-        if name == "shared.yaml" or _GUILD.fullmatch(name):
-            return None
-        bot = _BOT.fullmatch(name)
-        if bot is None:
+        if (form := _FILE_NAME.fullmatch(name)) is None:
             return "is not used: name it guilds/<guild id>.yaml, bots/<bot>.yaml or bots/<bot>.<guild id>.yaml"
-        return None if bot[1] in self._bots else "is not used: there is no such bot"
-
-    def _layer(self, name: str, problems: list[str], still: str) -> Layer | None:
-        """The usable options of the file; None if it is no such text. `still`: what is in effect then. Raises OSError
-        if it cannot be read now."""
-        try:
-            text = (self._folder / name).read_text(encoding="utf-8-sig")
-            layer, wrong = read_layer(text)
-        except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
-            problems.append(f"{_reason(error)}; {still}")
-            return None
-        problems += wrong
-        return layer
+        return None if form["bot"] is None or form["bot"] in self._bots else "is not used: there is no such bot"
 
     def _report(self, name: str, problems: list[str]) -> None:
         if self._reported.get(name, ()) == tuple(problems):
@@ -225,212 +363,10 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else "not valid YAML"
 
 
-REMEMBERED = 2000  # results: agents times channels
-MARGIN = 200  # messages besides a window's: hidden ones, and parts of others
-
-Pins = tuple[tuple[Entry, ...], ...]  # of a thread's channel, then of the channel itself
-
-
-class OptionScope(Protocol):
-    """A channel that options are set for; implemented by an outlet."""
-
-    @property
-    def channel_id(self) -> int: ...
-    @property
-    def guild_id(self) -> int | None: ...
-    @property
-    def pins(self) -> Pins: ...
-    @property
-    def parent(self) -> OptionScope | None: ...
-
-
-class LiveLayers(Protocol):
-    """The options that people set while the program runs; implemented by agentic.state.live_options."""
-
-    @property
-    def version(self) -> int: ...
-
-    def layer(self, place: str, agent: str) -> Layer: ...
-
-    def layers(self, agent: str, guild_id: int | None, channels: Iterable[int]) -> list[tuple[str, str]]: ...
-
-
-class NothingLive:
-    """No live options."""
-
-    version = 0
-
-    def layer(self, place: str, agent: str) -> Layer:
-        del place, agent
-        return {}
-
-    def layers(self, agent: str, guild_id: int | None, channels: Iterable[int]) -> list[tuple[str, str]]:
-        del agent, guild_id, channels
-        return []
-
-
-@dataclass(frozen=True, slots=True)
-class _Spot:
-    """A channel as options see it; `channels`: of a thread its parent, then itself."""
-
-    channels: tuple[int, ...]
-    guild_id: int | None
-    pins: Pins
-
-    @classmethod
-    def of(cls, place: OptionScope) -> _Spot:
-        above = place.parent
-        channels = (*((above.channel_id,) if above is not None else ()), place.channel_id)
-        return cls(channels, place.guild_id, place.pins)
-
-
-@dataclass(frozen=True, slots=True)
-class OptionSource:
-    """The source of an option's value: `kind` is built_in, env, persona, file, live or pin; `place` names the file,
-    the live entry's place and agent ("c7:claude"), or the pinned message."""
-
-    kind: str
-    place: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class EffectiveOptions:
-    """An agent's options in a channel, its names there, and the pins among the layers. `own_depth`: the number of
-    messages that it sees is set there, in place of the theme's."""
-
-    options: Options
-    names: frozenset[str]
-    pins: tuple[Pin, ...]
-    own_depth: bool = False
-
-
-def no_layer(_: str) -> Layer:
-    return {}
-
-
-class OptionBook:
-    """Options of all agents. `names` maps keys to shown names, `base` is the layer of .env, `extra_layer` returns the
-    layer of an agent's persona."""
-
-    def __init__(
-        self,
-        names: Mapping[str, str],
-        base: Layer,
-        files: OptionFiles | None = None,
-        extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
-        live: LiveLayers | None = None,
-    ) -> None:
-        self._names, self._base, self._extra = names, base, extra_layer
-        self._files, self._live = files, live or NothingLive()
-        self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], EffectiveOptions]] = OrderedDict()
-
-    async def run(self) -> None:
-        """Read changes of the option files until cancelled."""
-        if self._files is not None:
-            await self._files.run()
-
-    @property
-    def usual_reach(self) -> int:
-        """The messages of a channel that must be known with the options of .env alone."""
-        return reach_of(options_of([self._base]))
-
-    def options(self, agent: str, place: OptionScope) -> Options:
-        return self.of(agent, place).options
-
-    def of(self, agent: str, place: OptionScope) -> EffectiveOptions:
-        return self._of(agent, _Spot.of(place))
-
-    def sources(self, agent: str, place: OptionScope) -> dict[str, OptionSource]:
-        """Return the source of each option's value in a channel; options that no layer sets are built in."""
-        spot = _Spot.of(place)
-        layers: list[tuple[OptionSource, Layer]] = [(OptionSource("env"), self._base)]
-        layers.append((OptionSource("persona", "identity.md"), read_options(self._extra(agent))[0]))
-        if self._files is not None:
-            named = self._files.named(agent, spot.guild_id)
-            layers += [(OptionSource("file", name), layer) for name, layer in named]
-        layers += [
-            (OptionSource("live", f"{place}:{who}"), layer) for (place, who), layer in self._set_live(agent, spot)
-        ]
-        layers += [(OptionSource("pin", str(pin.message_id)), pin.layer) for pin in self._of(agent, spot).pins]
-        return {option: source for source, layer in layers for option in layer}
-
-    def _of(self, agent: str, spot: _Spot) -> EffectiveOptions:
-        key, extra = (agent, spot.channels[-1]), self._extra(agent)
-        made_of = (self._files.version if self._files is not None else 0, self._live.version, extra, spot)
-        known = self._known.get(key)
-        if known is not None and known[0] == made_of:
-            return known[1]
-        found = self._make(agent, spot, extra)
-        self._known[key] = (made_of, found)
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
-        return found
-
-    def inner_names(self, place: OptionScope) -> dict[str, str]:
-        """Agents with another name than their own in the channel: key → that name."""
-        spot = _Spot.of(place)
-        found = {agent: self._of(agent, spot).options.name for agent in self._names}
-        return {agent: name for agent, name in found.items() if name is not None}
-
-    def _set_live(self, agent: str, spot: _Spot) -> list[tuple[tuple[str, str], Layer]]:
-        """The live layers that hold for an agent there, lowest first, as far as they are valid."""
-        places = self._live.layers(agent, spot.guild_id, spot.channels)
-        return [(place, read_options(self._live.layer(*place), LIVE)[0]) for place in places]
-
-    def _make(self, agent: str, spot: _Spot, extra: Mapping[Any, Any]) -> EffectiveOptions:
-        front, _ = read_options(extra)
-        files = self._files.layers(agent, spot.guild_id) if self._files is not None else ()
-        layers, live = [self._base, front, *files], [layer for _, layer in self._set_live(agent, spot)]
-        below = options_of(layers, live)
-        names = self._goes_by(agent, below)
-        found = tuple(pin for pinned in spot.pins for pin in read_pins(pinned, below.config_roles, names))
-        above = [*live, *(pin.layer for pin in found)]
-        options = options_of(layers, above) if found else below
-        own_depth = any("max_messages" in layer for layer in (*layers[1:], *above))
-        return EffectiveOptions(options, self._goes_by(agent, options), found, own_depth)
-
-    def _goes_by(self, agent: str, options: Options) -> frozenset[str]:
-        """The agent's key, and its inner name or else its shown name."""
-        return frozenset({agent, options.name or self._names.get(agent, agent)})
-
-
-def load_options(
-    settings: Settings,
-    names: Mapping[str, str],
-    extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
-    live: LiveLayers | None = None,
-) -> OptionBook:
-    """Build the options from the files of these settings, as they are now."""
-    files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
-    files.refresh()
-    return OptionBook(names, base_layer(settings), files, extra_layer, live)
-
-
-def reach_of(options: Options) -> int:
-    """The messages of a channel that must be known for a window to roll as it should."""
-    return options.max_messages + options.step(options.max_messages) + MARGIN
-
-
-def base_layer(settings: Settings) -> dict[str, Any]:
-    """The layer of .env."""
-    return {"max_messages": min(settings.context_window_size, MAX_MESSAGES)}
-
-
-MAX_LINE = 300  # characters of one problem
-MAX_TEXT = 1_900  # characters of a reply; Discord takes 2,000
-MAX_NAMES = 500  # characters of the names of options whose problems have no room
-
-
-class ReportedOnce(Protocol):
-    """Implemented by agentic.state.posts."""
-
-    async def first(self, message_id: int, what: str) -> bool: ...
-
-
 class PinProblemReporter:
     """Send the replies in the background; nothing waits for them or depends on them."""
 
-    def __init__(self, reported: ReportedOnce) -> None:
+    def __init__(self, reported: Notices) -> None:
         self._reported = reported
         self._background = BackgroundTasks()
         self._seen: set[CommandProblem] = set()
@@ -464,22 +400,16 @@ def problem_text(fault: CommandProblem) -> str:
         head, last = "I can't use this `.config`:", "So none of its options is in effect."
     lines = [line[:MAX_LINE] for line in fault.lines]
     left = MAX_TEXT - len(head) - len(last) - MAX_NAMES
-    shown: list[str] = []
-    for line in lines:
-        if (left := left - len(line) - 1) < 0:
-            break
-        shown.append(line)
-    return "\n".join((head, *shown, *_not_shown(lines[len(shown) :]), last))
+    shown = _take_that_fit(lines, left, len("\n"))
+    rest = [line.partition(": ")[0] for line in lines[len(shown) :]]
+    if rest:  # the names of as many options as there is room for, and the number of the other ones
+        names = _take_that_fit(rest, MAX_NAMES - 80, len(", "))
+        more = f", and {len(rest) - len(names)} more" if len(rest) > len(names) else ""
+        shown.append(f"These can't be used either: {', '.join(names)}{more}")
+    return "\n".join((head, *shown, last))
 
 
-def _not_shown(lines: Sequence[str]) -> Iterator[str]:
-    """Yield one line with the names of the options whose problems have no room, and the number of the other ones."""
-    names, left = list[str](), MAX_NAMES - 80
-    for line in lines:
-        name = line.partition(": ")[0]
-        if (left := left - len(name) - 2) < 0:
-            break
-        names.append(name)
-    if lines:
-        more = f", and {len(lines) - len(names)} more" if len(lines) > len(names) else ""
-        yield f"These can't be used either: {', '.join(names)}{more}"
+def _take_that_fit(texts: Sequence[str], room: int, separator: int) -> list[str]:
+    """Return the first texts whose characters, each with a separator, fit into `room`."""
+    ends = accumulate(len(text) + separator for text in texts)
+    return [text for text, end in zip(texts, ends, strict=True) if end <= room]

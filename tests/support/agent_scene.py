@@ -13,7 +13,7 @@ import discord
 from agent_cogs.base import BaseAgentCog
 from agent_config import AGENTS, AgentSpec, load_settings
 from agentic.agent.limits import is_free
-from agentic.agent.options import NothingLive, load_options
+from agentic.agent.options import load_options
 from agentic.agent.roster import Roster
 from agentic.agent.services import AgentServices, Scope
 from agentic.chat.attachments import AttachmentReader
@@ -173,14 +173,15 @@ class Scene:
         self.watcher, self.record = Watcher(), KeptNotes()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
         doubles |= {"ignores": self.ignored, "orders": None, "forgetting": None, "notices": MemoryTold()}
-        doubles |= {"live_options": NothingLive()}
+        doubles |= {"live_options": None}
         doubles |= {"resets": NoResets(), "webhooks": NoWebhooks(), "record": self.record, "watcher": self.watcher}
         fetcher: Any = self.pictures
+        presence: Any = self.ledger.presence
         return AgentServices(
             settings=self.settings,
             scope=Scope(self.settings.channels, frozenset(self.settings.guild_ids)),
             names=names,
-            roster=Roster(self.settings, self.directory, self.ledger.presence),
+            roster=Roster(self.settings, self.directory, presence),
             directory=self.directory,
             transcripts=self.transcripts,
             fetcher=HistoryFetcher(self.transcripts),
