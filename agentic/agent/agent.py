@@ -1,10 +1,7 @@
-"""Agent and its parts, built from settings and services.
+"""An agent and its parts, as turns know them, and how they are built from the settings and shared services.
 
-An agent and its channels, as turns know them: no cog, no bot user, no Discord object.
-
-An agent may have no token, a channel may belong to another service; a turn does not notice.
-
-Build an agent from its settings, its models and the services that all agents of the process share.
+No cog, no bot user, no Discord object: an agent may have no token and a channel may belong to another chat service,
+and a turn doesn't notice.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ from agentic.chat.service import Person
 from agentic.context.options import Options
 from agentic.context.prompt import Identity
 from agentic.ids import LARGEST_ID
-from agentic.llm.profiles import PrefillMemory, Profile
+from agentic.llm.profiles import PrefillMemory
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Drawing, Message, Model, Picture, Prompt, Reply
 from agentic.net.images import Fit
@@ -50,8 +47,9 @@ from agentic.record.memories import NoMemory
 from agentic.record.memories import ReadingMemoryReader as MemoryReader
 from agentic.services.discord.channels import Audience, ChannelOf
 from agentic.state.budgets import Costs
-from agentic.state.context import KeptWindows, Summary
-from agentic.state.rooms import Room
+from agentic.state.context import KeptWindows, Summaries
+from agentic.state.idle import UnaskedMessages
+from agentic.state.rooms import RoomStore
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.call_runner import ToolEvent
 from agentic.tools.own_tools import MOST as MOST_RECALLED
@@ -61,48 +59,16 @@ from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, ToolSource, is_
 from agentic.tools.toolset import Own, nothing
 from agentic.turn.trace import TurnTrace
 
-log = logging.getLogger(__name__)
-
-
 BargeIn = Literal["yield", "finish", "ignore"]
-
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
-
 Draw = Callable[[str], Awaitable[Drawing]]
-
-GiveTools = Callable[[tuple[str, ...], bool], Toolbox]  # the second: its model searches by itself
-
 ShowTools = Callable[[ChannelView, ToolEvent], None]
 
-FindPicture = Callable[[str], Coroutine[Any, Any, Picture | None]]
+UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many times as often as one person's
 
+log = logging.getLogger(__name__)
 
-Ignores = Callable[[int, frozenset[int]], bool]  # a person, with the roles that are known
-
-
-def ignores_nobody(user_id: int, roles: frozenset[int]) -> bool:
-    del user_id, roles
-    return False
-
-
-def sees_here_alone(here: int) -> Callable[[int], bool]:
-    return lambda channel_id: channel_id == here
-
-
-def may_use_none(name: str) -> bool:
-    del name
-    return False
-
-
-def no_tools(patterns: tuple[str, ...], searches: bool) -> Toolbox:
-    del patterns, searches
-    return Toolbox()
-
-
-class PersonaPrompts(Protocol):
-    """An agent's persona files as a part of its prompts; agentic.agent.persona."""
-
-    async def prompt(self, channel_id: int, *, writes: bool) -> PersonaPrompt: ...
+_called: ContextVar[Model | None] = ContextVar("called", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,29 +81,6 @@ class ChannelInfo:
     guild_id: int | None = None
     parent_id: int | None = None
     group: bool = False
-
-
-class Rooms(Protocol):
-    """The rooms, to be read; agentic.state.rooms has those in Redis. Raises RedisAway."""
-
-    async def read(self, thread_id: int) -> Room | None: ...
-
-
-class SummaryStore(Protocol):
-    """The summaries of rooms; agentic.state.context has those in Redis."""
-
-    async def read(self, thread_id: int) -> Summary | None: ...
-    async def claim(self, thread_id: int, former: Summary | None) -> str | None: ...
-    async def keep(self, thread_id: int, token: str, summary: Summary) -> bool: ...
-    async def forgotten(self) -> Mapping[int, float]: ...
-    async def drop(self, thread_id: int) -> None: ...
-
-
-class UnaskedMarks(Protocol):
-    """Marks of people who want no messages that nobody asked for; agentic.state.idle has those in Redis.
-    Raises RedisAway."""
-
-    async def is_unwanted(self, user_id: int) -> bool: ...
 
 
 class ReactionView(ChannelView, Protocol):
@@ -210,31 +153,31 @@ class Agent:
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
-    rooms: Rooms
-    summaries: SummaryStore
-    unasked: UnaskedMarks
+    rooms: RoomStore
+    summaries: Summaries
+    unasked: UnaskedMessages
     failed_summaries: set[int] = field(default_factory=set)  # rooms of which that was logged
     cheap: CheapModel | None = None  # None: there is none
     asks_cheaply: bool = False  # the cheap model is asked first whether the agent speaks
     reset: Callable[[int], Awaitable[int]]  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
     bots_role: int | None = None  # whose mention calls all agents
-    ignores: Ignores = ignores_nobody
-    sees: Callable[[int], Callable[[int], bool]] = sees_here_alone  # a channel → what all of its readers may read
+    ignores: Callable[[int, frozenset[int]], bool]  # a person, with the roles that are known
+    sees: Callable[[int], Callable[[int], bool]]  # a channel → what all of its readers may read
     memory: MemoryReader = field(default_factory=NoMemory)
     guild_models: Mapping[int, ModelBinding]
     pin_reporter: PinProblemReporter
     prefill: PrefillMemory
     frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
-    toolbox: GiveTools
+    toolbox: Callable[[tuple[str, ...], bool], Toolbox]  # the second: its model searches by itself
     tool_servers: ToolSource | None = None  # None: no tools
-    may_use: Callable[[str], bool] = may_use_none
-    find_picture: FindPicture | None = None  # None: pictures are not looked for
+    may_use: Callable[[str], bool]
+    find_picture: Callable[[str], Coroutine[Any, Any, Picture | None]] | None = None  # None: not looked for
     reported: set[str] = field(default_factory=set)  # what the log has said once
     tool_records: ToolRecords | None = None
     fitted: Callable[[Picture, Fit], Awaitable[Picture | None]]  # makes a tool's picture fit
     show_tools: ShowTools
-    persona: PersonaPrompts | None = None  # None where persona files are not read
+    persona: PersonaMemory | None = None  # None: persona files are not read
     barge_in: BargeIn  # what a person's message does to a conversation's turns
 
     @property
@@ -292,9 +235,6 @@ class Turn:
         return self.agent.model.can_draw and self.outlet.sink.may_attach
 
 
-UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many times as often as one person's
-
-
 def build_agent(
     settings: AgentSettings,
     services: AgentServices,
@@ -307,8 +247,8 @@ def build_agent(
     show_tools: ShowTools,
     channel_of: ChannelOf,
 ) -> Agent:
-    """The agent as its turns know it. `call_ai` and `generate_image` ask `called_model()`; `redact` takes secrets out
-    of an answer; `channel_of` gives its bot's channels."""
+    """Build the agent as its turns know it. `call_ai` and `generate_image` ask `called_model()`; `redact` takes secrets
+    out of an answer; `channel_of` gives its bot's channels."""
     spec, shared, tools = settings.spec, services.settings, services.tools
     bind = partial(bind_model, call_ai=call_ai, generate_image=generate_image, redact=redact, clock=services.clock)
     persona = persona_memory_of(spec.name, services, channel_of)
@@ -352,9 +292,9 @@ def build_agent(
         prefill=services.prefill,
         toolbox=partial(tools.toolbox, spec.name, own=own_tools(spec.name, services, persona, channel_of))
         if tools
-        else no_tools,
+        else lambda patterns, searches: Toolbox(),
         tool_servers=tools.servers if tools else None,
-        may_use=partial(tools.allows, spec.name) if tools else may_use_none,
+        may_use=partial(tools.allows, spec.name) if tools else lambda name: False,
         find_picture=tools.pictures.find if tools and tools.pictures else None,
         tool_records=tools.records if tools else None,
         fitted=services.attachments.fitted,
@@ -371,8 +311,8 @@ def bind_model(
     redact: Callable[[str], str],
     clock: Callable[[], float],
 ) -> ModelBinding:
-    """The model that these settings name. Its answers are redacted as they arrive: they are kept in Redis as well as
-    posted."""
+    """Build the model that these settings name. Its answers are redacted as they arrive: they are kept in Redis as
+    well as posted."""
 
     async def think(prompt: Prompt, history: Sequence[Message]) -> Reply:
         with calling(model):
@@ -391,7 +331,11 @@ def bind_model(
         draw=draw,
         can_draw=model.can_draw,
         tariff=Tariff.of(settings, free=model.free, query=coding.config.max_usd if coding else None),
-        fit=fit_of(profiles),
+        fit=Fit(  # for all of these models, since any of them may answer
+            min(one.picture_pixels for one in profiles),
+            min(one.picture_bytes for one in profiles),
+            frozenset.intersection(*(one.sees for one in profiles)),
+        ),
         max_pictures=max(one.max_pictures for one in profiles),
         backoff=ProviderBackoff(settings.name, clock),
         own_loop=coding is not None,
@@ -399,7 +343,7 @@ def bind_model(
 
 
 def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf) -> PersonaMemory | None:
-    """None where no personas are read."""
+    """Return None if no personas are read."""
     if services.personas is None:
         return None
     most, places = services.settings.memory_writes, Audience(channel_of)
@@ -419,7 +363,7 @@ def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf
 
 
 def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None, channel_of: ChannelOf) -> Own:
-    """The tools that are made for this agent: those of its files, and recall where there is a record."""
+    """Return the tools that are made for this agent: those of its files, and recall if there is a record."""
     if not services.settings.records:
         return persona.tools if persona is not None else nothing
 
@@ -434,18 +378,6 @@ def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None
 
     recall = RecallTool(Audience(channel_of), find, services.settings.timezone)
     return lambda: (*(persona.tools() if persona is not None else ()), recall)
-
-
-def fit_of(profiles: Sequence[Profile]) -> Fit:
-    """The limits that a picture must keep for all of these models, since any of them may answer."""
-    return Fit(
-        min(one.picture_pixels for one in profiles),
-        min(one.picture_bytes for one in profiles),
-        frozenset.intersection(*(one.sees for one in profiles)),
-    )
-
-
-_called: ContextVar[Model | None] = ContextVar("called", default=None)
 
 
 @contextmanager
