@@ -1,23 +1,16 @@
-"""Persona files in prompts; who may change them.
+"""An agent's persona: a folder of markdown files, read for each event; and who may change the files.
 
-Rights to change what all guilds share: an agent's files and its workspace, mutes, ignored people, the pause.
-
-Managers of a guild may change them if the installation has that guild alone. Otherwise their text would speak, and
-spend, in other guilds, so only the owner may.
-
-An agent's persona: a folder of markdown files, read for each event.
-
-    personas/<name>/*.md ─┬─ card, layer, front  its names and settings                (identity.md's front matter)
-                          ├─ system              who it is, as a part of the prompt    (agentic.personas.prompt)
-                          └─ checks, jobs, hooks its automation                        (heartbeat.md, agents.md)
+    personas/<name>/*.md ─┬─ card, layer, front   its names and settings                (identity.md's front matter)
+                          ├─ system               who it is, as a part of the prompt    (agentic.personas.prompt)
+                          └─ checks, jobs, hooks  its automation                        (heartbeat.md, agents.md)
 
 A parsed file is cached while its text is the same object, so an event costs a stat of eight files. Without a folder the
-agent is what the table of agents says.
+agent is what the table of agents says. PersonaMemory adds what depends on the channel: the memory entries that may be
+shown there, and the tools for its memory and workspace.
 
-An agent's own files in its turns: persona and memory in the prompt, and the tools that change them.
-
-Persona ─ files ─┬─ prompt  the persona, and the memory entries that may be shown in the channel
-audience ────────┴─ tools   memory, and the files of its workspace
+FileRights decides who may change what all guilds share: an agent's files and its workspace, mutes, ignored people, the
+pause. Managers of a guild may if the installation has that guild alone. Otherwise their text would speak, and spend, in
+other guilds, so only the owner may.
 """
 
 from __future__ import annotations
@@ -30,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
+from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
@@ -55,63 +49,17 @@ from agentic.tools.own_tools import NAME as MEMORY
 from agentic.tools.own_tools import WRITING, MayWrite, MemoryAudience, MemoryTool, file_tools
 from agentic.tools.tool import RunnableTool
 
-log = logging.getLogger(__name__)
-
-
 SHARED_FILES = "These files are shared by all servers of the bots, so only the bots' owner may change them."
 MANAGERS_ONLY = "You need the Manage Server permission for that."
 
+LAYER_SECONDS = 0.1  # how long a layer is reused: a turn reads options many times
+MAX_PROMPTS = 32  # cached for an agent: channels see different parts of its memory
+
 GuildOf = Callable[[int], int | None]  # channel id → guild id; None: not known
 
+log = logging.getLogger(__name__)
 
-def only_guild(settings: Settings, guild_of: GuildOf) -> int | None:
-    """The only guild of the bots; None if there are several, or an unknown channel may be in another one."""
-    one = len(settings.guild_ids) == 1
-    channels = set() if one else set(settings.channels)
-    if settings.output_channel_id is not None:
-        channels.add(settings.output_channel_id)
-    guilds = {*(settings.guild_ids if one else ()), *map(guild_of, channels)}
-    return guilds.pop() if len(guilds) == 1 else None
-
-
-async def no_owners() -> Collection[int]:
-    return ()
-
-
-class FileRights:
-    """Decide about changes to shared files. `owners` returns the user ids of the application's owners."""
-
-    def __init__(
-        self, settings: Settings, guild_of: GuildOf, owners: Callable[[], Awaitable[Collection[int]]] = no_owners
-    ) -> None:
-        self._settings, self.guild_of, self._owners = settings, guild_of, owners
-
-    async def is_owner(self, who: Person) -> bool:
-        """Whether a person is named in OWNER_USER_IDS, or owns the application."""
-        return who.user_id in self._settings.owner_user_ids or who.user_id in await self._owners()
-
-    async def refusal(self, who: Person, guild_id: int | None, why: str = SHARED_FILES) -> str | None:
-        """The reason why a person of this guild may not do what acts in all guilds; None if they may."""
-        if who.user_id in self._settings.owner_user_ids:
-            return None
-        if who.manages_guild and guild_id is not None and guild_id == only_guild(self._settings, self.guild_of):
-            return None
-        if who.user_id in await self._owners():
-            return None
-        return _owners_only(why, who.user_id, guild_id) if who.manages_guild else MANAGERS_ONLY
-
-
-def _owners_only(why: str, user_id: int, guild_id: int | None) -> str:
-    return (
-        f"{why} If that is you,"
-        f" set OWNER_USER_IDS={user_id} in .env and restart the bots; if they are in this server only,"
-        f" GUILD_IDS={guild_id} works too."
-    )
-
-
-LAYER_SECONDS = 0.1  # how long a layer is reused: a turn reads options many times
-NOTHING: Mapping[str, object] = {}
-KEPT_PROMPTS = 32  # of an agent: channels see different parts of its memory
+T = TypeVar("T")
 
 
 class Persona:
@@ -122,12 +70,8 @@ class Persona:
         self._agent, self.folder, self._soul, self._cache = agent, folder, soul, FileCache()
         self._may_lack = MAY_BE_MISSING if complete else PERSONA_FILES
         self._reported: dict[str, tuple[str, ...]] = {}
-        self._card: tuple[str | None, IdentityCard] = (None, IdentityCard())
-        self._layer: dict[str, object] = {}
-        self._heartbeat: tuple[str | None, tuple[Check, ...]] = (None, ())
-        self._cron: tuple[str | None, tuple[Job, ...]] = (None, ())
-        self._hooks: tuple[str | None, Hooks] = (None, Hooks())
-        self._prompts: LRUCache[tuple[PersonaFiles, frozenset[int], str | None], PersonaPrompt] = LRUCache(KEPT_PROMPTS)
+        self._parsed: dict[str, tuple[str | None, Any]] = {}
+        self._prompts: LRUCache[tuple[PersonaFiles, frozenset[int], str | None], PersonaPrompt] = LRUCache(MAX_PROMPTS)
 
     @property
     def exists(self) -> bool:
@@ -149,20 +93,30 @@ class Persona:
     @property
     def card(self) -> IdentityCard:
         """The front matter of identity.md as it is now."""
-        self._read_card()
-        return self._card[1]
+        return self._identity()[0]
 
     def layer(self) -> Mapping[str, object]:
         """The options of the front matter; the same object until it changes."""
-        self._read_card()
-        return self._layer
+        return self._identity()[1]
 
-    def _read_card(self) -> None:
-        text = self._text("identity.md")
-        if text is not self._card[0]:
+    def _identity(self) -> tuple[IdentityCard, Mapping[str, object]]:
+        def parse(text: str | None) -> tuple[tuple[IdentityCard, Mapping[str, object]], Sequence[str]]:
             card, problems = parse_identity(text)
-            self._card, self._layer = (text, card), _layer_of(card)
-            self._report("identity", problems)
+            return (card, _layer_of(card)), problems
+
+        return self._parse("identity", self._text("identity.md"), parse)
+
+    def _parse(self, part: str, text: str | None, parse: Callable[[str | None], tuple[T, Sequence[str]]]) -> T:
+        """Parse the text, unless it is the one of the last call, and report its problems."""
+        known = self._parsed.get(part)
+        value: T
+        if known is not None and known[0] is text:
+            value = known[1]
+        else:
+            value, problems = parse(text)
+            self._parsed[part] = (text, value)
+            self._report(part, problems)
+        return value
 
     def system(self, may_see: MaySee = everywhere, memory_tool: str | None = "memory") -> PersonaPrompt:
         """The persona's part of the prompt, with memory entries of channels that `may_see` allows.
@@ -177,42 +131,24 @@ class Persona:
             self._report("comments", unclosed_comments(files))
             memory = visible_memory(files.memory, seen.__contains__) if files.memory else None
             prompt = replace(laid_out(replace(files, memory=memory), memory_tool), people=people_in(files.memory or ""))
-            known = self._prompts[key] = self._disclosing(prompt)
+            if said := self.card.disclosure:
+                prompt = replace(prompt, stable=f"{prompt.stable}Who asks what you are hears: {said}\n\n")
+            known = self._prompts[key] = prompt
         return known
-
-    def _disclosing(self, prompt: PersonaPrompt) -> PersonaPrompt:
-        """Add the disclosure, for people who ask what the agent is."""
-        said = self.card.disclosure
-        return replace(prompt, stable=f"{prompt.stable}Who asks what you are hears: {said}\n\n") if said else prompt
 
     # -- what it does by itself ---------------------------------------------------------------------------------------
 
     def checks(self) -> tuple[Check, ...]:
         """The checks in heartbeat.md."""
-        text = self.read().heartbeat
-        if text is not self._heartbeat[0]:
-            checks, problems = parse_heartbeat(text)
-            self._heartbeat = (text, checks)
-            self._report("heartbeat", problems)
-        return self._heartbeat[1]
+        return self._parse("heartbeat", self.read().heartbeat, parse_heartbeat)
 
     def jobs(self) -> tuple[Job, ...]:
         """The cron jobs in agents.md."""
-        text = self._text("agents.md")
-        if text is not self._cron[0]:
-            jobs, problems = parse_cron(text)
-            self._cron = (text, jobs)
-            self._report("cron", problems)
-        return self._cron[1]
+        return self._parse("cron", self._text("agents.md"), parse_cron)
 
     def hooks(self) -> Hooks:
         """The hooks in agents.md."""
-        text = self._text("agents.md")
-        if text is not self._hooks[0]:
-            hooks, problems = parse_hooks(text)
-            self._hooks = (text, hooks)
-            self._report("hooks", problems)
-        return self._hooks[1]
+        return self._parse("hooks", self._text("agents.md"), parse_hooks)
 
     # -- its folder ---------------------------------------------------------------------------------------------------
 
@@ -221,27 +157,21 @@ class Persona:
 
         A folder that cannot be written is logged; the agent is then what the table of agents says.
         """
-        self._tidy_up()
-        report = bootstrap(self.folder, initial_files(spec))
-        log.info(
-            "%s: persona read from %s; created: %s",
-            self._agent,
-            ", ".join(report.loaded) or "no file",
-            ", ".join(report.made) or "nothing",
-        )
+        try:
+            if removed := remove_leftovers(self.folder):
+                log.info("%s: removed %d temporary file(s) of a killed process", self._agent, removed)
+        except PersonaError as error:
+            self._report("leftovers", (f"temporary files of an earlier run could not be removed: {error}",))
+        first = {"soul.md": f"{spec.personality.strip()}\n", "identity.md": f"You are {spec.display_name}.\n"}
+        report = bootstrap(self.folder, first)
+        loaded, made = ", ".join(report.loaded) or "no file", ", ".join(report.made) or "nothing"
+        log.info("%s: persona read from %s; created: %s", self._agent, loaded, made)
         self._report("boot", report.problems)
         return report
 
     def hide_notes(self) -> None:
         """Let the owner alone read what the agent wrote in earlier runs, as `boot` does too."""
         self._report("notes", hide_notes(self.folder))
-
-    def _tidy_up(self) -> None:
-        try:
-            if removed := remove_leftovers(self.folder):
-                log.info("%s: removed %d temporary file(s) of a killed process", self._agent, removed)
-        except PersonaError as error:
-            self._report("leftovers", (f"temporary files of an earlier run could not be removed: {error}",))
 
     async def restore_memory(self) -> None:
         """Recreate memory.md if it was deleted. A failure is logged and does not stop the event."""
@@ -278,16 +208,11 @@ class Personas:
 
     def layer(self, agent: str) -> Mapping[str, object]:
         """The options of an agent's front matter; read many times a turn by options.OptionBook."""
-        read_at, layer = self._layers.get(agent, (-LAYER_SECONDS, NOTHING))
+        read_at, layer = self._layers.get(agent, (-LAYER_SECONDS, {}))
         if monotonic() - read_at >= LAYER_SECONDS:
             layer = self.of(agent).layer()
             self._layers[agent] = (monotonic(), layer)
         return layer
-
-
-def initial_files(spec: AgentSpec) -> Mapping[str, str]:
-    """The first contents of an agent's files, from the table of agents."""
-    return {"soul.md": f"{spec.personality.strip()}\n", "identity.md": f"You are {spec.display_name}.\n"}
 
 
 def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter]:
@@ -363,7 +288,9 @@ class PersonaMemory:
         """The tools that work on its folder as it is now; the owner's settings choose among them."""
         if os.path.isdir(self._workspace):  # called several times a turn; pathlib takes three times as long
             return self._tools
-        return self._without_files if self.persona.exists else ()
+        if not self.persona.exists:
+            return ()
+        return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))  # there is no file to read
 
     @cached_property
     def _workspace(self) -> str:
@@ -377,7 +304,44 @@ class PersonaMemory:
             *file_tools(Workspace(Path(self._workspace)), self.may_share),
         )
 
-    @cached_property
-    def _without_files(self) -> tuple[RunnableTool, ...]:
-        """Without the reading tools: there is no file yet."""
-        return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))
+
+async def no_owners() -> Collection[int]:
+    return ()
+
+
+class FileRights:
+    """Decide about changes to shared files. `owners` returns the user ids of the application's owners."""
+
+    def __init__(
+        self, settings: Settings, guild_of: GuildOf, owners: Callable[[], Awaitable[Collection[int]]] = no_owners
+    ) -> None:
+        self._settings, self.guild_of, self._owners = settings, guild_of, owners
+
+    async def is_owner(self, who: Person) -> bool:
+        """Whether a person is named in OWNER_USER_IDS, or owns the application."""
+        return who.user_id in self._settings.owner_user_ids or who.user_id in await self._owners()
+
+    async def refusal(self, who: Person, guild_id: int | None, why: str = SHARED_FILES) -> str | None:
+        """Return the reason why a person of this guild may not do what acts in all guilds; None if they may."""
+        if who.user_id in self._settings.owner_user_ids:
+            return None
+        if who.manages_guild and guild_id is not None and guild_id == only_guild(self._settings, self.guild_of):
+            return None
+        if who.user_id in await self._owners():
+            return None
+        if not who.manages_guild:
+            return MANAGERS_ONLY
+        return (
+            f"{why} If that is you, set OWNER_USER_IDS={who.user_id} in .env and restart the bots;"
+            f" if they are in this server only, GUILD_IDS={guild_id} works too."
+        )
+
+
+def only_guild(settings: Settings, guild_of: GuildOf) -> int | None:
+    """Return the only guild of the bots; None if there are several, or an unknown channel may be in another one."""
+    one = len(settings.guild_ids) == 1
+    channels = set() if one else set(settings.channels)
+    if settings.output_channel_id is not None:
+        channels.add(settings.output_channel_id)
+    guilds = {*(settings.guild_ids if one else ()), *map(guild_of, channels)}
+    return guilds.pop() if len(guilds) == 1 else None
