@@ -1,15 +1,12 @@
-"""All agents of an installation; find them by name.
-
-The roster: every agent that may sit in a room, bots and personas without a bot.
+"""The roster: every agent that may sit in a room, bots and personas without a bot; and finding one by name.
 
     settings.agents with a token            bots
     settings.agents without one ─┐
-    folders below PERSONAS_DIR ──┴───────── personas, which speak by webhook (agent_cogs.webhook_agents)
+    folders below PERSONAS_DIR ──┴───────── personas, which speak by webhook
 
 An agent of the table without a token here is a bot all the same while another process runs it. Folders and presence are
-looked at every few seconds, outside of turns; what follows from them is pure (`listed`).
-
-Finds the bots and personas that people name in commands, by the rule of agentic/text.py.
+looked at every few seconds, outside of turns; what follows from them is pure (`listed`). `find` and `members_of` look
+up what people write in commands, by the rule of agentic/text.py.
 """
 
 from __future__ import annotations
@@ -19,26 +16,32 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from agent_config import AgentSettings, FrontMatter, NoModel, Settings
 from agentic.agent.persona import front_of
+from agentic.chat.directory import Directory
 from agentic.context.entries import RESERVED, skeleton
 from agentic.personas.files import FileCache, read_file
 from agentic.personas.identity import parse_identity
+from agentic.state.presence import Presence
 from agentic.state.rooms import RoomMember
 from agentic.text import letters_of, named
 from agentic.wire.connection import RedisAway
 
-log = logging.getLogger(__name__)
-
-
 LOOK_EVERY = 3.0  # seconds
 KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 SIGNS = ("identity.md", "soul.md")  # a folder with one of them is a persona's
+
+MIN_LIKENESS = 0.5  # of a name, to be offered for another one
+MAX_NAME_PARTS = 4  # separators that a name itself may contain, as in "Ada, Countess of Lovelace"
+_SEPARATOR = re.compile(r"(?:(?<![^\S\n])[^\S\n]*+)?(?:[,;\n]|(?<=\s)(?:and|&)(?=\s))\s*", re.IGNORECASE)
+_MENTION = re.compile(r"<@!?(\d{1,20})>")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,7 @@ Lacks = Callable[[AgentSettings], str | None]
 
 
 def lacking_key(agent: AgentSettings) -> str | None:
-    """Why none of the agent's models can be called; None where one can."""
+    """Return why none of the agent's models can be called; None if one can."""
     if agent.usable:
         return None
     lacks = dict.fromkeys(model.lacks for model in agent.models if model.lacks)
@@ -81,21 +84,37 @@ def lacking_key(agent: AgentSettings) -> str | None:
 def listed(
     settings: Settings, fronts: Fronts, elsewhere: Collection[str] = (), lacks: Lacks = lacking_key
 ) -> tuple[RosterEntry, ...]:
-    """All agents: bots in the table's order, then personas by key. `fronts` has the front matter of every folder,
-    `elsewhere` the agents whose bot runs in another process, `lacks` says why an agent's models cannot be called."""
+    """Return all agents: bots in the table's order, then personas by key. `fronts` has the front matter of every
+    folder, `elsewhere` the agents whose bot runs in another process, `lacks` says why an agent's models cannot be called."""
     table = settings.agents.values()
     bots = [_entry(agent, lacks, is_bot=True) for agent in table if agent.token or agent.name in elsewhere]
     known = {bot.key for bot in bots}
     others = [_entry(agent, lacks) for agent in table if agent.name not in known]
     ours = {*settings.agents, *settings.persona_folders.values()}
-    others += [_persona(settings, key, front, lacks) for key, front in fronts.items() if key not in ours]
+    for key, front in fronts.items():
+        if key not in ours:
+            try:
+                others.append(_entry(settings.persona_models.settings_of(key, front), lacks))
+            except NoModel as error:
+                shown = front.display_name or key
+                others.append(RosterEntry(key=key, shown=shown, is_bot=False, front=front, why_not=str(error)))
     taken = dict.fromkeys(RESERVED, "a name that the program uses for itself in prompts")
     taken |= {skeleton(name): bot.shown for bot in bots for name in (bot.key, bot.shown)}
-    return (*bots, *_distinct(sorted(others, key=lambda one: one.key), taken))
+    personas: list[RosterEntry] = []
+    for persona in sorted(others, key=lambda one: one.key):
+        names = {skeleton(persona.key), skeleton(persona.shown)}
+        owner = next((taken[name] for name in names if name in taken), None)
+        if owner is None:
+            taken |= dict.fromkeys(names, persona.shown)
+            personas.append(persona)
+        else:  # it is left out, and goes by its key, since the name means the other agent
+            why = f"its name {persona.shown!r} is too much like {owner!r}: choose another display_name"
+            personas.append(replace(persona, shown=persona.key, settings=None, why_not=why))
+    return (*bots, *personas)
 
 
 def answering(settings: Settings) -> dict[str, AgentSettings]:
-    """The agents that people call outside of rooms: those with a bot here or a number on Signal. Blocks on the disk."""
+    """Return the agents that people call outside of rooms: with a bot here or a Signal number. Blocks on the disk."""
     fronts = PersonaFolders(settings.personas_dir).refresh() if settings.numbers else {}
     named = (one for one in listed(settings, fronts) if one.is_bot or one.key in settings.numbers)
     return {one.key: one.settings for one in named if one.settings is not None}
@@ -110,27 +129,6 @@ def _entry(agent: AgentSettings, lacks: Lacks, *, is_bot: bool = False) -> Roste
         settings=agent,
         why_not=lacks(agent),
     )
-
-
-def _persona(settings: Settings, key: str, front: FrontMatter, lacks: Lacks) -> RosterEntry:
-    try:
-        return _entry(settings.persona_models.settings_of(key, front), lacks)
-    except NoModel as error:
-        return RosterEntry(key=key, shown=front.display_name or key, is_bot=False, front=front, why_not=str(error))
-
-
-def _distinct(personas: list[RosterEntry], taken: dict[str, str]) -> Iterator[RosterEntry]:
-    """The personas, each with a name that no bot and no persona before it has, or a reason why it is left out. Such a
-    persona goes by its key, since the name means the other agent."""
-    for persona in personas:
-        names = {skeleton(persona.key), skeleton(persona.shown)}
-        owner = next((taken[name] for name in names if name in taken), None)
-        if owner is None:
-            taken |= dict.fromkeys(names, persona.shown)
-            yield persona
-        else:
-            why = f"its name {persona.shown!r} is too much like {owner!r}: choose another display_name"
-            yield RosterEntry(key=persona.key, shown=persona.key, is_bot=False, front=persona.front, why_not=why)
 
 
 class PersonaFolders:
@@ -167,26 +165,12 @@ class PersonaFolders:
             self._is_unreadable = True
             return sorted(self._parsed)
         self._is_unreadable, self.has_folders = False, bool(entries)
-        return [name for name in entries if not name.startswith(".") and self._is_persona(name)]
-
-    def _is_persona(self, name: str) -> bool:
-        return any(os.path.isfile(self._folder / name / sign) for sign in SIGNS)
+        visible = (name for name in entries if not name.startswith("."))
+        return [name for name in visible if any(os.path.isfile(self._folder / name / sign) for sign in SIGNS)]
 
     def _read(self, name: str) -> tuple[str | None, FrontMatter]:
         text, known = read_file(self._folder / name, "identity.md", self._cache), self._parsed.get(name)
         return known if known is not None and known[0] is text else (text, front_of(parse_identity(text)[0]))
-
-
-class OnlineAgents(Protocol):
-    """agentic.state.presence. Raises RedisAway."""
-
-    async def read(self, agents: Iterable[str]) -> Mapping[str, str]: ...
-
-
-class NameBook(Protocol):
-    """agentic.chat.directory: which names are agents'."""
-
-    def know_names(self, names: Mapping[str, str]) -> None: ...
 
 
 class Roster:
@@ -196,8 +180,8 @@ class Roster:
     def __init__(
         self,
         settings: Settings,
-        directory: NameBook,
-        presence: OnlineAgents,
+        directory: Directory,
+        presence: Presence,
         folder: Path | None = None,
         lacks: Lacks = lacking_key,
     ) -> None:
@@ -242,14 +226,14 @@ class Roster:
             await self.look()
 
     async def look(self) -> None:
-        """Look at folders and presence now: after a change that shall count at once."""
+        """Look at folders and presence now, so that a change takes effect immediately."""
         if self._folders is None:
             return
         tokenless = [agent.name for agent in self._settings.agents.values() if agent.token is None]
         try:
             self._elsewhere = frozenset(await self._presence.read(tokenless))
         except RedisAway as away:
-            log.debug("which bots run in other processes is as before: %s", away)
+            log.debug("can't read which bots run in other processes: %s; kept as before", away)
         self._apply(await asyncio.to_thread(self._folders.refresh))
 
     def _apply(self, fronts: Fronts) -> None:
@@ -268,15 +252,8 @@ class Roster:
             listener()
 
 
-MIN_LIKENESS = 0.5  # of a name, to be offered for another one
-MAX_NAME_PARTS = 4  # separators that a name itself may contain, as in "Ada, Countess of Lovelace"
-
-_SEPARATOR = re.compile(r"(?:(?<![^\S\n])[^\S\n]*+)?(?:[,;\n]|(?<=\s)(?:and|&)(?=\s))\s*", re.IGNORECASE)
-_MENTION = re.compile(r"<@!?(\d{1,20})>")
-
-
 class Named(Protocol):
-    """An entry of the roster (agentic/agent/roster.py)."""
+    """A RosterEntry, or a name that has none."""
 
     @property
     def key(self) -> str: ...
@@ -299,7 +276,9 @@ def find(entries: Sequence[Entry], name: str) -> Entry | str:
     """The agent that people call `name`, or a sentence that says why there is none."""
     found = _called(entries, name)
     if len(found) > 1:
-        return f"“{name}” could be {_either(found)}. Write the whole name, or the key in parentheses."
+        shown = [f"{one.shown} ({one.key})" for one in found]
+        either = f"{', '.join(shown[:-1])} or {shown[-1]}"
+        return f"“{name}” could be {either}. Write the whole name, or the key in parentheses."
     if found:
         return found[0]
     close = nearest(entries, name)
@@ -340,11 +319,6 @@ def without_mentions(text: str, name_of: Callable[[int], str | None]) -> str:
 def _called(entries: Sequence[Entry], name: str) -> list[Entry]:
     keys = named({one.key: one.shown for one in entries}, name)
     return [one for one in entries if one.key in keys]
-
-
-def _either(entries: Sequence[Named]) -> str:
-    shown = [f"{one.shown} ({one.key})" for one in entries]
-    return f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
 def nearest(entries: Sequence[Named], name: str) -> str | None:
