@@ -85,7 +85,8 @@ def listed(
     settings: Settings, fronts: Fronts, elsewhere: Collection[str] = (), lacks: Lacks = lacking_key
 ) -> tuple[RosterEntry, ...]:
     """Return all agents: bots in the table's order, then personas by key. `fronts` has the front matter of every
-    folder, `elsewhere` the agents whose bot runs in another process, `lacks` says why an agent's models cannot be called."""
+    folder, `elsewhere` the agents whose bot runs in another process, `lacks` says why an agent's models can't be
+    called."""
     table = settings.agents.values()
     bots = [_entry(agent, lacks, is_bot=True) for agent in table if agent.token or agent.name in elsewhere]
     known = {bot.key for bot in bots}

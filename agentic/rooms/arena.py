@@ -23,7 +23,7 @@ from typing import Protocol
 
 from agentic.agent.agent import Agent
 from agentic.agent.options import Pins
-from agentic.agent.side_calls import CallRefused, SingleCall, made
+from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
 from agentic.chat.outlet import CannotPost
 from agentic.llm.errors import ModelError
 from agentic.llm.markup import strip_reasoning
@@ -126,7 +126,7 @@ def in_guild(agent: Agent, guild_id: int | None) -> Agent:
 async def answered(agent: Agent, arena: Arena, ledger: Ledger) -> ArenaAnswer:
     """Ask a contender. Raises NoAnswer."""
     prompt = await _prompt(agent, arena)
-    call = SingleCall(
+    call = SideCall(
         turn_id=f"arena-{arena.id}-{agent.key}",
         kind="arena",
         channel_id=arena.channel_id,
@@ -144,7 +144,7 @@ async def answered(agent: Agent, arena: Arena, ledger: Ledger) -> ArenaAnswer:
         return await agent.model.think(prompt, ())
 
     try:
-        reply = await made(call, ask, agent=agent.key, ledger=ledger, limits=agent.limits, clock=agent.clock)
+        reply = await run_side_call(call, ask, ledger=ledger, limits=agent.limits, clock=agent.clock)
     except CallRefused as refused:
         raise NoAnswer(refused.reason) from refused
     except ModelError as error:

@@ -19,7 +19,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from agentic.agent.limits import AgentLimits
-from agentic.agent.side_calls import CallRefused, CheapModel, SingleCall, made
+from agentic.agent.side_calls import CallRefused, CheapModel, SideCall, run_side_call
 from agentic.chat.splitting import length
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected
@@ -201,10 +201,9 @@ class CheapPositions:
             return {}
         limits = AgentLimits.budgets_alone(agent, self._ledger.limits)
         try:
-            reply = await made(
+            reply = await run_side_call(
                 self._call(room, prompt),
                 lambda: self._cheap.ask(prompt),
-                agent=agent,
                 ledger=self._ledger,
                 limits=limits,
                 clock=self._clock,
@@ -217,9 +216,9 @@ class CheapPositions:
             return {}
         return positions_in(reply.text, room)
 
-    def _call(self, room: Room, prompt: Prompt) -> SingleCall:
+    def _call(self, room: Room, prompt: Prompt) -> SideCall:
         now = self._clock()
-        return SingleCall(
+        return SideCall(
             turn_id=f"card-{room.thread_id}-{room.changed_at:.3f}",
             kind="card",
             call_kind="card",
