@@ -1,13 +1,12 @@
 """The settings, read once from the process environment and `.env`, and the table of agents.
 
 A setting has the same name in both places, in any case of letters; the environment wins, an empty value means unset.
-agentic/settings/loading.py has the old names that are still read. Each row of AGENTS
-brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key, base URL), and
-needs no line elsewhere. All problems are reported in one SettingsError, by key and with what was expected; values are
-not repeated, since any of them may be a secret pasted into the wrong line. Odd but usable settings become lines of
-`Settings.warnings`.
+Each row of AGENTS brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key,
+base URL), and needs no line elsewhere. All problems are reported in one SettingsError, by key and with what was
+expected; values are not repeated, since any value may be a secret pasted into the wrong line. Odd but usable settings
+become lines of `Settings.warnings`.
 
-This module is the only door to the package agentic.settings: all others import from here.
+This module is the door to the package agentic.settings: other packages import from here.
 """
 
 from __future__ import annotations
@@ -51,32 +50,6 @@ from agentic.settings.loading import (
 from agentic.settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
 from agentic.settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
 from agentic.settings.validation import conflicts, shared_tokens, warnings_of, with_ranges
-
-__all__ = [
-    "AGENTS",
-    "BASE_URL_SETTINGS",
-    "DEFAULT_BUDGET",
-    "NO_LIMIT",
-    "OTHER_NAMES",
-    "USER_SHARE",
-    "AgentSettings",
-    "AgentSpec",
-    "CodingSettings",
-    "EndpointSettings",
-    "FrontMatter",
-    "ModelSettings",
-    "NoModel",
-    "Settings",
-    "SettingsError",
-    "load_settings",
-    "machine_timezone",
-    "missing_key_message",
-    "missing_tokens_message",
-    "process_environment",
-    "read_env_file",
-    "setting_names",
-    "shared_tokens",
-]
 
 LIVE_ONLY = frozenset(
     (
@@ -139,10 +112,15 @@ def load_settings(
     in_file, in_environment = _read(environ, env_file, agents, problems, odd_names)
     given = {**in_file, **in_environment}
     if local:
-        given = {key: text for key, text in given.items() if key.upper() not in _live_only(agents)}
+        live_only = LIVE_ONLY | {spec.token_setting for spec in agents.values()}
+        given = {key: text for key, text in given.items() if key.upper() not in live_only}
         given = {"CONSOLE": "true", **given}
     both = with_other_names(given, problems)
-    texts, wrong = _texts(both, agents, problems)
+    ours = _own_names(agents)
+    texts = {key: text for key, text in both.items() if key in ours or ENDPOINT_KEY.fullmatch(key)}
+    wrong = {key for key, text in texts.items() if not is_text(text)}
+    problems += [f"{key}: expected text in UTF-8, without NUL bytes" for key in texts if key in wrong]
+    texts = {key: text for key, text in texts.items() if key not in wrong}
     settings, wrong_settings = validated(Settings, texts, problems)
     endpoint_keys = tuple(sorted(filter(ENDPOINT_KEY.fullmatch, texts)))
     keys, wrong_keys = validated(agent_keys(tuple(agents.values()), endpoint_keys), texts, problems)
@@ -181,7 +159,7 @@ def _read(
     odd_names: list[str],
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The texts of .env and of the environment, by name."""
-    names = {*_names_of_ours(agents), *OTHER_NAMES.values()}
+    names = {*_own_names(agents), *OTHER_NAMES.values()}
 
     def is_ours(name: str) -> bool:
         return name in names or ENDPOINT_KEY.fullmatch(name) is not None
@@ -192,23 +170,8 @@ def _read(
     return in_file, in_capitals(environ.items(), is_ours, "the environment", odd_names)
 
 
-def _names_of_ours(agents: Mapping[str, AgentSpec]) -> set[str]:
+def _own_names(agents: Mapping[str, AgentSpec]) -> set[str]:
     return {*setting_names(agents), *OLD_NAMES, *BASE_URL_SETTINGS.values()}
-
-
-def _texts(
-    both: Mapping[str, str], agents: Mapping[str, AgentSpec], problems: list[str]
-) -> tuple[dict[str, str], set[str]]:
-    """The texts of our keys, and the keys whose values are not text; each of these adds a line to `problems`."""
-    ours = _names_of_ours(agents)
-    known = {key: text for key, text in both.items() if key in ours or ENDPOINT_KEY.fullmatch(key)}
-    wrong = {key for key, text in known.items() if not is_text(text)}
-    problems += [f"{key}: expected text in UTF-8, without NUL bytes" for key in known if key in wrong]
-    return {key: text for key, text in known.items() if key not in wrong}, wrong
-
-
-def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
-    return LIVE_ONLY | {spec.token_setting for spec in agents.values()}
 
 
 # --- messages at start ----------------------------------------------------------------------------------------------

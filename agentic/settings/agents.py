@@ -1,17 +1,9 @@
-"""The table of agents; settings of agents and personas.
-
-The settings of what agents do while nobody writes, and of what is kept for it.
-
-The table of agents, and the settings of a configured agent.
+"""The table of agents, and the settings of agents and personas.
 
 A row of AGENTS brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key,
 base URL). Import the table from agent_config.
 
-The settings of a persona that has no bot: its front matter, with keys and addresses of the settings.
-
-Its models are, in this order: the one of the command line; those of its front matter; its provider's default; the
-`model` of config/shared.yaml; the least expensive default among the providers whose key is set. The defaults are those
-of the table of agents.
+A persona that has no bot has the models of its front matter, with keys and addresses of the settings (PersonaModels).
 """
 
 from __future__ import annotations
@@ -20,58 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Literal, get_args
 from zlib import crc32
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import SecretStr
 
 from agentic.llm.pricing import list_price
-from agentic.settings.fields import BOOL, DAYS, SECONDS, Days, Keys, Seconds, comma_list, setting
 from agentic.settings.models import COGS, COMPATIBLE_COG, ModelSettings, Sources, default_of
 
 IdleTask = Literal["summarise", "profile", "follow_up", "discover"]
+IDLE_TASKS: tuple[IdleTask, ...] = get_args(IdleTask)  # by priority
 Unasked = Literal["opt_in", "everyone"]
-IDLE_TASKS: tuple[IdleTask, ...] = ("summarise", "profile", "follow_up", "discover")  # by priority
-
-TASKS = "summarise, profile, follow_up and discover, separated by commas, or none"
-UNASKED = "opt_in or everyone"
-SHARE = "a number from 0 to 1"
-HOURS = "a number of hours, 0 or more (at most 8760)"
-
-
-def _tasks(value: object) -> object:
-    parts = comma_list(value)
-    if not isinstance(parts, tuple):
-        return value
-    names = tuple(str(part).lower().replace("-", "_") for part in parts)
-    return () if names == ("none",) else names
-
-
-IdleTasks = Annotated[tuple[IdleTask, ...], BeforeValidator(_tasks)]
-Hours = Annotated[float, Field(ge=0, le=8760, allow_inf_nan=False)]
-
-
-class IdleKeys(Keys):
-    """`idle_tasks` and `unasked` hold for agents whose persona says nothing else. Times are seconds where nothing else
-    is said."""
-
-    idle_tasks: IdleTasks = setting("IDLE_TASKS", TASKS, ())
-    unasked: Annotated[Unasked, BeforeValidator(lambda text: str(text).strip().lower().replace("-", "_"))] = setting(
-        "UNASKED_MESSAGES", UNASKED, "opt_in"
-    )
-    idle_after: Seconds = setting("IDLE_AFTER_SECONDS", SECONDS, 300.0)
-    follow_up_min: Seconds = setting("IDLE_FOLLOW_UP_MIN_SECONDS", SECONDS, 3600.0)
-    follow_up_max: Seconds = setting("IDLE_FOLLOW_UP_MAX_SECONDS", SECONDS, 7200.0)
-    discover_min: Seconds = setting("IDLE_DISCOVER_MIN_SECONDS", SECONDS, 7200.0)
-    discover_max: Seconds = setting("IDLE_DISCOVER_MAX_SECONDS", SECONDS, 14_400.0)
-    discover_again: Hours = setting("IDLE_DISCOVER_AGAIN_HOURS", HOURS, 0.0)  # 0: only after somebody wrote
-    summarise_exchanges: bool = setting("IDLE_SUMMARISE_EXCHANGES", BOOL, False)
-    idle_budget_share: float = setting("IDLE_BUDGET_SHARE", SHARE, 0.2, ge=0, le=1, allow_inf_nan=False)
-    unasked_person_hours: Hours = setting("UNASKED_PERSON_HOURS", HOURS, 24.0)
-    unasked_channel_hours: Hours = setting("UNASKED_CHANNEL_HOURS", HOURS, 6.0)
-    message_log_days: Days = setting("MESSAGE_LOG_DAYS", DAYS, 30)
-    embedding_model: str | None = setting("EMBEDDING_MODEL", "provider/model, or none", None)
-
 
 BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -232,9 +183,8 @@ class FrontMatter:
 ReadFronts = Callable[[Path, Sequence[str]], Mapping[str, FrontMatter]]  # (the personas' folder, the agents' names)
 
 
-def no_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter]:
+def no_fronts(_folder: Path, _agents: Sequence[str]) -> Mapping[str, FrontMatter]:
     """Read no persona."""
-    del folder, agents
     return {}
 
 
@@ -324,8 +274,8 @@ class NoModel(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class PersonaModels:
-    """Build the settings of personas without a bot. `specs` is the table of agents; `chosen` is the
-    model of the command line, `shared` the option of config/shared.yaml."""
+    """Build the settings of personas without a bot. `specs` is the table of agents; `chosen` is the model of the
+    command line, `shared` the option of config/shared.yaml."""
 
     sources: Sources = field(default_factory=Sources)
     specs: tuple[AgentSpec, ...] = ()
@@ -334,10 +284,9 @@ class PersonaModels:
     retries: int = 2
 
     def settings_of(self, key: str, front: FrontMatter) -> AgentSettings:
-        """Raises NoModel. A model whose key is missing is none of its business: see AgentSettings.usable."""
+        """Raises NoModel. A model whose key is missing is fine here: see AgentSettings.usable."""
         models = tuple(self._models(front))
-        image_provider, image_model = self.sources.parted(front.image_model or "none", models[0].provider)
-        draws = image_model.lower() != "none" and any(one.provider == image_provider for one in models)
+        image_provider, image_model = self.sources.image_model(front.image_model or "none", models[0].provider, models)
         return AgentSettings(
             spec=AgentSpec(
                 name=key,
@@ -352,22 +301,35 @@ class PersonaModels:
             ),
             token=None,
             models=models,
-            image_model=image_model if draws else None,
+            image_model=image_model,
             image_provider=image_provider,
             retries=self.retries,
             front=front,
         )
 
     def _models(self, front: FrontMatter) -> Iterable[ModelSettings]:
+        """The models of the command line; else those of the front matter; else its provider's default; else the `model`
+        of config/shared.yaml; else the least expensive default of the providers whose key is set."""
         if names := self.chosen or front.models:
             return [self._named(name) for name in names]
         if front.provider is not None:
             return [self._default_of(front.provider)]
         shared = [self._named(name) for name in self.shared]
-        return shared if any(model.lacks is None for model in shared) else [self._least_expensive()]
+        if any(model.lacks is None for model in shared):
+            return shared
+        defaults = [self._default_of(spec.provider) for spec in self.specs]
+        if not defaults:
+            raise NoModel("identity.md: provider: no agent is configured, so there is no default")
+
+        def rank(model: ModelSettings) -> tuple[bool, float]:
+            """First those with a key, by the price of a million tokens in and as many out."""
+            listed = list_price(model.provider, model.model)
+            return model.lacks is not None, 0.0 if model.lacks else listed.input + listed.output
+
+        return [min(defaults, key=rank)]
 
     def _named(self, name: str) -> ModelSettings:
-        provider, model = self.sources.parted(name, "")
+        provider, model = self.sources.split_model_name(name, "")
         if not provider:
             raise NoModel(f"identity.md: model: expected provider/model, or a line `provider:` before {name!r}")
         return self.sources.model(provider, model)
@@ -376,21 +338,8 @@ class PersonaModels:
         if not self.sources.knows(provider):
             raise NoModel(f"identity.md: provider: {provider!r} is unknown")
         spec = next((spec for spec in self.specs if spec.provider == provider), None)
-        if spec is None and (model := default_of(provider)):
+        if spec is not None:
+            return self.sources.model(provider, spec.model, key_setting=spec.key_setting)
+        if model := default_of(provider):
             return self.sources.model(provider, model)
-        if spec is None:
-            raise NoModel(f"identity.md: provider: {provider} has no default model, so a line `model:` is needed too")
-        return self.sources.model(provider, spec.model, key_setting=spec.key_setting)
-
-    def _least_expensive(self) -> ModelSettings:
-        """The default of the providers with a key; where none has one, the first default, which then lacks its key."""
-        defaults = [self._default_of(spec.provider) for spec in self.specs]
-        if not defaults:
-            raise NoModel("identity.md: provider: no agent is configured, so there is no default")
-        return min(defaults, key=lambda model: (model.lacks is not None, model.lacks is None and _price(model)))
-
-
-def _price(model: ModelSettings) -> float:
-    """US dollars for a million tokens in and as many out."""
-    listed = list_price(model.provider, model.model)
-    return listed.input + listed.output
+        raise NoModel(f"identity.md: provider: {provider} has no default model, so a line `model:` is needed too")

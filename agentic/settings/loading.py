@@ -1,16 +1,8 @@
-""".env, environment, and folders to Settings.
+"""Read .env, the environment, and the owner's folders into Settings.
 
-The names of settings: in any case of letters, and other and old names that are still read.
-
-`both` in these functions: the texts of .env and the environment by name, the environment's over those of .env. No
-message repeats a value.
-
-Reads `.env` and the environment into texts, and texts into checked values; looks at the personas' folder.
-
-No message repeats a value, since any of them may be a secret pasted into the wrong line; but the path of a folder that
-exists is none.
-
-Builds the agents from the settings that were read: token, models, addresses, keys.
+Names of settings are read in any case of letters, and under other and old names. `both` in these functions: the texts
+of .env and the environment by name, the environment's over those of .env. No message repeats a value, since any value
+may be a secret pasted into the wrong line.
 """
 
 from __future__ import annotations
@@ -23,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -43,12 +35,13 @@ from agentic.settings.fields import (
     HTTP,
     MILLISECONDS,
     TOOL_PATTERNS,
+    ApiKey,
     Keys,
+    OptionalHttpAddress,
     Secret,
     ToolPatterns,
-    address_with,
-    in_seconds,
     setting,
+    split_list,
 )
 from agentic.settings.models import (
     KEY_SETTINGS,
@@ -58,7 +51,6 @@ from agentic.settings.models import (
     ModelSettings,
     Sources,
     chosen_models,
-    comma_names,
     provider_and_model,
     read_endpoints,
     shared_models,
@@ -79,10 +71,7 @@ OTHER_NAMES = {
 """Our key → another name that is accepted for it; ours wins when both are set."""
 
 COMPANION = "penny"  # the agent of a number on Signal that names none
-_SAID_TOO = {
-    "QUERY_TIMEOUT_MS": ", in milliseconds",
-    "SIGNAL_NUMBER": f", of AGENT_NAME or {COMPANION}",
-}
+_HOW_READ = {"QUERY_TIMEOUT_MS": ", in milliseconds", "SIGNAL_NUMBER": f", of AGENT_NAME or {COMPANION}"}
 
 OLD_NAMES = {
     "AGENT_CHANNEL_IDS": (
@@ -92,7 +81,9 @@ OLD_NAMES = {
     "STOP_ROLE_IDS": "read as a part of MODERATOR_IDS, which takes ids of roles and of people",
     "STOP_USER_IDS": "read as a part of MODERATOR_IDS, which takes ids of roles and of people",
 }
-"""A setting that became a part of another one → what the start says of it."""
+"""A setting that became a part of another one → what the start says about it."""
+PERSONA_SIGNS = ("soul.md", "identity.md", "boot.md", "memory.md")  # names that hardly any other folder has
+READING_TOOLS = ("Read", "Glob", "Grep")  # a coding agent's tools while ALLOWED_TOOLS names none
 
 
 def in_capitals(
@@ -139,7 +130,11 @@ def _as_ours(other_name: str, both: Mapping[str, str]) -> str | None:
     """The text of another name as our key has it; None if it cannot be read."""
     text = both[other_name]
     if other_name.endswith("_MS"):
-        return in_seconds(text)
+        try:
+            seconds = float(text) / 1000
+        except ValueError:
+            return None
+        return str(seconds) if 1 <= seconds <= 600 else None
     if other_name == "SIGNAL_NUMBER" and ":" not in text:  # whose number it is, is said by our key alone
         return f"{both.get('AGENT_NAME', COMPANION)}:{text}"
     return text
@@ -153,7 +148,7 @@ def name_warnings(both: Mapping[str, str]) -> Iterator[str]:
         if text is None or key == "GEMINI_API_KEY":
             continue
         if key not in both:
-            yield f"{other_name}: read as {key}{_SAID_TOO.get(other_name, '')}"
+            yield f"{other_name}: read as {key}{_HOW_READ.get(other_name, '')}"
         elif not _same(_as_ours(other_name, both) or text, both[key]):
             yield f"{other_name}: ignored, since {key} is set"
     yield from (f"{name}: {said}" for name, said in OLD_NAMES.items() if name in both)
@@ -169,7 +164,13 @@ def _same(one: str, other: str) -> bool:
 def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[AgentSpec]) -> Iterator[str]:
     """Likely mistakes among the names in .env; the process environment has many other programs' names. `ours`: all
     keys."""
-    known, guesses = {*ours, *OTHER_NAMES.values(), *OLD_NAMES}, _guesses(agents)
+    guesses: dict[str, str] = {}  # names that people try for a bot's token and key → our names
+    for spec in agents:
+        name = spec.name.upper()
+        guesses |= dict.fromkeys((f"{name}_TOKEN", f"{name}_BOT_TOKEN", f"DISCORD_TOKEN_{name}"), spec.token_setting)
+        tried = (f"{name}_API_KEY", f"{name}_KEY", spec.key_setting.replace("_API", ""))
+        guesses |= dict.fromkeys(tried, spec.key_setting)
+    known = {*ours, *OTHER_NAMES.values(), *OLD_NAMES}
     for key in sorted(key for key in in_file if key not in known and key.upper() not in known):
         name = key.upper()
         close = [guesses[name]] if name in guesses else difflib.get_close_matches(name, ours, n=1, cutoff=0.85)
@@ -180,17 +181,6 @@ def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[Ag
         elif name in ("BOT_TOKEN", "DISCORD_TOKEN"):
             tokens = ", ".join(spec.token_setting for spec in agents)
             yield f"{key} in .env: ignored, not a setting; each bot has a token of its own: {tokens}"
-
-
-def _guesses(agents: Iterable[AgentSpec]) -> dict[str, str]:
-    """Names that people try for a bot's token and key → our names."""
-    guesses: dict[str, str] = {}
-    for spec in agents:
-        name = spec.name.upper()
-        guesses |= dict.fromkeys((f"{name}_TOKEN", f"{name}_BOT_TOKEN", f"DISCORD_TOKEN_{name}"), spec.token_setting)
-        tried = (f"{name}_API_KEY", f"{name}_KEY", spec.key_setting.replace("_API", ""))
-        guesses |= dict.fromkeys(tried, spec.key_setting)
-    return guesses
 
 
 def read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
@@ -218,9 +208,6 @@ def env_file_lines(path: Path | None, problems: list[str]) -> list[tuple[str, st
 def is_text(value: str) -> bool:
     """Whether it has neither bytes that are not UTF-8 (in os.environ a surrogate) nor a NUL."""
     return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-PERSONA_SIGNS = ("soul.md", "identity.md", "boot.md", "memory.md")  # names that hardly any other folder has
 
 
 def not_for_personas(folder: Path, key: str, agents: Collection[str]) -> Iterator[str]:
@@ -279,9 +266,6 @@ def machine_timezone(environ: Mapping[str, str], localtime: Path = Path("/etc/lo
         return ZoneInfo("UTC")
 
 
-READING_TOOLS = ("Read", "Glob", "Grep")  # a coding agent's tools while ALLOWED_TOOLS names none
-
-
 def named_in(path: Path, both: Mapping[str, str]) -> dict[str, SecretStr]:
     """The settings that config/mcp.yaml refers to as ${NAME}, and no others."""
     try:
@@ -296,15 +280,14 @@ def named_in(path: Path, both: Mapping[str, str]) -> dict[str, SecretStr]:
 def agent_keys(agents: tuple[AgentSpec, ...], endpoint_keys: tuple[str, ...]) -> type[Keys]:
     """A model of the keys that the table's rows bring; its fields are the keys in lower case."""
     fields: dict[str, Any] = {}
-    url = Annotated[str | None, address_with(("http", "https"))]
 
     def add(key: str, kind: Any, expected: str) -> None:
-        fields[key.lower()] = (kind, setting(key, expected, None))
+        fields[key.lower()] = (kind, setting(key, None, expected))
 
     for key in (*KEY_SETTINGS.values(), *endpoint_keys, *(spec.key_setting for spec in agents)):
-        add(key, Secret | None, "an API key")
+        add(key, ApiKey, "")
     for key in (*BASE_URL_SETTINGS.values(), *(spec.base_url_setting for spec in agents)):
-        add(key, url, HTTP)
+        add(key, OptionalHttpAddress, HTTP)
     for spec in agents:
         add(spec.token_setting, Secret | None, "a Discord bot token")
         add(spec.model_setting, str | None, "the name of a model, or several, separated by commas")
@@ -330,102 +313,41 @@ def with_agents(
     endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
     chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
     problems += [*wrong, *wrong_models]
-    sources, hidden = _sources(settings, keys, endpoints), _hidden(settings, keys, environment)
+    sources = _sources(settings, keys, endpoints)
+    # all names of environment variables that may hold a setting
+    fields = (*type(settings).model_fields.values(), *type(keys).model_fields.values())
+    hidden = {str(info.validation_alias) for info in fields if info.validation_alias}
+    hidden |= {*settings.named, *OTHER_NAMES.values()}
+    hidden |= {name for name in environment if name.upper() in hidden}
 
-    def made(spec: AgentSpec, front: FrontMatter, names: tuple[str, ...]) -> AgentSettings:
+    def build(spec: AgentSpec, front: FrontMatter, names: tuple[str, ...]) -> AgentSettings:
         agent = _agent(spec, settings.model_retries, keys, sources, names, front)
         return replace(agent, coding=_coding(agent, settings, hidden))
 
     found: dict[str, AgentSettings] = {}
     for name, spec in agents.items():
         front, choice = fronts.get(name, FrontMatter()), Choice((model,)) if model else chosen.get(name, Choice())
-        agent = made(spec, front, choice.everywhere or front.models)
-        servers = {server: made(spec, front, names) for server, names in choice.servers.items()}
+        agent = build(spec, front, choice.everywhere or front.models)
+        servers = {server: build(spec, front, names) for server, names in choice.servers.items()}
         others = {server: there for server, there in servers.items() if there.models != agent.models}
         found[name] = replace(agent, servers=others)
-    personas = PersonaModels(
-        sources=sources,
-        specs=tuple(agents.values()),
-        chosen=(model,) if model else (),
-        shared=shared_models(folder, endpoints) if folder else (),
-        retries=settings.model_retries,
-    )
-    cheap = tuple(_cheap_models(settings.cheap_model, sources, problems))
     return settings.with_(
         agents=found,
         endpoints=endpoints,
-        persona_models=personas,
-        cheap_models=cheap,
+        persona_models=PersonaModels(
+            sources=sources,
+            specs=tuple(agents.values()),
+            chosen=(model,) if model else (),
+            shared=shared_models(folder, endpoints) if folder else (),
+            retries=settings.model_retries,
+        ),
+        cheap_models=_cheap_models(settings.cheap_model, sources, problems),
         embedding=_embedding_model(settings.embedding_model, sources, problems),
     )
 
 
-def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> Iterator[ModelSettings]:
-    """The model of CHEAP_MODEL; where that is not set, the default of each provider whose key is."""
-    if chosen is None:
-        for provider, defaults in DEFAULTS.items():
-            model = sources.model(provider, defaults.model)
-            if model.api_key is not None:
-                yield model
-        return
-    provider, name = provider_and_model(chosen)
-    if chosen.lower() == "none":
-        return
-    if not name or not sources.knows(provider):
-        problems.append("CHEAP_MODEL: expected provider/model with a known provider, or none")
-        return
-    model = sources.model(provider, name)
-    if model.lacks is not None:
-        problems.append(f"CHEAP_MODEL: expected {model.lacks} too, which {model.name} needs")
-        return
-    yield model
-
-
-def _embedding_model(chosen: str | None, sources: Sources, problems: list[str]) -> ModelSettings | None:
-    """The model of EMBEDDING_MODEL: OpenAI's, or an endpoint's. The other providers' APIs have another shape, or
-    none."""
-    provider, _, name = (chosen or "none").partition("/")
-    if provider.lower() == "none" and not name:
-        return None
-    if not name or not sources.knows(provider) or provider in set(KEY_SETTINGS) - {"openai"}:
-        problems.append("EMBEDDING_MODEL: expected provider/model, with the provider openai or an endpoint, or none")
-        return None
-    model = sources.model(provider, name)
-    if model.lacks is not None:
-        problems.append(f"EMBEDDING_MODEL: expected {model.lacks} too, which {model.name} needs")
-        return None
-    return model
-
-
-def _hidden(settings: Settings, keys: Keys, environment: Collection[str]) -> frozenset[str]:
-    """All names of environment variables that may hold a setting."""
-    fields = (*type(settings).model_fields.values(), *type(keys).model_fields.values())
-    names = {str(info.validation_alias) for info in fields if info.validation_alias}
-    names |= {*settings.named, *OTHER_NAMES.values()}
-    return frozenset({*names, *(name for name in environment if name.upper() in names)})
-
-
-def _coding(agent: AgentSettings, settings: Settings, hidden: frozenset[str]) -> CodingSettings | None:
-    """For Anthropic's agents where AGENT_RUNTIME is set. Of ALLOWED_TOOLS only the names of Claude Code's own tools
-    count here; these begin with a capital."""
-    if settings.agent_runtime is None or agent.provider != "anthropic":
-        return None
-    allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
-    tools = tuple(name for name in allowed if name[:1].isupper())
-    own = {agent.models[0].key_setting, agent.models[0].base_url_setting}
-    return CodingSettings(
-        workspace=(settings.persona_folder(agent.name) / "workspace").absolute(),
-        home=(settings.data_dir / "agent-sdk" / agent.name).absolute(),
-        allowed_tools=tools or READING_TOOLS,
-        permission_mode=settings.permission_mode,
-        max_steps=settings.agent_sdk_max_steps,
-        max_usd=settings.agent_sdk_max_usd,
-        hidden=tuple(sorted(hidden - own)),
-    )
-
-
 def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSettings]) -> Sources:
-    """The sources of all models' keys and addresses."""
+    """The keys and addresses of all models."""
     given = dict(keys)
     aws = AwsSettings(
         region=settings.aws_region or "",
@@ -453,7 +375,7 @@ def _agent(
         return getattr(keys, key.lower())
 
     def model(name: str) -> ModelSettings:
-        provider, bare = sources.parted(name, spec.provider)
+        provider, bare = sources.split_model_name(name, spec.provider)
         if provider != spec.provider:
             return sources.model(provider, bare)
         own = sources.model(
@@ -461,19 +383,70 @@ def _agent(
         )
         return replace(own, base_url=own.base_url or read(spec.base_url_setting))
 
-    models = tuple(map(model, chosen or comma_names(read(spec.model_setting) or "") or (spec.model,)))
+    models = tuple(map(model, chosen or split_list(read(spec.model_setting) or "") or (spec.model,)))
     image = front.image_model or read(spec.image_model_setting) or spec.image_model or "none"
-    image_provider, image_model = sources.parted(image, spec.provider)
-    draws = image.lower() != "none" and any(one.provider == image_provider for one in models)
+    image_provider, image_model = sources.image_model(image, spec.provider, models)
     colour = spec.colour if front.colour is None else front.colour
     return AgentSettings(
         spec=replace(spec, display_name=front.display_name or spec.display_name, colour=colour),
         token=read(spec.token_setting),
         models=models,
-        image_model=image_model if draws else None,
+        image_model=image_model,
         image_provider=image_provider,
         retries=retries,
         personality=read(spec.personality_setting),
         allowed_tools=read(spec.tools_setting),
         front=front,
     )
+
+
+def _coding(agent: AgentSettings, settings: Settings, hidden: Collection[str]) -> CodingSettings | None:
+    """For Anthropic's agents if AGENT_RUNTIME is set. Of ALLOWED_TOOLS only the names of Claude Code's own tools count
+    here; these begin with a capital."""
+    if settings.agent_runtime is None or agent.provider != "anthropic":
+        return None
+    allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
+    own = {agent.models[0].key_setting, agent.models[0].base_url_setting}
+    return CodingSettings(
+        workspace=(settings.persona_folder(agent.name) / "workspace").absolute(),
+        home=(settings.data_dir / "agent-sdk" / agent.name).absolute(),
+        allowed_tools=tuple(name for name in allowed if name[:1].isupper()) or READING_TOOLS,
+        permission_mode=settings.permission_mode,
+        max_steps=settings.agent_sdk_max_steps,
+        max_usd=settings.agent_sdk_max_usd,
+        hidden=tuple(sorted({*hidden} - own)),
+    )
+
+
+def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> tuple[ModelSettings, ...]:
+    """The model of CHEAP_MODEL; if that is not set, the default of each provider whose key is."""
+    if chosen is None:
+        defaults = (sources.model(provider, known.model) for provider, known in DEFAULTS.items())
+        return tuple(model for model in defaults if model.api_key is not None)
+    if chosen.lower() == "none":
+        return ()
+    provider, name = provider_and_model(chosen)
+    if not name or not sources.knows(provider):
+        problems.append("CHEAP_MODEL: expected provider/model with a known provider, or none")
+        return ()
+    model = _with_key("CHEAP_MODEL", sources.model(provider, name), problems)
+    return () if model is None else (model,)
+
+
+def _embedding_model(chosen: str | None, sources: Sources, problems: list[str]) -> ModelSettings | None:
+    """The model of EMBEDDING_MODEL: OpenAI's, or an endpoint's. The other providers' APIs have another shape, or
+    none."""
+    provider, _, name = (chosen or "none").partition("/")
+    if provider.lower() == "none" and not name:
+        return None
+    if not name or not sources.knows(provider) or provider in set(KEY_SETTINGS) - {"openai"}:
+        problems.append("EMBEDDING_MODEL: expected provider/model, with the provider openai or an endpoint, or none")
+        return None
+    return _with_key("EMBEDDING_MODEL", sources.model(provider, name), problems)
+
+
+def _with_key(setting_name: str, model: ModelSettings, problems: list[str]) -> ModelSettings | None:
+    if model.lacks is None:
+        return model
+    problems.append(f"{setting_name}: expected {model.lacks} too, which {model.name} needs")
+    return None

@@ -1,4 +1,4 @@
-"""The models of an agent and where they are: provider, model, key, address.
+"""The models of an agent and how to reach them: provider, model, key, address.
 
 `provider/model` names one; a list is tried in its order. A provider is in one of the tables below, or it is the owner's
 endpoint: an address that speaks OpenAI's Chat Completions, described in config/endpoints.yaml. That file may also
@@ -9,7 +9,7 @@ ENDPOINT_<NAME>_KEY.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError
 
 from agentic.llm.profiles import ENDPOINTS
-from agentic.settings.fields import HTTP, address_with
+from agentic.settings.fields import HTTP, HttpAddress
 
 KEY_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -35,7 +35,6 @@ HOSTED = ("openrouter", "deepseek", "mistral", "groq", "qwen")  # endpoints that
 AT_HOME = ("ollama", "llamacpp", "lmstudio", "vllm")  # endpoints on this machine
 PROVIDERS = (*KEY_SETTINGS, *HOSTED, *AT_HOME)  # as agentic.llm.registry knows them
 ENDPOINT_KEY = re.compile(r"ENDPOINT_[A-Z0-9_]{1,40}_KEY")
-_SERVER_ID = re.compile(r"[1-9][0-9]{0,19}")
 COGS: Mapping[str, str] = MappingProxyType(
     {
         "openai": "agent_cogs.openai_agent:OpenAIAgentCog",
@@ -49,7 +48,6 @@ COGS: Mapping[str, str] = MappingProxyType(
 COMPATIBLE_COG = "agent_cogs.compatible_agent:CompatibleAgentCog"
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}\Z")]
-_Address = Annotated[str, address_with(("http", "https"))]
 _Price = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
 
 
@@ -83,7 +81,7 @@ class EndpointSettings(_Written):
     """
 
     name: _Name
-    base_url: _Address | None = Field(default=None, repr=False)
+    base_url: HttpAddress | None = Field(default=None, repr=False)
     api: Literal["openai", "ollama"] | None = None
     prefill: Literal["last", "prefix", "partial", "continue", "completions", ""] | None = None
     fields: Mapping[str, Any] = Field(default={}, repr=False)
@@ -142,11 +140,17 @@ class Sources:
     def knows(self, provider: str) -> bool:
         return provider in PROVIDERS or provider in self.endpoints
 
-    def parted(self, name: str, own: str) -> tuple[str, str]:
+    def split_model_name(self, name: str, own: str) -> tuple[str, str]:
         """Provider and model of a name; without a known provider it is a model of the agent's `own`. A provider alone
         stands for its default model, if it has one in `agentic.llm.profiles`."""
         provider, model = provider_and_model(name)
         return (provider, model) if model and self.knows(provider) else (own, name)
+
+    def image_model(self, name: str, own: str, models: Sequence[ModelSettings]) -> tuple[str, str | None]:
+        """Provider and model of an agent's pictures; None for `none`, or if none of its `models` has that provider."""
+        provider, model = self.split_model_name(name, own)
+        draws = model.lower() != "none" and any(one.provider == provider for one in models)
+        return provider, model if draws else None
 
     def model(
         self,
@@ -214,11 +218,11 @@ def read_endpoints(path: Path) -> tuple[dict[str, EndpointSettings], list[str]]:
     found: dict[str, EndpointSettings] = {}
     problems: list[str] = []
     for name, entry in entries.items():
-        problems += (f"{path}: endpoints.{line}" for line in _read(str(name), entry, found))
+        problems += (f"{path}: endpoints.{line}" for line in _read_endpoint(str(name), entry, found))
     return found, problems
 
 
-def _read(name: str, entry: object, found: dict[str, EndpointSettings]) -> Iterable[str]:
+def _read_endpoint(name: str, entry: object, found: dict[str, EndpointSettings]) -> Iterable[str]:
     """Add the entry to `found`, or return its problems."""
     if not isinstance(entry, dict) or "name" in entry:
         return [f"{name}: expected a mapping, without a name of its own"]
@@ -227,27 +231,17 @@ def _read(name: str, entry: object, found: dict[str, EndpointSettings]) -> Itera
     try:
         endpoint = EndpointSettings.model_validate({**entry, "name": name})
     except ValidationError as error:
-        return [
-            ".".join(map(str, (name, *problem["loc"]))) + f": {_in_words(problem)}"
-            for problem in error.errors(include_input=False, include_url=False)
-        ]
+        problems = []
+        for problem in error.errors(include_input=False, include_url=False):
+            words = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
+            if problem["type"] == "extra_forbidden":  # pydantic speaks of inputs
+                words = "unknown key; docs/providers.md lists the known ones"
+            problems.append(f"{'.'.join(map(str, (name, *problem['loc'])))}: {words or f'expected {HTTP}'}")
+        return problems
     if endpoint.base_url is None and name not in PROVIDERS:
         return [f"{name}.base_url: expected {HTTP}"]
     found[name] = endpoint
     return ()
-
-
-def _in_words(problem: Mapping[str, Any]) -> str:
-    """The problem in the owner's words: pydantic speaks of inputs."""
-    if problem["type"] == "extra_forbidden":
-        return "unknown key; docs/providers.md lists the known ones"
-    words = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
-    return words or f"expected {HTTP}"
-
-
-def comma_names(text: str) -> tuple[str, ...]:
-    """The names of a comma-separated list."""
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,13 +261,19 @@ def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tu
     """
     known = {*PROVIDERS, *own}
     problems: list[str] = []
-    shared = _model_option(folder / "shared.yaml", known, problems)
-    servers = _by_server(folder, "guilds/", known, problems)
+
+    def by_server(prefix: str) -> dict[int, tuple[str, ...]]:
+        """Guild id → models, from those files `<prefix><guild id>.yaml` that name some."""
+        ids = {path: path.name.removesuffix(".yaml").rpartition(".")[2] for path in folder.glob(f"{prefix}*.yaml")}
+        files = {int(server): path for path, server in ids.items() if re.fullmatch(r"[1-9][0-9]{0,19}", server)}
+        found = {server: _model_option(path, known, problems) for server, path in sorted(files.items())}
+        return {server: names for server, names in found.items() if names}
+
+    shared, servers = _model_option(folder / "shared.yaml", known, problems), by_server("guilds/")
     found: dict[str, Choice] = {}
     for agent in agents:
         bot = _model_option(folder / "bots" / f"{agent}.yaml", known, problems)
-        of_bot = _by_server(folder, f"bots/{agent}.", known, problems)
-        found[agent] = Choice(bot or shared, ({} if bot else servers) | of_bot)
+        found[agent] = Choice(bot or shared, ({} if bot else servers) | by_server(f"bots/{agent}."))
     return found, problems
 
 
@@ -282,29 +282,17 @@ def shared_models(folder: Path, own: Iterable[str]) -> tuple[str, ...]:
     return _model_option(folder / "shared.yaml", {*PROVIDERS, *own}, [])
 
 
-def _by_server(folder: Path, prefix: str, known: set[str], problems: list[str]) -> dict[int, tuple[str, ...]]:
-    """Guild id → models, from those files `<prefix><guild id>.yaml` that name some."""
-    ids = {path: path.name.removesuffix(".yaml").rpartition(".")[2] for path in folder.glob(f"{prefix}*.yaml")}
-    files = {int(server): path for path, server in ids.items() if _SERVER_ID.fullmatch(server)}
-    found = {server: _model_option(path, known, problems) for server, path in sorted(files.items())}
-    return {server: names for server, names in found.items() if names}
-
-
-def _model_in(path: Path) -> object:
-    """The file's `model`, None for none. A file that cannot be read is reported where all options are read."""
+def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str, ...]:
+    """The file's models. A file that can't be read is reported when all options are read."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return None
-    return content.get("model") if isinstance(content, dict) else None
-
-
-def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str, ...]:
-    value = _model_in(path)
-    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
+        return ()
+    value = content.get("model") if isinstance(content, dict) else None
+    names = (value,) if isinstance(value, str) else tuple(map(str, value)) if isinstance(value, list) else ()
     for name in names:
-        provider, model = provider_and_model(str(name))
+        provider, model = provider_and_model(name)
         if provider not in known or not model:
             problems.append(f"{path}: model: expected provider/model, with a provider of {', '.join(sorted(known))}")
             return ()
-    return tuple(map(str, names))
+    return names

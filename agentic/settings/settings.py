@@ -1,11 +1,7 @@
-"""Settings and derived values.
+"""All settings, and the values derived from them.
 
-The settings of Signal: which agent speaks under which number, and with whom.
-
-All settings, and the values derived from them.
-
-A line a setting: its key, the words for what is expected (fields.py), its default. agent_config reads them; import
-them from there.
+A line per setting: its key, its default, and the words for what is expected unless its type (fields.py) has them.
+agent_config reads the settings; import them from there.
 """
 
 from __future__ import annotations
@@ -18,36 +14,15 @@ from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
-from agentic.settings.agents import AgentSettings, IdleKeys, PersonaModels
+from agentic.settings.agents import AgentSettings, IdleTask, PersonaModels, Unasked
 from agentic.settings.fields import (
-    AGENT_NAMES,
-    BOOL,
-    CATCH_UP,
     COUNT,
-    DAYS,
-    DEBOUNCE,
     DEFAULT_TOOLS,
-    DOLLARS,
-    FOLDERS,
-    HTTP,
-    ID,
-    IDS,
-    LIMIT,
-    MODES,
-    PER_DAY,
-    POLICY,
-    POLICY_MAP,
-    REDIS,
-    RETRIES,
-    SECONDS,
-    SOME,
-    STEPS,
-    THEME_MAP,
-    TOOL_PATTERNS,
     AgentNames,
     AgentRuntime,
+    ApiKey,
     AwsRegion,
     BargeIn,
     CatchUp,
@@ -55,38 +30,49 @@ from agentic.settings.fields import (
     Days,
     Debounce,
     Dollars,
+    Flag,
     Folder,
+    FolderMap,
+    Hours,
+    HttpAddress,
     Id,
     Ids,
     Keys,
     Limit,
     LogLevel,
+    LongSecret,
+    OptionalHttpAddress,
+    OptionalId,
     PerDay,
     PermissionMode,
     Policy,
     PolicyMap,
     Port,
+    PositiveInt,
+    RedisAddress,
     Retries,
     Seconds,
     Secret,
-    Some,
+    Share,
     Steps,
     ThemeMap,
     ToolPatterns,
-    address_with,
-    comma_list,
-    folder_pairs,
+    from_text,
+    kebab,
     setting,
-    zero_is_none,
+    split_list,
+    split_pairs,
 )
 from agentic.settings.models import EndpointSettings, ModelSettings
 from agentic.themes import DEFAULT_THEME, THEMES
 
-Channel = Literal["discord", "signal", "both"]
+MIN_REDACTED = 6  # characters of what config/mcp.yaml refers to; a shorter text would be redacted in ordinary words
+DEFAULT_BUDGET = 5.0  # US dollars a day, until BUDGET_DAILY_USD says otherwise
+USER_SHARE = 0.2
+PEOPLES_SHARE = 0.25  # of a bot's daily turns, unless AGENT_MAX_DAILY_UNASKED is set
 
 _NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
-_ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # who hides their number has only this
-_AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # a person who hides their number has only this
 _SPACES = str.maketrans("", "", " ()/.-\u00a0")
 
 NUMBERS = "agent:number pairs such as penny:+4915112345678, separated by commas"
@@ -94,7 +80,7 @@ PEOPLE = "phone numbers with + and country code, or Signal's account ids, separa
 LINKS = "number:id pairs, a person's phone number and Discord id, separated by commas"
 
 
-def address_of(text: str) -> str | None:
+def _signal_address(text: str) -> str | None:
     """A phone number as +4915112345678, or a Signal account id; None for anything else."""
     plain = text.strip().lower()
     if _ACCOUNT.fullmatch(plain):
@@ -103,25 +89,11 @@ def address_of(text: str) -> str | None:
     return number if _NUMBER.fullmatch(number) else None
 
 
-def _pairs(value: object, expected: str) -> object:
-    """ "a:b, c:d" → [("a", "b"), ("c", "d")]. ValueError for anything else."""
-    parts = comma_list(value)
-    if not isinstance(parts, tuple):
-        return value
-    pairs = [tuple(side.strip() for side in str(part).partition(":")[::2]) for part in parts]
-    if not all(left and right for left, right in pairs):
-        raise ValueError(f"expected {expected}")
-    return pairs
-
-
-def _numbers(value: object) -> object:
-    pairs = _pairs(value, NUMBERS)
-    if not isinstance(pairs, list):
-        return value
+def _read_numbers(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, text in pairs:
-        agent, number = name.lower(), address_of(text)
-        if not _AGENT.fullmatch(agent) or number is None or not number.startswith("+"):
+    for name, number_text in split_pairs(text, NUMBERS):
+        agent, number = name.lower(), _signal_address(number_text)
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", agent) or number is None or not number.startswith("+"):
             raise ValueError(f"expected {NUMBERS}")
         if agent in found or number in found.values():
             raise ValueError("an agent, or a number, is named twice")
@@ -129,169 +101,168 @@ def _numbers(value: object) -> object:
     return found
 
 
-def _people(value: object) -> object:
-    parts = comma_list(value)
-    if not isinstance(parts, tuple):
-        return value
+def _read_people(text: str) -> tuple[str | None, ...]:
+    parts = split_list(text)
     if [part.lower() for part in parts] == ["all"]:
         return ("all",)
-    people = [address_of(part) for part in parts]
+    people = tuple(_signal_address(part) for part in parts)
     if None in people:
         raise ValueError(f"expected {PEOPLE}")
-    return tuple(people)
+    return people
 
 
-def _links(value: object) -> object:
-    pairs = _pairs(value, LINKS)
-    if not isinstance(pairs, list):
-        return value
-    people = {address_of(person): user_id for person, user_id in pairs}
+def _read_links(text: str) -> dict[str | None, str]:
+    pairs = split_pairs(text, LINKS)
+    people = {_signal_address(person): user_id for person, user_id in pairs}
     if None in people or len(people) != len(pairs):
         raise ValueError(f"expected {LINKS}")
     return people
 
 
-def _theme(value: str) -> str:
-    theme = value.strip().lower().replace("_", "-").replace(" ", "-")
+def _read_tasks(text: str) -> tuple[str, ...]:
+    names = tuple(part.lower().replace("-", "_") for part in split_list(text))
+    return () if names == ("none",) else names
+
+
+def _check_theme(value: str) -> str:
+    theme = kebab(value)
     if theme not in THEMES:
         raise ValueError(f"unknown theme; expected one of {', '.join(THEMES)}")
     return theme
 
 
-class SignalKeys(Keys):
-    """`signal_numbers`: agent → the number of its account. `linked_people`: a person's number or account id on Signal →
-    their id in Discord."""
+class Settings(Keys):
+    """Ids are Discord's, times are seconds, hours are local to `timezone`.
 
-    channel: Annotated[Channel | None, BeforeValidator(lambda text: str(text).strip().lower())] = setting(
-        "CHANNEL", "discord, signal or both", None
+    `idle_tasks` and `unasked` apply to agents whose persona says nothing else. `signal_numbers`: agent → the number of
+    its account. `linked_people`: a person's number or account id on Signal → their id in Discord.
+    """
+
+    # What agents do while nobody writes, and what is stored for it
+    idle_tasks: Annotated[tuple[IdleTask, ...], from_text(_read_tasks)] = setting(
+        "IDLE_TASKS", (), "summarise, profile, follow_up and discover, separated by commas, or none"
     )
-    signal_api_url: Annotated[str, address_with(("http", "https"))] = setting(
-        "SIGNAL_API_URL", HTTP, "http://127.0.0.1:8080"
+    unasked: Annotated[Unasked, from_text(lambda text: text.strip().lower().replace("-", "_"))] = setting(
+        "UNASKED_MESSAGES", "opt_in", "opt_in or everyone"
     )
-    signal_numbers: Annotated[dict[str, str], BeforeValidator(_numbers)] = setting("SIGNAL_NUMBERS", NUMBERS, {})
-    signal_allowed: Annotated[tuple[str, ...], BeforeValidator(_people)] = setting("SIGNAL_ALLOWED", PEOPLE, ())
-    signal_theme: Annotated[str, AfterValidator(_theme)] = setting("SIGNAL_THEME", "a theme", DEFAULT_THEME)
-    linked_people: Annotated[dict[str, Id], BeforeValidator(_links)] = setting("LINKED_PEOPLE", LINKS, {})
-
-
-SHORTEST_SECRET = 6  # characters of what config/mcp.yaml refers to; a shorter text would be redacted in ordinary words
-DEFAULT_BUDGET = 5.0  # US dollars a day, until BUDGET_DAILY_USD says otherwise
-USER_SHARE = 0.2
-PEOPLES_SHARE = 0.25  # of a bot's daily turns, unless AGENT_MAX_DAILY_UNASKED is set
-
-
-class Settings(SignalKeys, IdleKeys):
-    """Ids are Discord's, times are seconds, hours are local to `timezone`."""
-
-    guild_ids: Ids = setting("GUILD_IDS", IDS, ())
-    channel_theme_map: ThemeMap = setting("CHANNEL_THEME_MAP", THEME_MAP, {})
-    bot_ids: Ids = setting("BOT_IDS", IDS, ())
-    discord_retries: Retries = setting("DISCORD_RETRIES", RETRIES, 4)
-    bots_role_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("BOTS_ROLE_ID", ID, None)
-    commands_bot: str | None = setting("COMMANDS_BOT", "the name of an agent", None)
-    agent_name: str | None = setting("AGENT_NAME", "the name of an agent", None)
-    agent_personality: str | None = setting("AGENT_PERSONALITY", "a text", None)
-    moderator_ids: Ids = setting("MODERATOR_IDS", IDS, ())
-    owner_user_ids: Ids = setting("OWNER_USER_IDS", IDS, ())
-    barge_in: Annotated[BargeIn, BeforeValidator(lambda text: str(text).lower())] = setting(
-        "BARGE_IN", "yield, finish or ignore", "yield"
+    idle_after: Seconds = setting("IDLE_AFTER_SECONDS", 300.0)
+    follow_up_min: Seconds = setting("IDLE_FOLLOW_UP_MIN_SECONDS", 3600.0)
+    follow_up_max: Seconds = setting("IDLE_FOLLOW_UP_MAX_SECONDS", 7200.0)
+    discover_min: Seconds = setting("IDLE_DISCOVER_MIN_SECONDS", 7200.0)
+    discover_max: Seconds = setting("IDLE_DISCOVER_MAX_SECONDS", 14_400.0)
+    discover_again: Hours = setting("IDLE_DISCOVER_AGAIN_HOURS", 0.0)  # 0: only after somebody wrote
+    summarise_exchanges: Flag = setting("IDLE_SUMMARISE_EXCHANGES", False)
+    idle_budget_share: Share = setting("IDLE_BUDGET_SHARE", 0.2)
+    unasked_person_hours: Hours = setting("UNASKED_PERSON_HOURS", 24.0)
+    unasked_channel_hours: Hours = setting("UNASKED_CHANNEL_HOURS", 6.0)
+    message_log_days: Days = setting("MESSAGE_LOG_DAYS", 30)
+    embedding_model: str | None = setting("EMBEDDING_MODEL", None, "provider/model, or none")
+    # Signal: which agent speaks under which number, and with whom
+    channel: Annotated[Literal["discord", "signal", "both"] | None, from_text(lambda text: text.strip().lower())] = (
+        setting("CHANNEL", None, "discord, signal or both")
     )
-    agent_max_daily: Count = setting("AGENT_MAX_DAILY", COUNT, 100)
-    agent_max_unasked: Count | None = setting("AGENT_MAX_DAILY_UNASKED", COUNT, None)
-    agent_cooldown_seconds: Seconds = setting("AGENT_COOLDOWN_SECONDS", SECONDS, 15.0)
-    mention_catchup_seconds: CatchUp = setting("MENTION_CATCHUP_SECONDS", CATCH_UP, 600.0)
-    mention_debounce_seconds: Debounce = setting("MENTION_DEBOUNCE_SECONDS", DEBOUNCE, 0.0)
-    context_window_size: Some = setting("CONTEXT_WINDOW_SIZE", SOME, 40)
-    max_concurrent_turns: Some = setting("MAX_CONCURRENT_TURNS", SOME, 5)
-    max_queue_depth: Count = setting("MAX_QUEUE_DEPTH", COUNT, 100)
-    turn_timeout_seconds: Limit = setting("TURN_TIMEOUT_SECONDS", LIMIT, 120.0)
-    allow_dms: bool = setting("ALLOW_DMS", BOOL, False)
-    agent_runtime: AgentRuntime | None = setting("AGENT_RUNTIME", "claude-agent-sdk, or nothing", None)
-    permission_mode: PermissionMode = setting("PERMISSION_MODE", MODES, "dontAsk")
-    agent_sdk_max_steps: Steps = setting("AGENT_SDK_MAX_STEPS", STEPS, 20)
+    signal_api_url: HttpAddress = setting("SIGNAL_API_URL", "http://127.0.0.1:8080")
+    signal_numbers: Annotated[dict[str, str], from_text(_read_numbers)] = setting("SIGNAL_NUMBERS", {}, NUMBERS)
+    signal_allowed: Annotated[tuple[str, ...], from_text(_read_people)] = setting("SIGNAL_ALLOWED", (), PEOPLE)
+    signal_theme: Annotated[str, AfterValidator(_check_theme)] = setting("SIGNAL_THEME", DEFAULT_THEME, "a theme")
+    linked_people: Annotated[dict[str, Id], from_text(_read_links)] = setting("LINKED_PEOPLE", {}, LINKS)
+    # The rest
+    guild_ids: Ids = setting("GUILD_IDS", ())
+    channel_theme_map: ThemeMap = setting("CHANNEL_THEME_MAP", {})
+    bot_ids: Ids = setting("BOT_IDS", ())
+    discord_retries: Retries = setting("DISCORD_RETRIES", 4)
+    bots_role_id: OptionalId = setting("BOTS_ROLE_ID", None)
+    commands_bot: str | None = setting("COMMANDS_BOT", None, "the name of an agent")
+    agent_name: str | None = setting("AGENT_NAME", None, "the name of an agent")
+    agent_personality: str | None = setting("AGENT_PERSONALITY", None, "a text")
+    moderator_ids: Ids = setting("MODERATOR_IDS", ())
+    owner_user_ids: Ids = setting("OWNER_USER_IDS", ())
+    barge_in: BargeIn = setting("BARGE_IN", "yield")
+    agent_max_daily: Count = setting("AGENT_MAX_DAILY", 100)
+    agent_max_unasked: Count | None = setting("AGENT_MAX_DAILY_UNASKED", None, COUNT)
+    agent_cooldown_seconds: Seconds = setting("AGENT_COOLDOWN_SECONDS", 15.0)
+    mention_catchup_seconds: CatchUp = setting("MENTION_CATCHUP_SECONDS", 600.0)
+    mention_debounce_seconds: Debounce = setting("MENTION_DEBOUNCE_SECONDS", 0.0)
+    context_window_size: PositiveInt = setting("CONTEXT_WINDOW_SIZE", 40)
+    max_concurrent_turns: PositiveInt = setting("MAX_CONCURRENT_TURNS", 5)
+    max_queue_depth: Count = setting("MAX_QUEUE_DEPTH", 100)
+    turn_timeout_seconds: Limit = setting("TURN_TIMEOUT_SECONDS", 120.0)
+    allow_dms: Flag = setting("ALLOW_DMS", False)
+    agent_runtime: AgentRuntime | None = setting("AGENT_RUNTIME", None, "claude-agent-sdk, or nothing")
+    permission_mode: PermissionMode = setting("PERMISSION_MODE", "dontAsk")
+    agent_sdk_max_steps: Steps = setting("AGENT_SDK_MAX_STEPS", 20)
     agent_sdk_max_usd: float = setting(
-        "AGENT_SDK_MAX_USD", "US dollars, more than 0 (at most 1000)", 0.5, gt=0, le=1000, allow_inf_nan=False
+        "AGENT_SDK_MAX_USD", 0.5, "US dollars, more than 0 (at most 1000)", gt=0, le=1000, allow_inf_nan=False
     )
-    budget_daily_usd: Dollars = setting("BUDGET_DAILY_USD", DOLLARS, DEFAULT_BUDGET)
-    budget_agent_usd: Dollars = setting("BUDGET_AGENT_DAILY_USD", DOLLARS, None)
-    budget_channel_usd: Dollars = setting("BUDGET_CHANNEL_DAILY_USD", DOLLARS, None)
-    budget_user_usd: Dollars = setting("BUDGET_USER_DAILY_USD", DOLLARS, None)
-    mentions_per_minute: Count = setting("MENTIONS_PER_MINUTE", COUNT, 6)
-    ignore_user_ids: Ids = setting("IGNORE_USER_IDS", IDS, ())
-    ignore_role_ids: Ids = setting("IGNORE_ROLE_IDS", IDS, ())
-    owner_channel_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("OWNER_CHANNEL_ID", ID, None)
-    output_channel_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("OUTPUT_CHANNEL_ID", ID, None)
-    events_port: Port = setting("EVENTS_PORT", "a port from 1 to 65535, or 0 for none", 0)
-    events_host: str = setting("EVENTS_HOST", "an address of this machine", "127.0.0.1")
-    events_secret: Annotated[Secret, Field(min_length=16)] | None = setting(
-        "EVENTS_SECRET", "one word of 16 characters or more, without spaces or quotes", None
+    budget_daily_usd: Dollars = setting("BUDGET_DAILY_USD", DEFAULT_BUDGET)
+    budget_agent_usd: Dollars = setting("BUDGET_AGENT_DAILY_USD", None)
+    budget_channel_usd: Dollars = setting("BUDGET_CHANNEL_DAILY_USD", None)
+    budget_user_usd: Dollars = setting("BUDGET_USER_DAILY_USD", None)
+    mentions_per_minute: Count = setting("MENTIONS_PER_MINUTE", 6)
+    ignore_user_ids: Ids = setting("IGNORE_USER_IDS", ())
+    ignore_role_ids: Ids = setting("IGNORE_ROLE_IDS", ())
+    owner_channel_id: OptionalId = setting("OWNER_CHANNEL_ID", None)
+    output_channel_id: OptionalId = setting("OUTPUT_CHANNEL_ID", None)
+    events_port: Port = setting("EVENTS_PORT", 0)
+    events_host: str = setting("EVENTS_HOST", "127.0.0.1", "an address of this machine")
+    events_secret: LongSecret = setting("EVENTS_SECRET", None)
+    console: Flag = setting("CONSOLE", False)
+    console_host: str = setting("CONSOLE_HOST", "127.0.0.1", "an address of this machine")
+    console_port: Annotated[int, Field(ge=1, le=65_535)] = setting("CONSOLE_PORT", 8888, "a port from 1 to 65535")
+    console_token: LongSecret = setting("CONSOLE_TOKEN", None)
+    console_url: OptionalHttpAddress = setting("CONSOLE_URL", None)
+    show_cost_embeds: Flag = setting("SHOW_COST_EMBEDS", False)
+    fire_on_startup: Flag = setting("COORDINATOR_FIRE_ON_STARTUP", False)
+    schedule_min: PerDay = setting("COORDINATOR_SCHEDULE_MIN", 3)
+    schedule_max: PerDay = setting("COORDINATOR_SCHEDULE_MAX", 6)
+    active_start: int = setting("COORDINATOR_ACTIVE_START", 7, "an hour from 0 to 23", ge=0, le=23)
+    active_end: int = setting("COORDINATOR_ACTIVE_END", 23, "an hour from 0 to 24", ge=0, le=24)
+    max_rounds: PositiveInt = setting("COORDINATOR_MAX_ROUNDS", 30)
+    policy: Policy = setting("COORDINATOR_POLICY", "rounds")
+    policies: PolicyMap = setting("COORDINATOR_POLICIES", {})
+    reactive_probability: Share = setting("COORDINATOR_REACTIVE_PROBABILITY", 0.15)
+    turn_delay_min: Seconds = setting("COORDINATOR_TURN_DELAY_MIN", 15.0)
+    turn_delay_max: Seconds = setting("COORDINATOR_TURN_DELAY_MAX", 45.0)
+    priority_channels: Ids = setting("COORDINATOR_PRIORITY_CHANNELS", ())
+    timeout_threshold: PositiveInt = setting("COORDINATOR_TIMEOUT_THRESHOLD", 8)
+    model_retries: Retries = setting("MODEL_RETRIES", 2)
+    cheap_model: str | None = setting("CHEAP_MODEL", None, "provider/model, or none")
+    cheap_first: AgentNames = setting("CHEAP_FIRST", ())
+    aws_region: AwsRegion | None = setting("AWS_REGION", None, "a region such as us-east-1")
+    aws_access_key_id: Secret | None = setting("AWS_ACCESS_KEY_ID", None, "an access key")
+    aws_secret_access_key: Secret | None = setting("AWS_SECRET_ACCESS_KEY", None, "a secret key")
+    aws_session_token: Secret | None = setting("AWS_SESSION_TOKEN", None, "a session token")
+    aws_profile: str | None = setting("AWS_PROFILE", None, "the name of a profile")
+    allowed_tools: ToolPatterns = setting("ALLOWED_TOOLS", DEFAULT_TOOLS)
+    web_search: Flag = setting("WEB_SEARCH", True)
+    tavily_api_key: ApiKey = setting("TAVILY_API_KEY", None)
+    brave_api_key: ApiKey = setting("BRAVE_API_KEY", None)
+    perplexity_api_key: ApiKey = setting("PERPLEXITY_API_KEY", None)
+    exa_api_key: ApiKey = setting("EXA_API_KEY", None)
+    redis_url: RedisAddress = setting("REDIS_URL", None, repr=False)
+    standby: Flag = setting("STANDBY", False)
+    timezone: ZoneInfo = setting("TIMEZONE", ZoneInfo("UTC"), "an IANA name such as Europe/Berlin")
+    data_dir: Path = setting("DATA_DIR", Path("data"), "a folder")
+    config_files_dir: Folder = setting("CONFIG_FILES_DIR", Path("config"))
+    personas_dir: Folder = setting("PERSONAS_DIR", Path("personas"))
+    persona_folders: FolderMap = setting("PERSONA_FOLDERS", {})
+    memory_writes: Count = setting("MEMORY_WRITES_PER_DAY", 10)
+    record_days: Days = setting("RECORD_DAYS", 90)
+    record_prompts_days: Days = setting("RECORD_PROMPTS_DAYS", 7)
+    log_level: LogLevel = setting("LOG_LEVEL", "INFO")
+    log_format: Annotated[Literal["plain", "json"], from_text(str.lower)] = setting(
+        "LOG_FORMAT", "plain", "plain or json"
     )
-    console: bool = setting("CONSOLE", BOOL, False)
-    console_host: str = setting("CONSOLE_HOST", "an address of this machine", "127.0.0.1")
-    console_port: Annotated[int, Field(ge=1, le=65_535)] = setting("CONSOLE_PORT", "a port from 1 to 65535", 8888)
-    console_token: Annotated[Secret, Field(min_length=16)] | None = setting(
-        "CONSOLE_TOKEN", "one word of 16 characters or more, without spaces or quotes", None
-    )
-    console_url: Annotated[str | None, address_with(("http", "https"))] = setting("CONSOLE_URL", HTTP, None)
-    show_cost_embeds: bool = setting("SHOW_COST_EMBEDS", BOOL, False)
-    fire_on_startup: bool = setting("COORDINATOR_FIRE_ON_STARTUP", BOOL, False)
-    schedule_min: PerDay = setting("COORDINATOR_SCHEDULE_MIN", PER_DAY, 3)
-    schedule_max: PerDay = setting("COORDINATOR_SCHEDULE_MAX", PER_DAY, 6)
-    active_start: int = setting("COORDINATOR_ACTIVE_START", "an hour from 0 to 23", 7, ge=0, le=23)
-    active_end: int = setting("COORDINATOR_ACTIVE_END", "an hour from 0 to 24", 23, ge=0, le=24)
-    max_rounds: Some = setting("COORDINATOR_MAX_ROUNDS", SOME, 30)
-    policy: Policy = setting("COORDINATOR_POLICY", POLICY, "rounds")
-    policies: PolicyMap = setting("COORDINATOR_POLICIES", POLICY_MAP, {})
-    reactive_probability: float = setting(
-        "COORDINATOR_REACTIVE_PROBABILITY", "a number from 0 to 1", 0.15, ge=0, le=1, allow_inf_nan=False
-    )
-    turn_delay_min: Seconds = setting("COORDINATOR_TURN_DELAY_MIN", SECONDS, 15.0)
-    turn_delay_max: Seconds = setting("COORDINATOR_TURN_DELAY_MAX", SECONDS, 45.0)
-    priority_channels: Ids = setting("COORDINATOR_PRIORITY_CHANNELS", IDS, ())
-    timeout_threshold: Some = setting("COORDINATOR_TIMEOUT_THRESHOLD", SOME, 8)
-    model_retries: Retries = setting("MODEL_RETRIES", RETRIES, 2)
-    cheap_model: str | None = setting("CHEAP_MODEL", "provider/model, or none", None)
-    cheap_first: AgentNames = setting("CHEAP_FIRST", AGENT_NAMES, ())
-    aws_region: AwsRegion | None = setting("AWS_REGION", "a region such as us-east-1", None)
-    aws_access_key_id: Secret | None = setting("AWS_ACCESS_KEY_ID", "an access key", None)
-    aws_secret_access_key: Secret | None = setting("AWS_SECRET_ACCESS_KEY", "a secret key", None)
-    aws_session_token: Secret | None = setting("AWS_SESSION_TOKEN", "a session token", None)
-    aws_profile: str | None = setting("AWS_PROFILE", "the name of a profile", None)
-    allowed_tools: ToolPatterns = setting("ALLOWED_TOOLS", TOOL_PATTERNS, DEFAULT_TOOLS)
-    web_search: bool = setting("WEB_SEARCH", BOOL, True)
-    tavily_api_key: Secret | None = setting("TAVILY_API_KEY", "an API key", None)
-    brave_api_key: Secret | None = setting("BRAVE_API_KEY", "an API key", None)
-    perplexity_api_key: Secret | None = setting("PERPLEXITY_API_KEY", "an API key", None)
-    exa_api_key: Secret | None = setting("EXA_API_KEY", "an API key", None)
-    redis_url: Annotated[str | None, address_with(("redis", "rediss", "unix", "sentinel"))] = setting(
-        "REDIS_URL", REDIS, None, repr=False
-    )
-    standby: bool = setting("STANDBY", BOOL, False)
-    timezone: ZoneInfo = setting("TIMEZONE", "an IANA name such as Europe/Berlin", ZoneInfo("UTC"))
-    data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
-    config_files_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
-    personas_dir: Folder = setting("PERSONAS_DIR", "a folder", Path("personas"))
-    persona_folders: Annotated[dict[str, str], BeforeValidator(folder_pairs)] = setting("PERSONA_FOLDERS", FOLDERS, {})
-    memory_writes: Count = setting("MEMORY_WRITES_PER_DAY", COUNT, 10)
-    record_days: Days = setting("RECORD_DAYS", DAYS, 90)
-    record_prompts_days: Days = setting("RECORD_PROMPTS_DAYS", DAYS, 7)
-    log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
-        "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
-    )
-    log_format: Annotated[Literal["plain", "json"], BeforeValidator(lambda text: str(text).lower())] = setting(
-        "LOG_FORMAT", "plain or json", "plain"
-    )
-    health_port: Port = setting("HEALTH_PORT", "a port from 1 to 65535, or 0 for none", 0)
-    otel_endpoint: Annotated[str | None, address_with(("http", "https"))] = setting(
-        "OTEL_EXPORTER_OTLP_ENDPOINT", HTTP, None
-    )
-    otel_headers: Secret | None = setting("OTEL_EXPORTER_OTLP_HEADERS", "name=value pairs, separated by commas", None)
-    otel_capture_content: bool = setting("OTEL_CAPTURE_CONTENT", BOOL, False)
-    shutdown_grace_seconds: Seconds = setting("SHUTDOWN_GRACE_SECONDS", SECONDS, 20.0)
+    health_port: Port = setting("HEALTH_PORT", 0)
+    otel_endpoint: OptionalHttpAddress = setting("OTEL_EXPORTER_OTLP_ENDPOINT", None)
+    otel_headers: Secret | None = setting("OTEL_EXPORTER_OTLP_HEADERS", None, "name=value pairs, separated by commas")
+    otel_capture_content: Flag = setting("OTEL_CAPTURE_CONTENT", False)
+    shutdown_grace_seconds: Seconds = setting("SHUTDOWN_GRACE_SECONDS", 20.0)
     # Old names, which are still read; agentic/settings/loading.py has the others.
-    channel_ids: Ids = setting("AGENT_CHANNEL_IDS", IDS, ())
-    stop_role_ids: Ids = setting("STOP_ROLE_IDS", IDS, ())
-    stop_user_ids: Ids = setting("STOP_USER_IDS", IDS, ())
+    channel_ids: Ids = setting("AGENT_CHANNEL_IDS", ())
+    stop_role_ids: Ids = setting("STOP_ROLE_IDS", ())
+    stop_user_ids: Ids = setting("STOP_USER_IDS", ())
+    # Read from elsewhere
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
     cheap_models: tuple[ModelSettings, ...] = ()  # that of CHEAP_MODEL, else those of which the least expensive is used
@@ -422,7 +393,7 @@ class Settings(SignalKeys, IdleKeys):
         models += [self.embedding] if self.embedding is not None else []
         values = [*(getattr(self, name) for name in type(self).model_fields), *self.keys.values()]
         values += [*(agent.token for agent in agents), *(model.api_key for model in models)]
-        values += [value for value in self.named.values() if len(value.get_secret_value()) >= SHORTEST_SECRET]
+        values += [value for value in self.named.values() if len(value.get_secret_value()) >= MIN_REDACTED]
         found = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
         addresses = {self.redis_url, *(model.base_url for model in models)}
         for address in filter(None, (*addresses, *(endpoint.base_url for endpoint in self.endpoints.values()))):

@@ -1,4 +1,4 @@
-"""Checks of settings against each other, as pure functions.
+"""Check settings against each other: pure functions.
 
 A conflict prevents the start; it names the keys that it involves, so that a key with a wrong value is not reported
 twice. An oddity is only a warning.
@@ -14,8 +14,6 @@ from agentic.settings.settings import Settings
 
 PERSONA_SIGNS = ("identity.md", "soul.md")  # a folder with one of them is a persona's
 _PAIRS = (("schedule_min", "schedule_max"), ("turn_delay_min", "turn_delay_max"))
-
-
 _SPENDING = {
     "agent_max_daily": "AGENT_MAX_DAILY",
     "budget_daily_usd": "BUDGET_DAILY_USD",
@@ -63,8 +61,11 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     runs = tuple(dict.fromkeys((*settings.agents, *settings.numbers)))
     if settings.agent_name and settings.agent_name not in runs:
         yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(runs)}"
-    yield from _without_region(settings)
-    yield from _wrong_on_signal(settings)
+    for bot in settings.agents.values():
+        if bot.token is not None and any(model.provider == "bedrock" and not model.aws for model in bot.models):
+            yield ("AWS_REGION",), f"AWS_REGION: expected the region of {bot.name}'s models on Bedrock"
+            break
+    yield from _signal_conflicts(settings)
     for agent, name in settings.persona_folders.items():
         folder = settings.personas_dir / name
         if agent not in settings.agents:
@@ -80,7 +81,7 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("COMMANDS_BOT",), f"COMMANDS_BOT: expected one of {', '.join(settings.agents)}"
 
 
-def _wrong_on_signal(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+def _signal_conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if settings.channel in ("signal", "both") and not settings.signal_numbers:
         expected = "expected SIGNAL_NUMBERS too, such as penny:+4915112345678"
         yield ("CHANNEL", "SIGNAL_NUMBERS"), f"CHANNEL: {expected}"
@@ -94,13 +95,6 @@ def _wrong_on_signal(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]
             known = f"{', '.join(settings.agents)}, or a folder below {settings.personas_dir}"
             line = f"SIGNAL_NUMBERS: {name} is no agent: expected one of {known}"
             yield ("SIGNAL_NUMBERS", "PERSONAS_DIR"), line
-
-
-def _without_region(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
-    for agent in settings.agents.values():
-        if agent.token is not None and any(model.provider == "bedrock" and not model.aws for model in agent.models):
-            yield ("AWS_REGION",), f"AWS_REGION: expected the region of {agent.name}'s models on Bedrock"
-            return
 
 
 def shared_tokens(settings: Settings) -> list[tuple[str, ...]]:
@@ -119,7 +113,7 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
         keys = ", ".join(settings.agents[name].spec.token_setting for name in names)
         yield f"{keys}: the same token, so none of these bots starts; each bot needs a token of its own"
     for agent in settings.agents.values() if own_models else ():
-        yield from _odd_models(agent)
+        yield from _model_warnings(agent)
     channels = settings.channels
     if strays := [str(channel) for channel in settings.channel_theme_map if channel not in channels]:
         yield f"CHANNEL_THEME_MAP: ignored, since not in AGENT_CHANNEL_IDS: {', '.join(strays)}"
@@ -129,10 +123,14 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
         yield f"COORDINATOR_POLICIES: ignored, since not among the bots' channels: {', '.join(strays)}"
     if not channels and any(agent.token for agent in settings.agents.values()):
         yield "CHANNEL_THEME_MAP: no channel is set, so the bots stay silent; set at least one"
-    yield from _odd_on_signal(settings)
+    yield from _signal_warnings(settings)
     if settings.budget_daily_usd is None:
         yield "BUDGET_DAILY_USD: no limit, so the bots may spend any amount in a day"
-    yield from _nothing_allowed(settings)
+    for field, key in _SPENDING.items():  # elsewhere a limit of 0 often means no limit
+        if getattr(settings, field) == 0:
+            yield f"{key}=0: only models that cost nothing answer; for no limit write none"
+    if settings.mentions_per_minute == 0:
+        yield "MENTIONS_PER_MINUTE=0: no mention is answered; for no limit write none"
     if settings.agent_runtime and settings.permission_mode == "bypassPermissions":
         yield (
             "PERMISSION_MODE=bypassPermissions: anybody who can write to the coding agent can have it do anything that"
@@ -140,7 +138,7 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
         )
 
 
-def _odd_on_signal(settings: Settings) -> Iterator[str]:
+def _signal_warnings(settings: Settings) -> Iterator[str]:
     if not settings.on_signal:
         if settings.signal_numbers:
             yield f"SIGNAL_NUMBERS: not used, since CHANNEL={settings.channel}"
@@ -154,16 +152,7 @@ def _odd_on_signal(settings: Settings) -> Iterator[str]:
         yield "LINKED_PEOPLE: a number of an agent is named there; it is for people's own numbers"
 
 
-def _nothing_allowed(settings: Settings) -> Iterator[str]:
-    """Limits of 0: elsewhere that often means no limit."""
-    for field, key in _SPENDING.items():
-        if getattr(settings, field) == 0:
-            yield f"{key}=0: only models that cost nothing answer; for no limit write none"
-    if settings.mentions_per_minute == 0:
-        yield "MENTIONS_PER_MINUTE=0: no mention is answered; for no limit write none"
-
-
-def _odd_models(agent: AgentSettings) -> Iterator[str]:
+def _model_warnings(agent: AgentSettings) -> Iterator[str]:
     setting, own = agent.spec.model_setting, agent.spec.provider
     if any("/" in model.model and model.provider == own and not model.base_url for model in agent.models):
         yield f"{setting}: the part before the slash is not a provider, so the whole is taken as a model of {own}"
@@ -172,12 +161,9 @@ def _odd_models(agent: AgentSettings) -> Iterator[str]:
             if model.lacks:
                 yield f"{setting}: {model.name} is skipped, since {model.lacks} is not set"
         for server, there in agent.servers.items():
-            yield from _odd_models_in(agent, server, there)
-
-
-def _odd_models_in(agent: AgentSettings, server: int, there: AgentSettings) -> Iterator[str]:
-    for model in there.models:
-        if model.lacks:
-            yield f"{agent.name} in server {server}: {model.name} is skipped, since {model.lacks} is not set"
-    if not there.usable:
-        yield f"{agent.name} in server {server}: none of its models can be used, so it has the same as in other servers"
+            for model in there.models:
+                if model.lacks:
+                    yield f"{agent.name} in server {server}: {model.name} is skipped, since {model.lacks} is not set"
+            if not there.usable:
+                instead = "none of its models can be used, so it has the same as in other servers"
+                yield f"{agent.name} in server {server}: {instead}"

@@ -355,5 +355,5 @@ def test_the_class_of_an_agent_follows_from_its_first_model(model: str, provider
 
 def test_a_name_without_a_known_provider_belongs_to_the_agents_own() -> None:
     sources = Sources(keys={}, addresses={}, endpoints={})
-    assert sources.parted("a/b", "xai") == ("xai", "a/b")
-    assert sources.parted("groq/b/c", "xai") == ("groq", "b/c")
+    assert sources.split_model_name("a/b", "xai") == ("xai", "a/b")
+    assert sources.split_model_name("groq/b/c", "xai") == ("groq", "b/c")
