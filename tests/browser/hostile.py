@@ -21,8 +21,8 @@ from pathlib import Path
 from agent_config import AGENTS, Settings, load_settings
 from agentic.console.app import free_port
 from agentic.llm.types import Message, Prompt, Reply, Usage
-from agentic.local.discord import rest_channels as reactions
 from agentic.local.discord.channels import small_world
+from agentic.local.discord.messages import add_reaction
 from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import World
 from agentic.local.voices.voice import ScriptedVoice
@@ -152,7 +152,7 @@ async def misbehave(discord: DiscordStandIn, runtime: Runtime) -> None:
     files = [(f"{name}.png", b"no picture", "image/png"), (f"{name}.txt", PAYLOAD.encode(), "text/plain")]
     said = await discord.say(PERSON, channel.id, f"<@{world.app(AWAY).user.id}> {PAYLOAD}", attachments=files)
     message = channel.messages[int(said["id"])]
-    reactions.add(discord.backend, channel, message, world.user(PERSON).id, (4711, PAYLOAD))
+    add_reaction(discord.backend, channel, message, world.user(PERSON).id, (4711, PAYLOAD))
     assert runtime.coordinator is not None
     await runtime.coordinator.fire(channel.id, topic=PAYLOAD)
 

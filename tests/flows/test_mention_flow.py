@@ -126,7 +126,7 @@ async def test_a_connection_that_breaks_while_it_posts_costs_no_answer_and_makes
 
 async def test_a_crowd_that_fills_the_inbox_is_told_so_and_does_not_hold_the_answers_back(tmp_path):
     async with flow(tmp_path, MAX_QUEUE_DEPTH="5") as f, f.running(agents=("claude",)) as runtime:
-        f.discord.limits = RateLimits(messages_per_channel=(10, 60.0))
+        f.discord.rest.limiter.limits = RateLimits(messages_per_channel=(10, 60.0))
         is_full = asyncio.Event()
 
         async def answer(_):

@@ -139,7 +139,7 @@ async def test_pictures_are_shown_as_many_and_as_large_as_wanted(tmp_path):
 async def test_roles_say_who_may_write_config_and_history(tmp_path):
     async with flow(tmp_path) as f:
         guild = f.world.guild
-        role = Role(f.world.snowflakes.next(), "steerers")
+        role = Role(f.world.new_id(), "steerers")
         guild.roles[role.id] = role
         guild.members[f.world.user("Bob").id].roles.append(role.id)
         roles = f"history_roles: {role.id}\nconfig_roles: [{role.id}]\n"

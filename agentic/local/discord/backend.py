@@ -1,21 +1,11 @@
-"""The world with events and faults; interactions under way.
-
-Menus and forms, which a bot shows in answers to commands, and the data of what a person chooses or fills in.
-
-https://discord.com/developers/docs/components/reference
-
-Faults on demand: slow answers, errors, cut connections. Everything here may be changed while the server runs.
-
-Events of the gateway, and the intents that a bot needs to receive them.
-
-https://discord.com/developers/docs/events/gateway#list-of-intents
-
-Slash commands, as far as local use needs them: a person uses one, the bot answers it over REST.
-
-The world with its events: every change goes through here, and listeners are notified.
+"""The world with its events: every change goes through Backend, and its listeners are notified.
 
 Listeners get each event immediately and in order (the gateway is one); watchers are called after every event and every
-request.
+request. Also here: faults on demand (slow answers, errors, cut connections), which may be changed while the server
+runs, and interactions under way, with the menus and forms that a bot shows in its answers.
+
+https://discord.com/developers/docs/events/gateway#list-of-intents
+https://discord.com/developers/docs/components/reference
 """
 
 from __future__ import annotations
@@ -23,13 +13,13 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aiohttp import web
 
-from agentic.local.discord import payloads as message_payloads
+from agentic.local.discord.payloads import without_content
 from agentic.local.discord.world import Attachment, Channel, Message, World
 
 Json = dict[str, Any]
@@ -37,171 +27,20 @@ Filled = str | Sequence[str]
 """What a person puts into a field of a form: a text, or the chosen values of a menu."""
 
 ROW, BUTTON, MENU, INPUT, LABEL = 1, 2, 3, 4, 18  # types of components
-
-
-def menus(message: Mapping[str, Any]) -> list[Json]:
-    """The menus of a message, in their order."""
-    rows = [row for row in message.get("components") or () if row["type"] == ROW]
-    return [one for row in rows for one in row["components"] if one["type"] == MENU]
-
-
-def menu_data(menu: Json, values: Sequence[str]) -> Json:
-    """The data of a choice from a menu. Raises ValueError for one that Discord would not let a person make."""
-    _check(menu, values)
-    return {"custom_id": menu["custom_id"], "component_type": menu["type"], "values": list(values)}
-
-
-def fields(form: Mapping[str, Any]) -> list[Json]:
-    """The fields of a form in their order: inputs and menus, each with its label."""
-    return [_with_label(row, one) for row in form["components"] for one in _inner(row)]
-
-
-def form_data(form: Mapping[str, Any], values: Sequence[Filled]) -> Json:
-    """The data of a form that is submitted, its fields filled in order. Raises ValueError for one that Discord would
-    not take."""
-    if len(values) != len(fields(form)):
-        raise ValueError(f"the form has {len(fields(form))} fields")
-    left = iter(values)
-    return {"custom_id": form["custom_id"], "components": [_filled(row, left) for row in form["components"]]}
-
-
-def _filled(row: Json, values: Iterator[Filled]) -> Json:
-    filled = [_of_field(one, next(values)) for one in _inner(row)]
-    content = {"component": filled[0]} if "component" in row else {"components": filled}
-    return {"type": row["type"], **content}
-
-
-def _of_field(field: Json, value: Filled) -> Json:
-    given = {key: field[key] for key in ("type", "custom_id")}
-    if field["type"] == MENU:
-        chosen = [value] if isinstance(value, str) else list(value)
-        _check(field, chosen)
-        return {**given, "values": chosen}
-    text = str(value)
-    if field.get("required", True) and not text:
-        raise ValueError(f"{field.get('label') or field['custom_id']} is required")
-    if len(text) > field.get("max_length", 4000):
-        raise ValueError(f"{field.get('label') or field['custom_id']} has at most {field['max_length']} characters")
-    return {**given, "value": text}
-
-
-def _inner(row: Json) -> list[Json]:
-    """The components of a row, or the one of a label; none of a text."""
-    if "component" in row:
-        return [row["component"]]
-    return list(row.get("components") or ())
-
-
-def _with_label(row: Json, field: Json) -> Json:
-    return {**field, "label": field.get("label") or row.get("label") or ""}
-
-
-def _check(menu: Json, values: Sequence[str]) -> None:
-    known = [option["value"] for option in menu.get("options", ())]
-    fewest, most = menu.get("min_values", 1), menu.get("max_values", 1)
-    unknown = [value for value in values if value not in known]
-    if unknown:
-        raise ValueError(f"{unknown[0]} is not one of {', '.join(known)}")
-    if not fewest <= len(set(values)) <= most:
-        raise ValueError(f"choose {fewest}" if fewest == most else f"choose {fewest} to {most}")
-
-
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
-    """A request as seen by hooks and faults. path begins after /api/v10; route is its pattern; bot is a key or None."""
-
-    method: str
-    path: str
-    route: str
-    bot: str | None
-    headers: dict[str, str]
-
-
-@dataclass(slots=True)
-class RestFault:
-    """A fault of requests with this method ("*" for any), path (a regular expression, searched) and bot.
-
-    status None leaves the answer unchanged (for a delay alone). times is how often it still happens, None for always.
-    delay in seconds. cut drops the connection instead of answering: "before" the request is carried out (also True), or
-    "after" it. late: the request is carried out, and still answered with the status.
-    """
-
-    method: str = "*"
-    path: str = ""
-    status: int | None = 500
-    times: int | None = 1
-    body: Any = None
-    delay: float = 0.0
-    cut: Literal["before", "after"] | bool = False
-    late: bool = False
-    bot: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    hits: int = 0
-
-    def fits(self, info: RequestInfo) -> bool:
-        return (
-            self.times != 0
-            and self.method in ("*", info.method)
-            and self.bot in (None, info.bot)
-            and re.search(self.path, info.path) is not None
-        )
-
-    def use(self) -> None:
-        self.hits += 1
-        if self.times is not None:
-            self.times -= 1
-
-
-Hook = Callable[[RequestInfo], "web.Response | Awaitable[web.Response | None] | None"]
-
-
-@dataclass(slots=True)
-class Faults:
-    """The faults that are active.
-
-    rest_delay (seconds) delays every REST answer, half of it before the request is carried out. rules are tried in
-    order; on_request may answer requests that fit none of them. duplicate_events sends each event twice. replayed is
-    how many events that a client has received already each resume sends again. close_gateway is the code with which
-    each new gateway connection is closed immediately. altered replaces the first events of a session (READY,
-    GUILD_CREATE) by name.
-    """
-
-    rest_delay: float = 0.0
-    on_request: Hook | None = None
-    rules: list[RestFault] = field(default_factory=list)
-    duplicate_events: bool = False
-    replayed: int = 0
-    close_gateway: int | None = None
-    altered: dict[str, Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
-
-    def alter(self, event: str, data: dict[str, Any]) -> Any:
-        return self.altered[event](data) if event in self.altered else data
-
-    def add(self, fault: RestFault) -> RestFault:
-        self.rules.append(fault)
-        return fault
-
-    def take(self, info: RequestInfo) -> RestFault | None:
-        """Find the first rule that fits, and count its use."""
-        for fault in self.rules:
-            if fault.fits(info):
-                fault.use()
-                return fault
-        return None
-
-    def clear(self) -> None:
-        self.rest_delay, self.on_request, self.duplicate_events, self.replayed = 0.0, None, False, 0
-        self.close_gateway = None
-        self.altered.clear()
-        self.rules.clear()
-
+MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE, COMPLETION, MODAL = 4, 5, 6, 7, 8, 9  # types of a first answer
+EPHEMERAL = 1 << 6
 
 GUILDS, GUILD_MEMBERS, GUILD_WEBHOOKS, GUILD_PRESENCES = 1 << 0, 1 << 1, 1 << 5, 1 << 8
 GUILD_MESSAGES, GUILD_REACTIONS, GUILD_TYPING = 1 << 9, 1 << 10, 1 << 11
 DIRECT_MESSAGES, DIRECT_REACTIONS, DIRECT_TYPING = 1 << 12, 1 << 13, 1 << 14
 MESSAGE_CONTENT = 1 << 15
 
-_PREFIXES = (  # (beginning of the event's name, intent in a guild, intent in a DM); the first that fits counts
+TOKEN_SECONDS = 15 * 60
+ANSWER_SECONDS = 3.0
+NONCE_SECONDS = 300.0
+_MAX_NONCES = 10_000
+
+_INTENTS = (  # (beginning of the event's name, intent in a guild, intent in a DM); the first that fits counts
     ("MESSAGE_REACTION_", GUILD_REACTIONS, DIRECT_REACTIONS),
     ("MESSAGE_", GUILD_MESSAGES, DIRECT_MESSAGES),
     ("TYPING_START", GUILD_TYPING, DIRECT_TYPING),
@@ -214,123 +53,6 @@ _PREFIXES = (  # (beginning of the event's name, intent in a guild, intent in a 
 )
 _WITH_MESSAGE = frozenset({"MESSAGE_CREATE", "MESSAGE_UPDATE"})
 _FOR_ALL_MEMBERS = ("GUILD_", "CHANNEL_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "WEBHOOKS_UPDATE")
-
-
-def intent_of(name: str, in_guild: bool) -> int:
-    """The intent bit that an event needs; 0 for one that everybody gets."""
-    return next(guild if in_guild else direct for prefix, guild, direct in _PREFIXES if name.startswith(prefix))
-
-
-@dataclass(slots=True)
-class Event:
-    """guild_id is None for DMs; channel is set where hearing of it depends on seeing that channel; only names a
-    single bot.
-    """
-
-    name: str
-    data: dict[str, Any]
-    guild_id: int | None = None
-    channel: Channel | None = None
-    only: int | None = None
-    intent: int = field(init=False)
-    _whole: str | None = field(init=False, default=None)
-    _emptied: str | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self.intent = intent_of(self.name, self.guild_id is not None)
-
-    @property
-    def needs_view(self) -> bool:
-        """Whether the event is only for members that may view the channel. Events of channels go to all members."""
-        return self.channel is not None and not self.name.startswith(_FOR_ALL_MEMBERS)
-
-    def json_for(self, viewer_id: int, intents: int) -> str:
-        """The event's data as JSON text for one bot. Encoded at most twice, however many bots there are."""
-        if intents & MESSAGE_CONTENT or self.guild_id is None or self.name not in _WITH_MESSAGE:
-            return self._encoded()
-        seen = message_payloads.without_content(self.data, viewer_id)
-        if seen is self.data:
-            return self._encoded()
-        if self.data.get("referenced_message"):  # what is left of it differs from bot to bot
-            return json.dumps(seen, separators=(",", ":"))
-        if self._emptied is None:
-            self._emptied = json.dumps(seen, separators=(",", ":"))
-        return self._emptied
-
-    def _encoded(self) -> str:
-        if self._whole is None:
-            self._whole = json.dumps(self.data, separators=(",", ":"))
-        return self._whole
-
-
-TOKEN_SECONDS = 15 * 60
-ANSWER_SECONDS = 3.0
-
-MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE, COMPLETION, MODAL = 4, 5, 6, 7, 8, 9  # types of a first answer
-EPHEMERAL = 1 << 6
-
-
-@dataclass(slots=True)
-class Interaction:
-    """A command that is being answered, a form that was filled in, or a choice from a menu.
-
-    answers holds the JSON of all its messages, including hidden (ephemeral) ones, which are not in the channel. Of a
-    choice, source is the message with the menu, its original message too: the answer may replace it.
-    """
-
-    id: int
-    token: str
-    application_id: int
-    user_id: int
-    channel_id: int
-    created: float
-    command: str = ""
-    callback: dict[str, Any] | None = None
-    source: dict[str, Any] | None = None
-    original_id: int | None = None
-    hidden: dict[int, dict[str, Any]] = field(default_factory=dict)
-    answers: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def form(self) -> dict[str, Any] | None:
-        """The form that answered it."""
-        return self.callback["data"] if self.callback is not None and self.callback["type"] == MODAL else None
-
-    @property
-    def offered(self) -> list[str] | None:
-        """The values that were offered for an option that is being typed."""
-        answered = self.callback is not None and self.callback["type"] == COMPLETION
-        return [choice["value"] for choice in self.callback["data"]["choices"]] if self.callback and answered else None
-
-    @property
-    def menu(self) -> dict[str, Any] | None:
-        """The first menu of its newest answer."""
-        return next(iter(menus(self.answers[-1])), None) if self.answers else None
-
-    @property
-    def done(self) -> bool:
-        """Whether the person has something to read or to fill in."""
-        return bool(self.answers) or self.form is not None
-
-    @property
-    def deferred(self) -> bool:
-        return self.callback is not None and self.callback["type"] == DEFERRED_MESSAGE
-
-    def hidden_files(self) -> list[int]:
-        """The ids of the files in its hidden answers."""
-        return [int(file["id"]) for answer in self.hidden.values() for file in answer.get("attachments") or ()]
-
-
-NONCE_SECONDS = 300.0
-_NONCES_KEPT = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class TypingEvent:
-    bot: str | None  # key of the bot, None for a person
-    user_id: int
-    channel_id: int
-    time: float
 
 
 class Backend:
@@ -383,8 +105,9 @@ class Backend:
         oldest = self.clock() - TOKEN_SECONDS
         for expired in [one for one in self.interactions.values() if one.created < oldest]:
             del self.interactions[expired.token]
-            for file in expired.hidden_files():
-                self.attachments.pop(file, None)
+            for answer in expired.hidden.values():
+                for file in answer.get("attachments") or ():
+                    self.attachments.pop(int(file["id"]), None)
         self.interactions[interaction.token] = interaction
 
     def message_of_nonce(self, author_id: int, nonce: str) -> Message | None:
@@ -397,5 +120,260 @@ class Backend:
 
     def remember_nonce(self, author_id: int, nonce: str, message: Message) -> None:
         self._nonces[author_id, nonce] = (self.clock(), message.channel_id, message.id)
-        while len(self._nonces) > _NONCES_KEPT:
+        while len(self._nonces) > _MAX_NONCES:
             self._nonces.popitem(last=False)
+
+
+@dataclass(slots=True)
+class Event:
+    """An event of the gateway. guild_id is None for DMs. If channel is set, only members who may view it get the event;
+    if `only` is set, only this bot.
+    """
+
+    name: str
+    data: dict[str, Any]
+    guild_id: int | None = None
+    channel: Channel | None = None
+    only: int | None = None
+    intent: int = field(init=False)
+    """The intent bit that the event needs; 0 for one that everybody gets."""
+    _whole: str | None = field(init=False, default=None)
+    _emptied: str | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        guild, direct = next(intents for prefix, *intents in _INTENTS if self.name.startswith(prefix))
+        self.intent = direct if self.guild_id is None else guild
+
+    @property
+    def needs_view(self) -> bool:
+        """Whether the event is only for members that may view the channel. Events of channels go to all members."""
+        return self.channel is not None and not self.name.startswith(_FOR_ALL_MEMBERS)
+
+    def json_for(self, viewer_id: int, intents: int) -> str:
+        """The event's data as JSON text for one bot. Encoded at most twice, however many bots there are."""
+        restricted = self.name in _WITH_MESSAGE and self.guild_id is not None and not intents & MESSAGE_CONTENT
+        seen = without_content(self.data, viewer_id) if restricted else self.data
+        if seen is self.data:
+            if self._whole is None:
+                self._whole = json.dumps(seen, separators=(",", ":"))
+            return self._whole
+        if self.data.get("referenced_message"):  # what is left of it differs from bot to bot
+            return json.dumps(seen, separators=(",", ":"))
+        if self._emptied is None:
+            self._emptied = json.dumps(seen, separators=(",", ":"))
+        return self._emptied
+
+
+@dataclass(frozen=True, slots=True)
+class TypingEvent:
+    bot: str | None  # key of the bot, None for a person
+    user_id: int
+    channel_id: int
+    time: float
+
+
+@dataclass(slots=True)
+class Interaction:
+    """A command that is being answered, a form that was filled in, or a choice from a menu.
+
+    answers holds the JSON of all its messages, including hidden (ephemeral) ones, which are not in the channel. Of a
+    choice, source is the message with the menu, its original message too: the answer may replace it.
+    """
+
+    id: int
+    token: str
+    application_id: int
+    user_id: int
+    channel_id: int
+    created: float
+    command: str = ""
+    callback: dict[str, Any] | None = None
+    source: dict[str, Any] | None = None
+    original_id: int | None = None
+    hidden: dict[int, dict[str, Any]] = field(default_factory=dict)
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def form(self) -> dict[str, Any] | None:
+        """The form that answered it."""
+        return self.callback["data"] if self.callback is not None and self.callback["type"] == MODAL else None
+
+    @property
+    def offered(self) -> list[str] | None:
+        """The values that were offered for an option that is being typed."""
+        if self.callback is None or self.callback["type"] != COMPLETION:
+            return None
+        return [choice["value"] for choice in self.callback["data"]["choices"]]
+
+    @property
+    def menu(self) -> dict[str, Any] | None:
+        """The first menu of its newest answer."""
+        return next(iter(menus(self.answers[-1])), None) if self.answers else None
+
+    @property
+    def done(self) -> bool:
+        """Whether the person has something to read or to fill in."""
+        return bool(self.answers) or self.form is not None
+
+    @property
+    def deferred(self) -> bool:
+        return self.callback is not None and self.callback["type"] == DEFERRED_MESSAGE
+
+
+def menus(message: Mapping[str, Any]) -> list[Json]:
+    """The menus of a message, in their order."""
+    rows = [row for row in message.get("components") or () if row["type"] == ROW]
+    return [one for row in rows for one in row["components"] if one["type"] == MENU]
+
+
+def menu_data(menu: Json, values: Sequence[str]) -> Json:
+    """The data of a choice from a menu. Raises ValueError for one that Discord would not let a person make."""
+    _check(menu, values)
+    return {"custom_id": menu["custom_id"], "component_type": menu["type"], "values": list(values)}
+
+
+def fields(form: Mapping[str, Any]) -> list[Json]:
+    """The fields of a form in their order: inputs and menus, each with its label."""
+    return [
+        {**field, "label": field.get("label") or row.get("label") or ""}
+        for row in form["components"]
+        for field in _inner(row)
+    ]
+
+
+def form_data(form: Mapping[str, Any], values: Sequence[Filled]) -> Json:
+    """The data of a form that is submitted, its fields filled in order. Raises ValueError for one that Discord would
+    not take."""
+    if len(values) != len(fields(form)):
+        raise ValueError(f"the form has {len(fields(form))} fields")
+    left = iter(values)
+    rows = []
+    for row in form["components"]:
+        filled = [_fill_field(field, next(left)) for field in _inner(row)]
+        content = {"component": filled[0]} if "component" in row else {"components": filled}
+        rows.append({"type": row["type"], **content})
+    return {"custom_id": form["custom_id"], "components": rows}
+
+
+def _fill_field(field: Json, value: Filled) -> Json:
+    given = {key: field[key] for key in ("type", "custom_id")}
+    if field["type"] == MENU:
+        chosen = [value] if isinstance(value, str) else list(value)
+        _check(field, chosen)
+        return {**given, "values": chosen}
+    text = str(value)
+    if field.get("required", True) and not text:
+        raise ValueError(f"{field.get('label') or field['custom_id']} is required")
+    if len(text) > field.get("max_length", 4000):
+        raise ValueError(f"{field.get('label') or field['custom_id']} has at most {field['max_length']} characters")
+    return {**given, "value": text}
+
+
+def _inner(row: Json) -> list[Json]:
+    """Return the components of a row, or the single one of a label; none for a text."""
+    if "component" in row:
+        return [row["component"]]
+    return list(row.get("components") or ())
+
+
+def _check(menu: Json, values: Sequence[str]) -> None:
+    known = [option["value"] for option in menu.get("options", ())]
+    fewest, most = menu.get("min_values", 1), menu.get("max_values", 1)
+    unknown = [value for value in values if value not in known]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is not one of {', '.join(known)}")
+    if not fewest <= len(set(values)) <= most:
+        raise ValueError(f"choose {fewest}" if fewest == most else f"choose {fewest} to {most}")
+
+
+@dataclass(slots=True)
+class RequestInfo:
+    """A request as seen by hooks and faults. path begins after /api/v10; route is its pattern; bot is a key or None.
+
+    status, time, and payload (the JSON body if the handler read one) are set once it is answered.
+    """
+
+    method: str
+    path: str
+    route: str
+    bot: str | None
+    headers: dict[str, str]
+    status: int = 0
+    time: float = 0.0
+    payload: Any = None
+
+
+@dataclass(slots=True)
+class RestFault:
+    """A fault of requests with this method ("*" for any), path (a regular expression, searched) and bot.
+
+    status None leaves the answer unchanged (for a delay alone). times is how often it still happens, None for always.
+    delay in seconds. cut drops the connection instead of answering: "before" the request is carried out (also True), or
+    "after" it. late: the request is carried out, and still answered with the status.
+    """
+
+    method: str = "*"
+    path: str = ""
+    status: int | None = 500
+    times: int | None = 1
+    body: Any = None
+    delay: float = 0.0
+    cut: Literal["before", "after"] | bool = False
+    late: bool = False
+    bot: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    hits: int = 0
+
+    def fits(self, info: RequestInfo) -> bool:
+        return (
+            self.times != 0
+            and self.method in ("*", info.method)
+            and self.bot in (None, info.bot)
+            and re.search(self.path, info.path) is not None
+        )
+
+
+Hook = Callable[[RequestInfo], "web.Response | Awaitable[web.Response | None] | None"]
+
+
+@dataclass(slots=True)
+class Faults:
+    """The faults that are active.
+
+    rest_delay (seconds) delays every REST answer, half of it before the request is carried out. rules are tried in
+    order; on_request may answer requests that fit none of them. duplicate_events sends each event twice. replayed is
+    how many events that a client has received already each resume sends again. close_gateway is the code with which
+    each new gateway connection is closed immediately. altered replaces the first events of a session (READY,
+    GUILD_CREATE) by name.
+    """
+
+    rest_delay: float = 0.0
+    on_request: Hook | None = None
+    rules: list[RestFault] = field(default_factory=list)
+    duplicate_events: bool = False
+    replayed: int = 0
+    close_gateway: int | None = None
+    altered: dict[str, Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
+
+    def alter(self, event: str, data: dict[str, Any]) -> Any:
+        return self.altered[event](data) if event in self.altered else data
+
+    def add(self, fault: RestFault) -> RestFault:
+        self.rules.append(fault)
+        return fault
+
+    def take(self, info: RequestInfo) -> RestFault | None:
+        """Find the first rule that fits, and count its use."""
+        for fault in self.rules:
+            if fault.fits(info):
+                fault.hits += 1
+                if fault.times is not None:
+                    fault.times -= 1
+                return fault
+        return None
+
+    def clear(self) -> None:
+        self.rest_delay, self.on_request, self.duplicate_events, self.replayed = 0.0, None, False, 0
+        self.close_gateway = None
+        self.altered.clear()
+        self.rules.clear()

@@ -1,15 +1,9 @@
-"""Channels, threads, ready-made worlds.
-
-Threads: creating, archiving and locking them.
+"""Creating, changing and deleting channels and threads, and the steps to build a world: a guild, people, bots.
 
 A thread that grows from a message has that message's id. A post unarchives a thread. In a locked one only members who
 may manage threads post; in an archived one nothing happens but deletions, until it is unarchived.
 
 https://discord.com/developers/docs/topics/threads
-
-A ready-made world, and the steps to build others: a guild, people, bots, channels.
-
-Creating, changing and deleting channels; a thread is deleted like a channel, and created in threads.py.
 """
 
 from __future__ import annotations
@@ -20,15 +14,18 @@ from types import MappingProxyType
 from typing import Any
 
 from agentic.local.discord import payloads
-from agentic.local.discord import payloads as message_payloads
-from agentic.local.discord import world as errors
-from agentic.local.discord import world as permissions
 from agentic.local.discord.backend import Backend
-from agentic.local.discord.messages import Draft, Posting, place, post, reference
+from agentic.local.discord.messages import Draft, Posting, place, post, publish_update, reference
 from agentic.local.discord.world import (
+    BOTS,
+    DM,
+    MANAGE_THREADS,
+    PEOPLE,
     PUBLIC_THREAD,
+    SEND_MESSAGES_IN_THREADS,
     THREAD_CREATED,
     THREAD_STARTER,
+    ApiError,
     BotApplication,
     Channel,
     Guild,
@@ -37,102 +34,15 @@ from agentic.local.discord.world import (
     Role,
     User,
     World,
+    archived,
+    invalid_form,
+    permissions_of,
+    require,
 )
 
 ARCHIVE_MINUTES = (60, 1440, 4320, 10080)
 MAX_NAME = 100
-_UNARCHIVE = {"archived": False}
-
-
-def create(
-    backend: Backend,
-    parent: Channel,
-    name: str,
-    owner: User,
-    *,
-    message: Message | None = None,
-    kind: int = PUBLIC_THREAD,
-    archive_minutes: int = 1440,
-) -> Channel:
-    """Start a thread, from a message or alone, with the system message that Discord adds."""
-    guild = backend.world.guilds[parent.guild_id or 0]
-    thread = Channel(
-        id=message.id if message else backend.world.snowflakes.next(),
-        guild_id=guild.id,
-        name=name,
-        type=kind,
-        parent_id=parent.id,
-        owner_id=owner.id,
-        archive_minutes=archive_minutes,
-        created_at=backend.clock(),
-        archive_changed_at=backend.clock(),
-        thread_members=[owner.id],
-    )
-    guild.channels[thread.id] = thread
-    backend.emit("THREAD_CREATE", {**payloads.channel(backend.world, thread), "newly_created": True}, thread)
-    if message is not None:
-        message.thread_id = thread.id
-        backend.emit("MESSAGE_UPDATE", message_payloads.gateway_message(backend.world, message, parent), parent)
-        post(backend, thread, owner, Draft(reference=reference(parent, message)), Posting(type=THREAD_STARTER))
-    elif kind == PUBLIC_THREAD:
-        pointer = {"type": 0, **place(thread)}
-        post(backend, parent, owner, Draft(name, reference=pointer), Posting(type=THREAD_CREATED))
-    return thread
-
-
-def read_name(body: dict[str, Any]) -> str:
-    """The name in a request's body. Raises the API's error for none, or one that is too long."""
-    name = str(body.get("name") or "").strip()
-    if not 1 <= len(name) <= MAX_NAME:
-        raise errors.invalid_form("name", "BASE_TYPE_BAD_LENGTH", f"Must be between 1 and {MAX_NAME} in length.")
-    return name
-
-
-def read_archive_minutes(body: dict[str, Any], default: int = 1440) -> int:
-    """The auto-archive duration in a request's body. Raises the API's error for one that Discord does not take."""
-    minutes = int(body.get("auto_archive_duration") or default)
-    if minutes not in ARCHIVE_MINUTES:
-        text = f"Value must be one of {set(ARCHIVE_MINUTES)}."
-        raise errors.invalid_form("auto_archive_duration", "BASE_TYPE_CHOICES", text)
-    return minutes
-
-
-def change(backend: Backend, thread: Channel, body: dict[str, Any]) -> None:
-    """Set the fields of a request's body; the caller publishes the thread."""
-    if "name" in body:
-        thread.name = read_name(body)
-    thread.archive_minutes = read_archive_minutes(body, thread.archive_minutes)
-    thread.locked = bool(body.get("locked", thread.locked))
-    if bool(body.get("archived", thread.archived)) != thread.archived:
-        thread.archived = not thread.archived
-        thread.archive_changed_at = backend.clock()
-
-
-def require_change(world: World, user_id: int, thread: Channel, body: dict[str, Any]) -> None:
-    """Raise the API's error if this user may not change these fields, or not while the thread is archived."""
-    if thread.archived and body.get("archived") is not False and set(body) != {"archived"}:
-        raise errors.archived()
-    if "locked" in body or (thread.locked and "archived" in body):
-        permissions.require(world, user_id, thread, permissions.MANAGE_THREADS)
-    elif body == _UNARCHIVE:
-        permissions.require(world, user_id, thread, permissions.SEND_MESSAGES_IN_THREADS)
-    elif thread.owner_id != user_id:
-        permissions.require(world, user_id, thread, permissions.MANAGE_THREADS)
-
-
-def require_post(world: World, user_id: int, channel: Channel) -> None:
-    """Raise the API's error for a post into a locked thread by somebody who may not manage threads."""
-    if channel.locked and not permissions.permissions_of(world, user_id, channel) & permissions.MANAGE_THREADS:
-        raise errors.locked()
-
-
-def require_webhook_post(channel: Channel) -> None:
-    """A webhook has no permissions: it posts into a locked thread, and cannot unarchive one."""
-    if channel.locked and channel.archived:
-        raise errors.archived()
-
-
-THEIR_ROLE = "bots"
+BOTS_ROLE = "bots"
 
 
 def small_world(
@@ -142,15 +52,14 @@ def small_world(
     *,
     clock: Callable[[], float] = time.time,
     guild_name: str = "Roundtable",
-    bots_role: str | None = THEIR_ROLE,
+    bots_role: str | None = BOTS_ROLE,
     ids: Mapping[str, int] = MappingProxyType({}),
 ) -> World:
     """A world with one guild and these text channels, people and bots.
 
     bots maps a key to (shown name, token). The first of people owns the guild (a person named "owner" is made when
     there are none). Every bot has the managed role that Discord gives it, and all carry bots_role, a mentionable one,
-    unless that is None. `ids` are those of an earlier
-    world, by its `named_ids()`.
+    unless that is None. `ids` are those of an earlier world, by its `named_ids()`.
     """
     world = World(clock, ids)
     owner, *_ = [add_person(world, name) for name in (people or ("owner",))]
@@ -168,7 +77,7 @@ def small_world(
 
 def add_guild(world: World, name: str, owner: User) -> Guild:
     guild = Guild(world.id_for("guild", name), name, owner.id)
-    guild.roles[guild.id] = Role(guild.id, "@everyone", permissions.PEOPLE)
+    guild.roles[guild.id] = Role(guild.id, "@everyone", PEOPLE)
     world.guilds[guild.id] = guild
     return guild
 
@@ -196,7 +105,7 @@ def add_bot(world: World, key: str, name: str, token: str) -> BotApplication:
 
 
 def invite(
-    world: World, guild: Guild, app: BotApplication, *, bits: int = permissions.BOTS, extra_roles: Sequence[int] = ()
+    world: World, guild: Guild, app: BotApplication, *, bits: int = BOTS, extra_roles: Sequence[int] = ()
 ) -> Member:
     """Add a bot to a guild, with the managed role that Discord would create."""
     role = add_role(world, guild, app.user.username, bits)
@@ -212,13 +121,13 @@ def add_channel(world: World, guild: Guild, name: str, topic: str | None = None)
     return channel
 
 
-def channels_create(backend: Backend, guild: Guild, name: str, topic: str | None = None) -> Channel:
+def create_channel(backend: Backend, guild: Guild, name: str, topic: str | None = None) -> Channel:
     channel = add_channel(backend.world, guild, name, topic)
     backend.emit("CHANNEL_CREATE", payloads.channel(backend.world, channel), channel)
     return channel
 
 
-def tell_changed(backend: Backend, channel: Channel) -> None:
+def publish_change(backend: Backend, channel: Channel) -> None:
     """Publish the changed record of a channel or thread."""
     name = "THREAD_UPDATE" if channel.is_thread else "CHANNEL_UPDATE"
     backend.emit(name, payloads.channel(backend.world, channel), channel)
@@ -238,13 +147,101 @@ def delete(backend: Backend, channel: Channel) -> None:
     del guild.channels[channel.id]
 
 
-def direct(backend: Backend, bot_id: int, user_id: int) -> Channel:
+def direct_channel(backend: Backend, bot_id: int, user_id: int) -> Channel:
     """The DM between a bot and a user, created if there is none."""
     people = sorted((bot_id, user_id))
     for channel in backend.world.direct.values():
         if channel.recipients == people:
             return channel
     name = f"dm-{backend.world.users[bot_id].username}-{backend.world.users[user_id].username}"
-    channel = Channel(backend.world.snowflakes.next(), None, name, type=1, recipients=people)
+    channel = Channel(backend.world.new_id(), None, name, type=DM, recipients=people)
     backend.world.direct[channel.id] = channel
     return channel
+
+
+def create_thread(
+    backend: Backend,
+    parent: Channel,
+    name: str,
+    owner: User,
+    *,
+    message: Message | None = None,
+    kind: int = PUBLIC_THREAD,
+    archive_minutes: int = 1440,
+) -> Channel:
+    """Start a thread, from a message or alone, with the system message that Discord adds."""
+    guild = backend.world.guilds[parent.guild_id or 0]
+    thread = Channel(
+        id=message.id if message else backend.world.new_id(),
+        guild_id=guild.id,
+        name=name,
+        type=kind,
+        parent_id=parent.id,
+        owner_id=owner.id,
+        archive_minutes=archive_minutes,
+        created_at=backend.clock(),
+        archive_changed_at=backend.clock(),
+        thread_members=[owner.id],
+    )
+    guild.channels[thread.id] = thread
+    backend.emit("THREAD_CREATE", {**payloads.channel(backend.world, thread), "newly_created": True}, thread)
+    if message is not None:
+        message.thread_id = thread.id
+        publish_update(backend, parent, message)
+        post(backend, thread, owner, Draft(reference=reference(parent, message)), Posting(type=THREAD_STARTER))
+    elif kind == PUBLIC_THREAD:
+        pointer = {"type": 0, **place(thread)}
+        post(backend, parent, owner, Draft(name, reference=pointer), Posting(type=THREAD_CREATED))
+    return thread
+
+
+def read_name(body: dict[str, Any]) -> str:
+    """The name in a request's body. Raises the API's error for none, or one that is too long."""
+    name = str(body.get("name") or "").strip()
+    if not 1 <= len(name) <= MAX_NAME:
+        raise invalid_form("name", "BASE_TYPE_BAD_LENGTH", f"Must be between 1 and {MAX_NAME} in length.")
+    return name
+
+
+def read_archive_minutes(body: dict[str, Any], default: int = 1440) -> int:
+    """The auto-archive duration in a request's body. Raises the API's error for one that Discord does not take."""
+    minutes = int(body.get("auto_archive_duration") or default)
+    if minutes not in ARCHIVE_MINUTES:
+        text = f"Value must be one of {set(ARCHIVE_MINUTES)}."
+        raise invalid_form("auto_archive_duration", "BASE_TYPE_CHOICES", text)
+    return minutes
+
+
+def change_thread(backend: Backend, thread: Channel, body: dict[str, Any]) -> None:
+    """Set the fields of a request's body; the caller publishes the thread."""
+    if "name" in body:
+        thread.name = read_name(body)
+    thread.archive_minutes = read_archive_minutes(body, thread.archive_minutes)
+    thread.locked = bool(body.get("locked", thread.locked))
+    if bool(body.get("archived", thread.archived)) != thread.archived:
+        thread.archived = not thread.archived
+        thread.archive_changed_at = backend.clock()
+
+
+def require_thread_change(world: World, user_id: int, thread: Channel, body: dict[str, Any]) -> None:
+    """Raise the API's error if this user may not change these fields, or not while the thread is archived."""
+    if thread.archived and body.get("archived") is not False and set(body) != {"archived"}:
+        raise archived()
+    if "locked" in body or (thread.locked and "archived" in body):
+        require(world, user_id, thread, MANAGE_THREADS)
+    elif body == {"archived": False}:
+        require(world, user_id, thread, SEND_MESSAGES_IN_THREADS)
+    elif thread.owner_id != user_id:
+        require(world, user_id, thread, MANAGE_THREADS)
+
+
+def require_post(world: World, user_id: int, channel: Channel) -> None:
+    """Raise the API's error for a post into a locked thread by somebody who may not manage threads."""
+    if channel.locked and not permissions_of(world, user_id, channel) & MANAGE_THREADS:
+        raise ApiError(400, 160005, "Thread is locked")
+
+
+def require_webhook_post(channel: Channel) -> None:
+    """A webhook has no permissions: it posts into a locked thread, and cannot unarchive one."""
+    if channel.locked and channel.archived:
+        raise archived()

@@ -1,10 +1,7 @@
-"""Gateway sessions.
+"""The gateway: HELLO, IDENTIFY or RESUME, then a bot's events, until one side goes.
 
-Gateway sessions: a bot's events, numbered and kept for a resume, and the connection that they are sent over.
-
-A session outlives its connection. Meanwhile its events are kept; a resume replays those after the client's last number.
-
-The gateway: HELLO, IDENTIFY or RESUME, then events until one side goes.
+A session outlives its connection. Its events are numbered and kept meanwhile; a resume replays those after the client's
+last number.
 
 https://discord.com/developers/docs/events/gateway#connection-lifecycle
 """
@@ -22,7 +19,6 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from agentic.local.discord import payloads
-from agentic.local.discord import world as permissions
 from agentic.local.discord.backend import (
     GUILD_MEMBERS,
     GUILD_PRESENCES,
@@ -32,112 +28,17 @@ from agentic.local.discord.backend import (
     Event,
     Faults,
 )
-from agentic.local.discord.world import BotApplication, Guild
+from agentic.local.discord.world import BotApplication, Guild, may_view
 
 HEARTBEAT, IDENTIFY, PRESENCE, RESUME, RECONNECT = 1, 2, 3, 6, 7
 REQUEST_MEMBERS, INVALID_SESSION, HELLO, HEARTBEAT_ACK = 8, 9, 10, 11
-
-_KEPT_EVENTS = 2000
-
-
-class GatewaySocket:
-    """A websocket with its own writer, so that sending an event never waits for a slow reader."""
-
-    def __init__(self, ws: web.WebSocketResponse, request: web.Request, compressed: bool) -> None:
-        self._ws = ws
-        self._request = request
-        self._zlib = zlib.compressobj(1) if compressed else None
-        self._outbox: deque[str] = deque()
-        self._wake = asyncio.Event()
-        self.session: Session | None = None
-
-    def send(self, text: str) -> None:
-        self._outbox.append(text)
-        self._wake.set()
-
-    def send_op(self, op: int, data: Any = None) -> None:
-        self.send(json.dumps({"op": op, "d": data, "s": None, "t": None}))
-
-    async def write(self) -> None:
-        """Send the outbox in order, until cancelled or the websocket is closed."""
-        while not self._ws.closed:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._outbox:
-                await self._send_now(self._outbox.popleft())
-
-    async def _send_now(self, text: str) -> None:
-        try:
-            if self._zlib is None:
-                await self._ws.send_str(text)
-            else:
-                data = self._zlib.compress(text.encode()) + self._zlib.flush(zlib.Z_SYNC_FLUSH)
-                await self._ws.send_bytes(data)
-        except ConnectionError:
-            self._outbox.clear()  # the session keeps the events for a resume
-
-    async def close(self, code: int, message: str = "") -> None:
-        await self._ws.close(code=code, message=message.encode())
-
-    def abort(self) -> None:
-        """Cut the connection without a close frame, like a broken network."""
-        if self._request.transport is not None:
-            self._request.transport.abort()
-
-
-class Session:
-    """The events of an identified bot. intents are those that it asked for."""
-
-    def __init__(self, session_id: str, app: BotApplication, intents: int, connection: GatewaySocket) -> None:
-        self.id = session_id
-        self.app = app
-        self.intents = intents
-        self.connection: GatewaySocket | None = connection
-        self._seq = 0
-        self._kept: deque[tuple[int, str, str]] = deque(maxlen=_KEPT_EVENTS)  # number, name, data that sessions share
-
-    def wants(self, backend: Backend, event: Event) -> bool:
-        """Whether the event is for this bot: intents, membership, and permission to view the channel."""
-        me = self.app.user.id
-        if event.only is not None:
-            return event.only == me
-        if event.intent and not event.intent & self.intents:
-            return False
-        if event.guild_id is None:
-            return event.channel is not None and me in event.channel.recipients
-        if event.needs_view and event.channel is not None:
-            return permissions.may_view(backend.world, me, event.channel)
-        return me in backend.world.guilds[event.guild_id].members
-
-    def send(self, name: str, data_json: str) -> None:
-        """Number the event, keep it, and send it if there is a connection."""
-        self._seq += 1
-        self._kept.append((self._seq, name, data_json))
-        if self.connection is not None:
-            self.connection.send(_dispatch(self._seq, name, data_json))
-
-    def can_resume_from(self, seq: int) -> bool:
-        first_kept = self._kept[0][0] if self._kept else self._seq + 1
-        return first_kept - 1 <= seq <= self._seq
-
-    def resume(self, connection: GatewaySocket, seq: int) -> None:
-        """Continue over a new connection: replay the events after seq, then send RESUMED."""
-        self.connection = connection
-        for number, name, data_json in self._kept:
-            if number > seq:
-                connection.send(_dispatch(number, name, data_json))
-        self.send("RESUMED", '{"_trace":["stand-in"]}')
-
-
-def _dispatch(number: int, name: str, data_json: str) -> str:
-    return f'{{"t":"{name}","s":{number},"op":0,"d":{data_json}}}'
-
+DECODE_ERROR, NOT_AUTHENTICATED, AUTHENTICATION_FAILED, DISALLOWED_INTENTS = 4002, 4003, 4004, 4014
 
 HEARTBEAT_MS = 41_250
 # An immediate answer would come before py-cord, in another thread, has noted its request: it would warn of latency.
 ACK_SECONDS = 0.02
-DECODE_ERROR, NOT_AUTHENTICATED, AUTHENTICATION_FAILED, DISALLOWED_INTENTS = 4002, 4003, 4004, 4014
-_KEPT_SESSIONS = 64
+_MAX_SESSIONS = 64
+_MAX_EVENTS = 2000  # of a session
 
 
 class Gateway:
@@ -180,26 +81,23 @@ class Gateway:
         try:
             async for frame in ws:
                 if frame.type is WSMsgType.TEXT:
-                    await self._on_text(connection, frame.data)
+                    await self._on_frame(connection, frame.data)
         finally:
-            self._detach(connection)
+            self._connections.discard(connection)
+            if connection.session is not None and connection.session.connection is connection:
+                connection.session.connection = None
+                self._backend.changed()
             writer.cancel()
             with suppress(asyncio.CancelledError):
                 await writer
         return ws
 
-    def _detach(self, connection: GatewaySocket) -> None:
-        self._connections.discard(connection)
-        if connection.session is not None and connection.session.connection is connection:
-            connection.session.connection = None
-            self._backend.changed()
-
     def _acknowledge(self, connection: GatewaySocket) -> None:
         if connection in self._connections:
             connection.send_op(HEARTBEAT_ACK)
 
-    async def _on_text(self, connection: GatewaySocket, text: str) -> None:
-        frame = _parsed(text)
+    async def _on_frame(self, connection: GatewaySocket, text: str) -> None:
+        frame = _parse_frame(text)
         if frame is None:
             await connection.close(DECODE_ERROR, "Error while decoding payload.")
             return
@@ -224,22 +122,24 @@ class Gateway:
             await connection.close(AUTHENTICATION_FAILED, "Authentication failed.")
             return
         intents = int(data.get("intents", 0))
-        if intents & _switched_off(app):
+        switched_off = (
+            (0 if app.message_content else MESSAGE_CONTENT)
+            | (0 if app.members_intent else GUILD_MEMBERS)
+            | (0 if app.presences_intent else GUILD_PRESENCES)
+        )
+        if intents & switched_off:
             await connection.close(DISALLOWED_INTENTS, "Disallowed intent(s).")
             return
         session = Session(secrets.token_hex(16), app, intents, connection)
-        self._keep(session)
+        self.sessions[session.id] = session
+        stale = [s.id for s in self.sessions.values() if s.connection is None]
+        for session_id in stale[: max(0, len(self.sessions) - _MAX_SESSIONS)]:
+            del self.sessions[session_id]
         connection.session = session
         if "presence" in data:
             self.presences[app.key] = data["presence"]
         self._welcome(session)
         self._backend.changed()
-
-    def _keep(self, session: Session) -> None:
-        self.sessions[session.id] = session
-        stale = [s.id for s in self.sessions.values() if s.connection is None]
-        for session_id in stale[: max(0, len(self.sessions) - _KEPT_SESSIONS)]:
-            del self.sessions[session_id]
 
     def _welcome(self, session: Session) -> None:
         guilds = [g for g in self._backend.world.guilds.values() if session.app.user.id in g.members]
@@ -320,7 +220,7 @@ class Gateway:
             connection.abort()
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parse_frame(text: str) -> dict[str, Any] | None:
     """The frame, or None if it is invalid: not JSON, no op, or data that should be an object and is not."""
     try:
         frame = json.loads(text)
@@ -332,9 +232,92 @@ def _parsed(text: str) -> dict[str, Any] | None:
     return None if needs_object and not isinstance(frame.get("d"), dict) else frame
 
 
-def _switched_off(app: BotApplication) -> int:
-    return (
-        (0 if app.message_content else MESSAGE_CONTENT)
-        | (0 if app.members_intent else GUILD_MEMBERS)
-        | (0 if app.presences_intent else GUILD_PRESENCES)
-    )
+class Session:
+    """The events of an identified bot. intents are those that it asked for."""
+
+    def __init__(self, session_id: str, app: BotApplication, intents: int, connection: GatewaySocket) -> None:
+        self.id = session_id
+        self.app = app
+        self.intents = intents
+        self.connection: GatewaySocket | None = connection
+        self._seq = 0
+        self._kept: deque[tuple[int, str, str]] = deque(maxlen=_MAX_EVENTS)  # number, name, data that sessions share
+
+    def wants(self, backend: Backend, event: Event) -> bool:
+        """Whether the event is for this bot: intents, membership, and permission to view the channel."""
+        me = self.app.user.id
+        if event.only is not None:
+            return event.only == me
+        if event.intent and not event.intent & self.intents:
+            return False
+        if event.guild_id is None:
+            return event.channel is not None and me in event.channel.recipients
+        if event.needs_view and event.channel is not None:
+            return may_view(backend.world, me, event.channel)
+        return me in backend.world.guilds[event.guild_id].members
+
+    def send(self, name: str, data_json: str) -> None:
+        """Number the event, keep it, and send it if there is a connection."""
+        self._seq += 1
+        self._kept.append((self._seq, name, data_json))
+        if self.connection is not None:
+            self.connection.send(_dispatch(self._seq, name, data_json))
+
+    def can_resume_from(self, seq: int) -> bool:
+        first_kept = self._kept[0][0] if self._kept else self._seq + 1
+        return first_kept - 1 <= seq <= self._seq
+
+    def resume(self, connection: GatewaySocket, seq: int) -> None:
+        """Continue over a new connection: replay the events after seq, then send RESUMED."""
+        self.connection = connection
+        for number, name, data_json in self._kept:
+            if number > seq:
+                connection.send(_dispatch(number, name, data_json))
+        self.send("RESUMED", '{"_trace":["stand-in"]}')
+
+
+def _dispatch(number: int, name: str, data_json: str) -> str:
+    return f'{{"t":"{name}","s":{number},"op":0,"d":{data_json}}}'
+
+
+class GatewaySocket:
+    """A websocket with its own writer, so that sending an event never waits for a slow reader."""
+
+    def __init__(self, ws: web.WebSocketResponse, request: web.Request, compressed: bool) -> None:
+        self._ws = ws
+        self._request = request
+        self._zlib = zlib.compressobj(1) if compressed else None
+        self._outbox: deque[str] = deque()
+        self._wake = asyncio.Event()
+        self.session: Session | None = None
+
+    def send(self, text: str) -> None:
+        self._outbox.append(text)
+        self._wake.set()
+
+    def send_op(self, op: int, data: Any = None) -> None:
+        self.send(json.dumps({"op": op, "d": data, "s": None, "t": None}))
+
+    async def write(self) -> None:
+        """Send the outbox in order, until cancelled or the websocket is closed."""
+        while not self._ws.closed:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._outbox:
+                text = self._outbox.popleft()
+                try:
+                    if self._zlib is None:
+                        await self._ws.send_str(text)
+                    else:
+                        data = self._zlib.compress(text.encode()) + self._zlib.flush(zlib.Z_SYNC_FLUSH)
+                        await self._ws.send_bytes(data)
+                except ConnectionError:
+                    self._outbox.clear()  # the session keeps the events for a resume
+
+    async def close(self, code: int, message: str = "") -> None:
+        await self._ws.close(code=code, message=message.encode())
+
+    def abort(self) -> None:
+        """Cut the connection without a close frame, like a broken network."""
+        if self._request.transport is not None:
+            self._request.transport.abort()

@@ -1,15 +1,8 @@
-"""Slash commands, menus, forms.
+"""Slash commands, menus, and forms: what Discord sends a bot when a person uses them, and the bot's answers over REST.
 
-Payloads of interactions: a person's use of a command, as Discord sends it to the bot.
-
-Options may be a list, as Discord sends them, or a mapping of names to plain values, which the command's own definition
-converts to that form. Users and channels among them are sent along ("resolved").
-
-https://discord.com/developers/docs/interactions/receiving-and-responding#interaction-object
-
-REST: answers to interactions.
-
-The first goes to /interactions/.../callback within 3 s, what follows to /webhooks/{application}/{token}.
+A command's options may be a list, as Discord sends them, or a mapping of names to plain values, which the command's own
+definition converts to that form. Users and channels among them are sent along ("resolved"). The first answer goes to
+/interactions/.../callback within 3 s, what follows to /webhooks/{application}/{token}.
 
 https://discord.com/developers/docs/interactions/receiving-and-responding
 """
@@ -19,16 +12,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentic.local.discord import messages, payloads
-from agentic.local.discord import payloads as message_payloads
-from agentic.local.discord import world as errors
-from agentic.local.discord import world as permissions
+from agentic.local.discord import backend, messages, payloads
 from agentic.local.discord.backend import ANSWER_SECONDS, DEFERRED_UPDATE, EPHEMERAL, TOKEN_SECONDS, UPDATE, Interaction
-from agentic.local.discord.backend import MESSAGE as BackendMESSAGE
 from agentic.local.discord.messages import Draft, Posting, Upload
 from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
 from agentic.local.discord.rest_channels import change_of
-from agentic.local.discord.world import COMMAND_REPLY, BotApplication, Channel, User, World
+from agentic.local.discord.world import (
+    ALL,
+    COMMAND_REPLY,
+    ApiError,
+    BotApplication,
+    Channel,
+    Message,
+    World,
+    invalid_form,
+    permissions_of,
+    unknown,
+)
 
 Json = dict[str, Any]
 Options = Mapping[str, object] | Sequence[Json]
@@ -36,10 +36,9 @@ Options = Mapping[str, object] | Sequence[Json]
 COMMAND, COMPONENT, COMPLETION, MODAL_SUBMIT = 2, 3, 4, 5  # types of interactions
 SLASH, MESSAGE = 1, 3  # types of commands
 SUB_COMMAND, SUB_GROUP, TEXT, USER, CHANNEL = 1, 2, 3, 6, 7  # types of options
-_APP_PERMISSIONS = str(permissions.ALL)
 
 
-def registered(app: BotApplication, channel: Channel, name: str, kind: int = SLASH) -> Json:
+def find_command(app: BotApplication, channel: Channel, name: str, kind: int = SLASH) -> Json:
     """The command that people see in that channel. Raises KeyError with the known names."""
     seen = [command for scope in (channel.guild_id, None) for command in app.commands.get(scope, ())]
     found = next((command for command in seen if command["name"] == name and command["type"] == kind), None)
@@ -51,12 +50,14 @@ def registered(app: BotApplication, channel: Channel, name: str, kind: int = SLA
 def slash_data(world: World, channel: Channel, app: BotApplication, path: str, options: Options) -> Json:
     """The data of a slash command; `path` is its name and that of its sub-command: "bots status"."""
     first, *rest = path.split()
-    command = registered(app, channel, first)
-    definition = command
+    command = definition = find_command(app, channel, first)
     for name in rest:
-        definition = _named(definition, name)
-    given = _filled(definition, options) if isinstance(options, Mapping) else list(options)
-    resolved = _resolved(world, channel, given)
+        found = next((option for option in definition.get("options", ()) if option["name"] == name), None)
+        if found is None or found["type"] not in (SUB_COMMAND, SUB_GROUP):
+            raise KeyError(f"{definition['name']} has no sub-command {name!r}")
+        definition = found
+    given = _to_options(definition, options) if isinstance(options, Mapping) else list(options)
+    resolved = _resolve(world, channel, given)
     for name in reversed(rest):
         given = [{"name": name, "type": SUB_COMMAND, "options": given}]
     return {"id": command["id"], "name": first, "type": SLASH, "options": given, **resolved}
@@ -67,7 +68,7 @@ def typed_data(world: World, channel: Channel, app: BotApplication, path: str, o
     return slash_data(world, channel, app, path, [{"name": option, "type": TEXT, "value": typed, "focused": True}])
 
 
-def body(world: World, channel: Channel, interaction: Interaction, data: Json, kind: int = COMMAND) -> Json:
+def build_payload(world: World, channel: Channel, interaction: Interaction, data: Json, kind: int = COMMAND) -> Json:
     """The payload of INTERACTION_CREATE."""
     user = world.users[interaction.user_id]
     payload: Json = {
@@ -80,7 +81,7 @@ def body(world: World, channel: Channel, interaction: Interaction, data: Json, k
         "channel": payloads.channel(world, channel),
         "locale": "en-US",
         "entitlements": [],
-        "app_permissions": _APP_PERMISSIONS,
+        "app_permissions": str(ALL),
         "attachment_size_limit": messages.MAX_FILE_BYTES,
         "data": data,
     }
@@ -88,24 +89,12 @@ def body(world: World, channel: Channel, interaction: Interaction, data: Json, k
         payload["message"] = interaction.source
     if channel.guild_id is None:
         return {**payload, "user": payloads.user(user), "context": 1}
-    payload |= {"guild_id": str(channel.guild_id), "guild_locale": "en-US", "context": 0}
-    return {**payload, "member": _member(world, channel, user)}
-
-
-def _member(world: World, channel: Channel, user: User) -> Json:
-    assert channel.guild_id is not None
     member = payloads.member(world.guilds[channel.guild_id].members[user.id])
-    return {**member, "permissions": str(permissions.permissions_of(world, user.id, channel))}
+    member["permissions"] = str(permissions_of(world, user.id, channel))
+    return {**payload, "guild_id": str(channel.guild_id), "guild_locale": "en-US", "context": 0, "member": member}
 
 
-def _named(definition: Json, name: str) -> Json:
-    found = next((option for option in definition.get("options", ()) if option["name"] == name), None)
-    if found is None or found["type"] not in (SUB_COMMAND, SUB_GROUP):
-        raise KeyError(f"{definition['name']} has no sub-command {name!r}")
-    return dict(found)
-
-
-def _filled(definition: Json, values: Mapping[str, object]) -> list[Json]:
+def _to_options(definition: Json, values: Mapping[str, object]) -> list[Json]:
     """Convert plain values to options. Raises KeyError for an unknown one, ValueError for one that Discord's own
     form would refuse."""
     known = {option["name"]: option for option in definition.get("options", ())}
@@ -122,8 +111,8 @@ def _filled(definition: Json, values: Mapping[str, object]) -> list[Json]:
     return filled
 
 
-def _resolved(world: World, channel: Channel, options: Sequence[Json]) -> Json:
-    """The users and channels among the options."""
+def _resolve(world: World, channel: Channel, options: Sequence[Json]) -> Json:
+    """Build what is sent along with users and channels among the options."""
     users = [world.users[int(option["value"])] for option in options if option["type"] == USER]
     places = [world.channel(int(option["value"])) for option in options if option["type"] == CHANNEL]
     found: Json = {}
@@ -141,36 +130,35 @@ def is_interaction(call: RestCall) -> bool:
     return call.request.match_info["token"] in call.backend.interactions
 
 
-def _interaction(call: RestCall, seconds: float) -> Interaction:
+def _interaction(call: RestCall, seconds: float = TOKEN_SECONDS) -> Interaction:
     interaction = call.backend.interactions.get(call.request.match_info["token"])
     if interaction is None or call.backend.clock() - interaction.created > seconds:
-        raise errors.unknown("interaction")
+        raise unknown("interaction")
     return interaction
 
 
 async def callback(call: RestCall) -> Any:
     """Accept the first answer: only once and in time."""
-    interaction = _interaction(call, TOKEN_SECONDS)
+    interaction = _interaction(call)
     if interaction.callback is not None:
-        raise errors.ApiError(400, 40060, "Interaction has already been acknowledged.")
-    if call.backend.clock() - interaction.created > ANSWER_SECONDS:
-        raise errors.unknown("interaction")
+        raise ApiError(400, 40060, "Interaction has already been acknowledged.")
+    _interaction(call, ANSWER_SECONDS)
     body, uploads = await call.form()
     if body["type"] in (DEFERRED_UPDATE, UPDATE) and interaction.source is None:
-        raise errors.invalid_form("type", "BASE_TYPE_CHOICES", "There is no message to update.")
-    answer: dict[str, Any] = {"interaction": {"id": str(interaction.id), "type": 2}}
-    if body["type"] == BackendMESSAGE:
+        raise invalid_form("type", "BASE_TYPE_CHOICES", "There is no message to update.")
+    answer: Json = {"interaction": {"id": str(interaction.id), "type": 2}}
+    if body["type"] == backend.MESSAGE:
         message = _post(call, interaction, draft_of(body.get("data") or {}, uploads))
         interaction.original_id = int(message["id"])
-        answer["resource"] = {"type": BackendMESSAGE, "message": message}
+        answer["resource"] = {"type": backend.MESSAGE, "message": message}
     if body["type"] == UPDATE:
-        _change(call, interaction, _answered(interaction), body.get("data") or {}, uploads)
+        _change(call, interaction, _original_id(interaction), body.get("data") or {}, uploads)
     interaction.callback = body  # a refused answer acknowledges nothing
     call.backend.changed()
     return answer if call.request.query.get("with_response") == "true" else RestAnswer(204)
 
 
-def _post(call: RestCall, interaction: Interaction, draft: Draft) -> dict[str, Any]:
+def _post(call: RestCall, interaction: Interaction, draft: Draft) -> Json:
     """Post an answer; a hidden one is kept with the interaction, without an event."""
     draft.check()
     channel = call.world.channel(interaction.channel_id)
@@ -188,90 +176,90 @@ def _post(call: RestCall, interaction: Interaction, draft: Draft) -> dict[str, A
     )
     author = call.world.app(interaction.application_id).user
     if draft.flags & EPHEMERAL:
-        built = messages.build(call.backend, channel, author, draft, how)
-        call.backend.attachments |= {file.id: file for file in built.attachments}
-        hidden = message_payloads.message(call.world, built)
-        interaction.hidden[int(hidden["id"])] = hidden
-        answer = hidden
+        message = messages.build(call.backend, channel, author, draft, how)
+        call.backend.attachments |= {file.id: file for file in message.attachments}
     else:
-        answer = message_payloads.message(call.world, messages.post(call.backend, channel, author, draft, how))
+        message = messages.post(call.backend, channel, author, draft, how)
+    answer = payloads.message(call.world, message)
+    if draft.flags & EPHEMERAL:
+        interaction.hidden[message.id] = answer
     interaction.answers.append(answer)
     return answer
 
 
 async def follow_up(call: RestCall) -> Any:
-    interaction = _interaction(call, TOKEN_SECONDS)
+    interaction = _interaction(call)
     body, uploads = await call.form()
-    first = interaction.original_id is None and interaction.deferred
-    answer = _post(call, interaction, _as_deferred(interaction, body, uploads) if first else draft_of(body, uploads))
-    if first:
-        interaction.original_id = int(answer["id"])
+    if interaction.original_id is None and interaction.deferred:
+        answer = _post_deferred(call, interaction, body, uploads)
+    else:
+        answer = _post(call, interaction, draft_of(body, uploads))
     call.backend.changed()
     return answer
 
 
-def _as_deferred(interaction: Interaction, body: dict[str, Any], uploads: list[Upload]) -> Draft:
-    """A deferred answer is hidden if the deferral said so."""
+def _post_deferred(call: RestCall, interaction: Interaction, body: Json, uploads: list[Upload]) -> Json:
+    """Post the answer that was deferred. It is hidden if the deferral said so."""
     draft = draft_of(body, uploads)
     deferred_flags = int(((interaction.callback or {}).get("data") or {}).get("flags") or 0)
     draft.flags |= deferred_flags & EPHEMERAL
-    return draft
+    answer = _post(call, interaction, draft)
+    interaction.original_id = int(answer["id"])
+    return answer
 
 
 def _answer_id(call: RestCall, interaction: Interaction) -> int:
     text = call.request.match_info["message_id"]
-    return _answered(interaction) if text == "@original" else snowflake("message_id", text)
+    return _original_id(interaction) if text == "@original" else snowflake("message_id", text)
 
 
-def _answered(interaction: Interaction) -> int:
+def _original_id(interaction: Interaction) -> int:
     if interaction.original_id is None:
-        raise errors.unknown("Message")
+        raise unknown("Message")
     return interaction.original_id
 
 
-def get_answer(call: RestCall) -> Any:
-    interaction = _interaction(call, TOKEN_SECONDS)
+def read_answer(call: RestCall) -> Any:
+    interaction = _interaction(call)
     message_id = _answer_id(call, interaction)
     if message_id in interaction.hidden:
         return interaction.hidden[message_id]
-    message = call.world.channel(interaction.channel_id).messages.get(message_id)
+    return payloads.message(call.world, _channel_and_message(call, interaction, message_id)[1])
+
+
+def _channel_and_message(call: RestCall, interaction: Interaction, message_id: int) -> tuple[Channel, Message]:
+    channel = call.world.channel(interaction.channel_id)
+    message = channel.messages.get(message_id)
     if message is None:
-        raise errors.unknown("Message")
-    return message_payloads.message(call.world, message)
+        raise unknown("Message")
+    return channel, message
 
 
 async def change_answer(call: RestCall) -> Any:
     """Edit an answer. After a deferral this is the answer itself."""
-    interaction = _interaction(call, TOKEN_SECONDS)
+    interaction = _interaction(call)
     body, uploads = await call.form()
     if interaction.original_id is None and interaction.deferred:
-        answer = _post(call, interaction, _as_deferred(interaction, body, uploads))
-        interaction.original_id = int(answer["id"])
-        return answer
+        return _post_deferred(call, interaction, body, uploads)
     return _change(call, interaction, _answer_id(call, interaction), body, uploads)
 
 
-def _change(
-    call: RestCall, interaction: Interaction, message_id: int, body: dict[str, Any], uploads: list[Upload]
-) -> dict[str, Any]:
+def _change(call: RestCall, interaction: Interaction, message_id: int, body: Json, uploads: list[Upload]) -> Json:
     """Change an answer. The message with a menu is then an answer to the choice from it."""
     changed = interaction.hidden.get(message_id)
     if changed is not None:
         changed |= {key: value for key, value in body.items() if key in ("content", "embeds", "components")}
     else:
-        channel = call.world.channel(interaction.channel_id)
-        message = channel.messages.get(message_id)
-        if message is None:
-            raise errors.unknown("Message")
+        channel, message = _channel_and_message(call, interaction, message_id)
         messages.edit(call.backend, channel, message, change_of(body, uploads))
-        changed = message_payloads.message(call.world, message)
+        changed = payloads.message(call.world, message)
     if interaction.source is not None and message_id == int(interaction.source["id"]):
         interaction.answers = [*(one for one in interaction.answers if int(one["id"]) != message_id), changed]
     return changed
 
 
-def remove_answer(call: RestCall) -> None:
-    interaction = _interaction(call, TOKEN_SECONDS)
+def delete_answer(call: RestCall) -> None:
+    interaction = _interaction(call)
     message_id = _answer_id(call, interaction)
     if interaction.hidden.pop(message_id, None) is None:
         messages.delete(call.backend, call.world.channel(interaction.channel_id), [message_id])

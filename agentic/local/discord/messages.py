@@ -1,14 +1,8 @@
-"""Posts, edits, pings.
+"""Posting, editing, deleting, pinning and reacting to messages: each changes the world, then publishes an event.
 
-Width and height of a picture, read from its first bytes: Discord adds them to every attached picture.
-
-The pings of a text: its mentions, limited by allowed_mentions and by the author's permissions.
+REST uses it for the bots, after it has checked their permissions, and server.py for people.
 
 https://discord.com/developers/docs/resources/message#allowed-mentions-object
-
-Posting, editing, deleting and pinning messages: each changes the world, then publishes an event.
-
-Used by REST for the bots, after it has checked their permissions, and by control.py for people.
 """
 
 from __future__ import annotations
@@ -20,107 +14,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentic.chat.emoji import is_reaction_emoji
 from agentic.local.discord import payloads
-from agentic.local.discord import payloads as message_payloads
-from agentic.local.discord import world as errors
-from agentic.local.discord import world as permissions
 from agentic.local.discord.backend import Backend, TypingEvent
-from agentic.local.discord.world import DEFAULT, PINS_ADD, REPLY, Attachment, Channel, Message, User, World, iso
-
-
-def image_size(content: bytes) -> tuple[int, int] | None:
-    """(width, height) in pixels of a PNG, GIF or JPEG; None for anything else."""
-    if content.startswith(b"\x89PNG\r\n\x1a\n") and len(content) >= 24:
-        width, height = struct.unpack(">II", content[16:24])
-        return width, height
-    if content[:6] in (b"GIF87a", b"GIF89a") and len(content) >= 10:
-        width, height = struct.unpack("<HH", content[6:10])
-        return width, height
-    return _jpeg_size(content) if content.startswith(b"\xff\xd8") else None
-
-
-def _jpeg_size(content: bytes) -> tuple[int, int] | None:
-    """Walk the segments to the frame header (SOF0 to SOF15, without the tables that share its range)."""
-    at = 2
-    while at + 9 <= len(content) and content[at] == 0xFF:
-        marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4], "big")
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", content[at + 5 : at + 9])
-            return width, height
-        at += 2 + length
-    return None
-
-
-_USER = re.compile(r"<@!?(\d{15,20})>")
-_ROLE = re.compile(r"<@&(\d{15,20})>")
-_EVERYONE = re.compile(r"@(everyone|here)\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Pings:
-    users: list[int] = field(default_factory=list)
-    roles: list[int] = field(default_factory=list)
-    everyone: bool = False
-
-
-def pings(
-    world: World,
-    channel: Channel,
-    author_id: int | None,
-    content: str,
-    allowed: dict[str, Any] | None = None,
-    replied_to: int | None = None,
-) -> Pings:
-    """allowed is the request's allowed_mentions, None if there is none (then all mentions count).
-
-    replied_to is the author answered.
-
-    A webhook (author_id None) may ping everything. Raises ApiError for allowed_mentions that Discord refuses.
-    """
-    check(allowed)
-    users = [u for u in _ids(_USER, content) if u in world.users and _permits(allowed, "users", u)]
-    if replied_to in world.users and replied_to not in users and (allowed is None or allowed.get("replied_user")):
-        users.insert(0, replied_to)
-    if channel.guild_id is None:
-        return Pings(users)
-    may_all = author_id is None or bool(
-        permissions.permissions_of(world, author_id, channel) & permissions.MENTION_EVERYONE
-    )
-    known = world.guilds[channel.guild_id].roles
-    roles = [
-        r
-        for r in _ids(_ROLE, content)
-        if r in known and (may_all or known[r].mentionable) and _permits(allowed, "roles", r)
-    ]
-    everyone = may_all and bool(_EVERYONE.search(content)) and (allowed is None or "everyone" in _parse(allowed))
-    return Pings(users, roles, everyone)
-
-
-def check(allowed: dict[str, Any] | None) -> None:
-    """Discord refuses a kind that is both parsed and listed."""
-    for kind in ("users", "roles"):
-        if allowed is not None and kind in _parse(allowed) and allowed.get(kind):
-            text = f'parse:["{kind}"] and {kind}: [ids...] are mutually exclusive.'
-            raise errors.invalid_form("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
-
-
-def _ids(pattern: re.Pattern[str], content: str) -> Iterable[int]:
-    return dict.fromkeys(int(found) for found in pattern.findall(content))
-
-
-def _permits(allowed: dict[str, Any] | None, kind: str, wanted: int) -> bool:
-    if allowed is None or kind in _parse(allowed):
-        return True
-    return wanted in {int(listed) for listed in allowed.get(kind) or ()}
-
-
-def _parse(allowed: dict[str, Any]) -> list[str]:
-    return allowed.get("parse") or []
-
+from agentic.local.discord.world import (
+    DEFAULT,
+    MENTION_EVERYONE,
+    PINS_ADD,
+    REPLY,
+    ApiError,
+    Attachment,
+    Channel,
+    Message,
+    User,
+    World,
+    archived,
+    invalid_form,
+    iso,
+    permissions_of,
+)
 
 MAX_CONTENT = 2000
 MAX_NONCE = 25
 MAX_FILE_BYTES = 10 * 1024 * 1024
+MAX_EMOJI = 20  # at a message
+_USER = re.compile(r"<@!?(\d{15,20})>")
+_ROLE = re.compile(r"<@&(\d{15,20})>")
+_EVERYONE = re.compile(r"@(everyone|here)\b")
+
+Emoji = tuple[int | None, str]
+"""(id of a custom emoji, name)"""
 
 
 @dataclass(slots=True)
@@ -150,27 +73,10 @@ class Draft:
         """Raise Discord's ApiError for a message that it would refuse."""
         check_content(self.content)
         if self.nonce is not None and len(str(self.nonce)) > MAX_NONCE:
-            raise errors.invalid_form("nonce", "BASE_TYPE_MAX_LENGTH", f"Must be {MAX_NONCE} or fewer in length.")
+            raise invalid_form("nonce", "BASE_TYPE_MAX_LENGTH", f"Must be {MAX_NONCE} or fewer in length.")
         if not (self.content.strip() or self.uploads or self.embeds or self.components):
-            raise errors.ApiError(400, 50006, "Cannot send an empty message")
+            raise ApiError(400, 50006, "Cannot send an empty message")
         check_uploads(self.uploads)
-
-
-def require_unarchived(channel: Channel) -> None:
-    """Raise the API's error for an archived thread, in which nothing is edited, pinned or reacted to."""
-    if channel.archived:
-        raise errors.archived()
-
-
-def check_uploads(uploads: Sequence[Upload]) -> None:
-    if any(len(upload.content) > MAX_FILE_BYTES for upload in uploads):
-        raise errors.ApiError(413, 40005, "Request entity too large")
-
-
-def check_content(content: str) -> None:
-    if len(content) > MAX_CONTENT:
-        text = f"Must be {MAX_CONTENT} or fewer in length."
-        raise errors.invalid_form("content", "BASE_TYPE_MAX_LENGTH", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +89,19 @@ class Posting:
     interaction: dict[str, Any] | None = None
 
 
+@dataclass(slots=True)
+class Change:
+    """An edit. None leaves a field as it is; keep lists the ids of attachments that stay, new ones come after them."""
+
+    content: str | None = None
+    embeds: list[dict[str, Any]] | None = None
+    components: list[dict[str, Any]] | None = None
+    flags: int | None = None
+    keep: set[int] | None = None
+    uploads: Sequence[Upload] = ()
+    allowed_mentions: dict[str, Any] | None = None
+
+
 def post(backend: Backend, channel: Channel, author: User, draft: Draft, how: Posting = Posting()) -> Message:
     """Post into the channel and publish the event. Unarchives a thread, as with Discord."""
     message = build(backend, channel, author, draft, how)
@@ -190,15 +109,21 @@ def post(backend: Backend, channel: Channel, author: User, draft: Draft, how: Po
         channel.archived, channel.archive_changed_at = False, backend.clock()
         backend.emit("THREAD_UPDATE", payloads.channel(backend.world, channel), channel)
     backend.remember(channel, message)
-    backend.emit("MESSAGE_CREATE", message_payloads.gateway_message(backend.world, message, channel), channel)
+    backend.emit("MESSAGE_CREATE", payloads.gateway_message(backend.world, message, channel), channel)
     return message
 
 
 def build(backend: Backend, channel: Channel, author: User, draft: Draft, how: Posting) -> Message:
     """Build a message without posting it, as for hidden answers to interactions."""
-    pinged = _pings(backend, channel, author, draft, how)
+    answered = None
+    if draft.reference is not None and how.type == DEFAULT:
+        source = backend.world.find_channel(int(draft.reference["channel_id"]))
+        original = source.messages.get(int(draft.reference["message_id"])) if source else None
+        answered = original.author.id if original else None
+    pinger = author.id if how.webhook_id is None else None
+    pinged = pings(backend.world, channel, pinger, draft.content, draft.allowed_mentions, answered)
     return Message(
-        id=backend.world.snowflakes.next(),
+        id=backend.world.new_id(),
         channel_id=channel.id,
         author=author,
         content=draft.content,
@@ -221,26 +146,12 @@ def build(backend: Backend, channel: Channel, author: User, draft: Draft, how: P
     )
 
 
-def _pings(backend: Backend, channel: Channel, author: User, draft: Draft, how: Posting) -> Pings:
-    pinger = author.id if how.webhook_id is None else None
-    answered = _author_answered(backend, draft.reference) if how.type == DEFAULT else None
-    return pings(backend.world, channel, pinger, draft.content, draft.allowed_mentions, answered)
-
-
-def _author_answered(backend: Backend, reference: dict[str, Any] | None) -> int | None:
-    if reference is None:
-        return None
-    channel = backend.world.find_channel(int(reference["channel_id"]))
-    message = channel.messages.get(int(reference["message_id"])) if channel else None
-    return message.author.id if message else None
-
-
 def _attachment(backend: Backend, channel: Channel, upload: Upload) -> Attachment:
     name = "".join(c if c.isalnum() or c in "._-" else "_" for c in upload.filename) or "file"
     media_type = upload.media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
     size = image_size(upload.content)
     return Attachment(
-        id=backend.world.snowflakes.next(),
+        id=backend.world.new_id(),
         filename=name,
         content=upload.content,
         media_type=media_type,
@@ -251,27 +162,32 @@ def _attachment(backend: Backend, channel: Channel, upload: Upload) -> Attachmen
     )
 
 
-@dataclass(slots=True)
-class Change:
-    """An edit. None leaves a field as it is; keep lists the ids of attachments that stay, new ones come after them."""
+def image_size(content: bytes) -> tuple[int, int] | None:
+    """(width, height) in pixels of a PNG, GIF or JPEG; None for anything else."""
+    if content.startswith(b"\x89PNG\r\n\x1a\n") and len(content) >= 24:
+        width, height = struct.unpack(">II", content[16:24])
+        return width, height
+    if content[:6] in (b"GIF87a", b"GIF89a") and len(content) >= 10:
+        width, height = struct.unpack("<HH", content[6:10])
+        return width, height
+    return _jpeg_size(content) if content.startswith(b"\xff\xd8") else None
 
-    content: str | None = None
-    embeds: list[dict[str, Any]] | None = None
-    components: list[dict[str, Any]] | None = None
-    flags: int | None = None
-    keep: set[int] | None = None
-    uploads: Sequence[Upload] = ()
-    allowed_mentions: dict[str, Any] | None = None
+
+def _jpeg_size(content: bytes) -> tuple[int, int] | None:
+    """Walk the segments to the frame header (SOF0 to SOF15, without the tables that share its range)."""
+    at = 2
+    while at + 9 <= len(content) and content[at] == 0xFF:
+        marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4], "big")
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", content[at + 5 : at + 9])
+            return width, height
+        at += 2 + length
+    return None
 
 
 def edit(backend: Backend, channel: Channel, message: Message, change: Change) -> None:
     """Change a message in place and publish the event."""
     require_unarchived(channel)
-    apply_change(backend, channel, message, change)
-    backend.emit("MESSAGE_UPDATE", message_payloads.gateway_message(backend.world, message, channel), channel)
-
-
-def apply_change(backend: Backend, channel: Channel, message: Message, change: Change) -> None:
     check_uploads(change.uploads)
     if change.content is not None:
         check_content(change.content)
@@ -291,6 +207,11 @@ def apply_change(backend: Backend, channel: Channel, message: Message, change: C
     backend.attachments |= {a.id: a for a in added}
     message.attachments.extend(added)
     message.edited = backend.clock()
+    publish_update(backend, channel, message)
+
+
+def publish_update(backend: Backend, channel: Channel, message: Message) -> None:
+    backend.emit("MESSAGE_UPDATE", payloads.gateway_message(backend.world, message, channel), channel)
 
 
 def delete(backend: Backend, channel: Channel, message_ids: Sequence[int], *, bulk: bool = False) -> None:
@@ -313,20 +234,153 @@ def pin(backend: Backend, channel: Channel, message: Message, by: User, pinned: 
     message.pinned_at = backend.clock() if pinned else None
     times = [m.pinned_at for m in channel.messages.values() if m.pinned_at is not None]
     last = iso(max(times)) if times else None
-    backend.emit("MESSAGE_UPDATE", message_payloads.gateway_message(backend.world, message, channel), channel)
+    publish_update(backend, channel, message)
     backend.emit("CHANNEL_PINS_UPDATE", {**place(channel), "last_pin_timestamp": last}, channel)
     if pinned:
         post(backend, channel, by, Draft(reference=reference(channel, message)), Posting(type=PINS_ADD))
 
 
-def tell_typing(backend: Backend, channel: Channel, user_id: int, bot: str | None) -> None:
-    """bot is the key of the bot that types, None for a person."""
+def publish_typing(backend: Backend, channel: Channel, user_id: int, bot: str | None) -> None:
+    """Record and publish that somebody types. bot is the key of a bot, None for a person."""
     now = backend.clock()
     backend.typing_events.append(TypingEvent(bot, user_id, channel.id, now))
     body: dict[str, Any] = {**place(channel), "user_id": str(user_id), "timestamp": int(now)}
     if channel.guild_id is not None:
         body["member"] = payloads.member(backend.world.guilds[channel.guild_id].members[user_id])
     backend.emit("TYPING_START", body, channel)
+
+
+def parse_emoji(world: World, text: str) -> Emoji:
+    """Read a fully qualified Unicode emoji, or "name:id" of a custom one (also as <:name:id>).
+
+    Raises ApiError 10014 for anything else, as Discord does.
+    """
+    text = text.strip("<>").removeprefix("a:").removeprefix(":")
+    name, colon, custom = text.rpartition(":")
+    if colon and custom.isdecimal():
+        if any(int(custom) in guild.emojis for guild in world.guilds.values()):
+            return int(custom), name
+    elif is_reaction_emoji(text):
+        return None, text
+    raise ApiError(400, 10014, "Unknown Emoji")
+
+
+def add_reaction(backend: Backend, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
+    """Add a reaction and publish the event; an existing one changes nothing.
+
+    Raises ApiError 30010 for one kind too many, and for an archived thread.
+    """
+    require_unarchived(channel)
+    if emoji not in message.reactions and len(message.reactions) >= MAX_EMOJI:
+        raise ApiError(403, 30010, f"Maximum number of reactions reached ({MAX_EMOJI})")
+    who = message.reactions.setdefault(emoji, [])
+    if user_id in who:
+        return
+    who.append(user_id)
+    body = _reaction(channel, message, emoji) | {"user_id": str(user_id), "burst": False, "type": 0}
+    if not message.webhook_id:
+        body["message_author_id"] = str(message.author.id)
+    if channel.guild_id is not None and user_id in (members := backend.world.guilds[channel.guild_id].members):
+        body["member"] = payloads.member(members[user_id])
+    backend.emit("MESSAGE_REACTION_ADD", body, channel)
+
+
+def remove_reaction(backend: Backend, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
+    who = message.reactions.get(emoji, [])
+    if user_id not in who:
+        return
+    require_unarchived(channel)
+    who.remove(user_id)
+    if not who:
+        del message.reactions[emoji]
+    body = {**_reaction(channel, message, emoji), "user_id": str(user_id), "burst": False, "type": 0}
+    backend.emit("MESSAGE_REACTION_REMOVE", body, channel)
+
+
+def clear_emoji(backend: Backend, channel: Channel, message: Message, emoji: Emoji) -> None:
+    """Remove all reactions with one emoji."""
+    if message.reactions.pop(emoji, None) is not None:
+        backend.emit("MESSAGE_REACTION_REMOVE_EMOJI", _reaction(channel, message, emoji), channel)
+
+
+def clear_reactions(backend: Backend, channel: Channel, message: Message) -> None:
+    message.reactions.clear()
+    backend.emit("MESSAGE_REACTION_REMOVE_ALL", {**place(channel), "message_id": str(message.id)}, channel)
+
+
+def _reaction(channel: Channel, message: Message, emoji: Emoji) -> dict[str, Any]:
+    return {**place(channel), "message_id": str(message.id), "emoji": payloads.emoji(*emoji)}
+
+
+@dataclass(frozen=True, slots=True)
+class Pings:
+    users: list[int] = field(default_factory=list)
+    roles: list[int] = field(default_factory=list)
+    everyone: bool = False
+
+
+def pings(
+    world: World,
+    channel: Channel,
+    author_id: int | None,
+    content: str,
+    allowed: dict[str, Any] | None = None,
+    replied_to: int | None = None,
+) -> Pings:
+    """Find whom a text pings: its mentions, limited by allowed_mentions and by the author's permissions.
+
+    allowed is the request's allowed_mentions, None if there is none (then all mentions count). replied_to is the author
+    answered. A webhook (author_id None) may ping everything. Raises ApiError for a kind both parsed and listed.
+    """
+    for kind in ("users", "roles"):
+        if allowed is not None and kind in _parse(allowed) and allowed.get(kind):
+            text = f'parse:["{kind}"] and {kind}: [ids...] are mutually exclusive.'
+            raise invalid_form("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
+    users = [u for u in _ids(_USER, content) if u in world.users and _permits(allowed, "users", u)]
+    if replied_to in world.users and replied_to not in users and (allowed is None or allowed.get("replied_user")):
+        users.insert(0, replied_to)
+    if channel.guild_id is None:
+        return Pings(users)
+    may_all = author_id is None or bool(permissions_of(world, author_id, channel) & MENTION_EVERYONE)
+    known = world.guilds[channel.guild_id].roles
+    roles = [
+        r
+        for r in _ids(_ROLE, content)
+        if r in known and (may_all or known[r].mentionable) and _permits(allowed, "roles", r)
+    ]
+    everyone = may_all and bool(_EVERYONE.search(content)) and (allowed is None or "everyone" in _parse(allowed))
+    return Pings(users, roles, everyone)
+
+
+def _ids(pattern: re.Pattern[str], content: str) -> Iterable[int]:
+    return dict.fromkeys(int(found) for found in pattern.findall(content))
+
+
+def _permits(allowed: dict[str, Any] | None, kind: str, wanted: int) -> bool:
+    if allowed is None or kind in _parse(allowed):
+        return True
+    return wanted in {int(listed) for listed in allowed.get(kind) or ()}
+
+
+def _parse(allowed: dict[str, Any]) -> list[str]:
+    return allowed.get("parse") or []
+
+
+def require_unarchived(channel: Channel) -> None:
+    """Raise the API's error for an archived thread, in which nothing is edited, pinned or reacted to."""
+    if channel.archived:
+        raise archived()
+
+
+def check_uploads(uploads: Sequence[Upload]) -> None:
+    if any(len(upload.content) > MAX_FILE_BYTES for upload in uploads):
+        raise ApiError(413, 40005, "Request entity too large")
+
+
+def check_content(content: str) -> None:
+    if len(content) > MAX_CONTENT:
+        text = f"Must be {MAX_CONTENT} or fewer in length."
+        raise invalid_form("content", "BASE_TYPE_MAX_LENGTH", text)
 
 
 def reference(channel: Channel, message: Message) -> dict[str, Any]:

@@ -1,10 +1,6 @@
-"""Records as Discord's JSON.
+"""The world's records as Discord's JSON: ids as strings, times in ISO 8601, permissions as strings.
 
-The world's records as Discord's JSON: ids as strings, times in ISO 8601, permissions as strings.
-
-For REST and the gateway, which differ in few fields: a gateway message has guild_id and the author's member.
-
-Messages as Discord's JSON, for REST and the gateway.
+REST and the gateway differ in few fields: a gateway message has guild_id and the author's member.
 """
 
 from __future__ import annotations
@@ -29,6 +25,7 @@ from agentic.local.discord.world import (
 
 Json = dict[str, Any]
 
+FLAG_HAS_THREAD = 1 << 5
 _LIMITED_PRESENCES, _LIMITED_MEMBERS, _LIMITED_CONTENT = 1 << 13, 1 << 15, 1 << 19
 
 
@@ -224,9 +221,6 @@ def application(world: World, app: BotApplication) -> Json:
     }
 
 
-FLAG_HAS_THREAD = 1 << 5
-
-
 def attachment(world: World, a: Attachment) -> Json:
     url = f"{world.cdn}/attachments/{a.channel_id}/{a.id}/{a.filename}"
     body: Json = {
@@ -245,28 +239,13 @@ def attachment(world: World, a: Attachment) -> Json:
     return body
 
 
-def reactions(m: Message, viewer_id: int | None) -> list[Json]:
-    return [
-        {
-            "emoji": emoji(emoji_id, name),
-            "count": len(who),
-            "count_details": {"burst": 0, "normal": len(who)},
-            "me": viewer_id in who,
-            "me_burst": False,
-            "burst": False,
-            "burst_colors": [],
-        }
-        for (emoji_id, name), who in m.reactions.items()
-    ]
-
-
 def message(world: World, m: Message, viewer_id: int | None = None, *, nested: bool = False) -> Json:
     """A message as in REST. viewer_id decides "me" of reactions; nested leaves out the message replied to."""
     body: Json = {
         "id": str(m.id),
         "type": m.type,
         "channel_id": str(m.channel_id),
-        "author": _author(m),
+        "author": user(m.author) | ({"discriminator": "0000"} if m.webhook_id == m.author.id else {}),
         "content": m.content,
         "timestamp": iso(m.timestamp),
         "edited_timestamp": None if m.edited is None else iso(m.edited),
@@ -282,7 +261,18 @@ def message(world: World, m: Message, viewer_id: int | None = None, *, nested: b
         **m.more,
     }
     if m.reactions:
-        body["reactions"] = reactions(m, viewer_id)
+        body["reactions"] = [
+            {
+                "emoji": emoji(emoji_id, name),
+                "count": len(who),
+                "count_details": {"burst": 0, "normal": len(who)},
+                "me": viewer_id in who,
+                "me_burst": False,
+                "burst": False,
+                "burst_colors": [],
+            }
+            for (emoji_id, name), who in m.reactions.items()
+        ]
     if m.nonce is not None:
         body["nonce"] = m.nonce
     if m.webhook_id is not None:
@@ -293,29 +283,17 @@ def message(world: World, m: Message, viewer_id: int | None = None, *, nested: b
         body["interaction_metadata"] = {key: value for key, value in m.interaction.items() if key != "name"}
         # deprecated, but still sent
         body["interaction"] = {key: m.interaction[key] for key in ("id", "type", "name", "user")}
-    _add_relations(world, m, body, nested)
-    return body
-
-
-def _author(m: Message) -> Json:
-    body = user(m.author)
-    if m.webhook_id == m.author.id:
-        body["discriminator"] = "0000"
-    return body
-
-
-def _add_relations(world: World, m: Message, body: Json, nested: bool) -> None:
     if m.thread_id is not None and (thread := world.find_channel(m.thread_id)) is not None:
         body["thread"] = channel(world, thread)
         body["flags"] = m.flags | FLAG_HAS_THREAD
     if m.reference is None:
-        return
+        return body
     body["message_reference"] = m.reference
-    if nested or m.type not in (REPLY, THREAD_STARTER):
-        return
-    where = world.find_channel(int(m.reference["channel_id"]))
-    original = where.messages.get(int(m.reference["message_id"])) if where else None
-    body["referenced_message"] = message(world, original, nested=True) if original else None
+    if not nested and m.type in (REPLY, THREAD_STARTER):
+        place = world.find_channel(int(m.reference["channel_id"]))
+        original = place.messages.get(int(m.reference["message_id"])) if place else None
+        body["referenced_message"] = message(world, original, nested=True) if original else None
+    return body
 
 
 def gateway_message(world: World, m: Message, c: Channel) -> Json:

@@ -1,10 +1,7 @@
-"""A REST request and rate limits.
+"""A REST request with its bot, path and body, and rate limits like Discord's.
 
-A REST request: bot, path and body. Handlers in rest/ take a RestCall and return JSON.
-
-Rate limits like Discord's: a window for each bucket, and one over all routes of a bot.
-
-A bucket's window opens with its first request and permits a number of them until it ends.
+Handlers take a RestCall and return JSON. A rate limit is a window for each bucket, and one over all routes of a bot; a
+bucket's window opens with its first request and permits a number of them until it ends.
 
 https://discord.com/developers/docs/topics/rate-limits
 """
@@ -14,17 +11,32 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import BodyPartReader, web
 
-from agentic.local.discord import world as errors
-from agentic.local.discord import world as permissions
 from agentic.local.discord.backend import Backend
 from agentic.local.discord.messages import Draft, Upload
-from agentic.local.discord.world import BotApplication, Channel, Guild, Message, User, World
+from agentic.local.discord.world import (
+    ApiError,
+    BotApplication,
+    Channel,
+    Guild,
+    Message,
+    User,
+    World,
+    guild_permissions,
+    invalid_form,
+    missing_permissions,
+    permissions_of,
+    require,
+    unknown,
+)
+
+T = TypeVar("T")
 
 
 class RestCall:
@@ -43,7 +55,7 @@ class RestCall:
     @property
     def app(self) -> BotApplication:
         if self._app is None:
-            raise errors.unauthorized()
+            raise ApiError(401, 0, "401: Unauthorized")
         return self._app
 
     @property
@@ -62,7 +74,7 @@ class RestCall:
         """The query's limit. Raises the API's error outside 1 to most."""
         text = self.request.query.get("limit", str(default))
         if not text.isdecimal() or not 1 <= int(text) <= most:
-            raise errors.invalid_form("limit", "NUMBER_TYPE_RANGE", f"Value must be between 1 and {most}.")
+            raise invalid_form("limit", "NUMBER_TYPE_RANGE", f"Value must be between 1 and {most}.")
         return int(text)
 
     def channel(self, needed: int = 0) -> Channel:
@@ -70,40 +82,44 @@ class RestCall:
         bit."""
         channel = self.world.find_channel(self.id("channel_id"))
         if channel is None:
-            raise errors.unknown("Channel")
-        permissions.require(self.world, self.me.id, channel, needed)
+            raise unknown("Channel")
+        self.require(channel, needed)
         return channel
+
+    def require(self, channel: Channel, needed: int) -> None:
+        """Raise Discord's 403 if the bot cannot see the channel or lacks a needed bit."""
+        require(self.world, self.me.id, channel, needed)
 
     def message(self, channel: Channel) -> Message:
         message = channel.messages.get(self.id("message_id"))
         if message is None:
-            raise errors.unknown("Message")
+            raise unknown("Message")
         return message
 
-    def guild(self) -> Guild:
-        """The guild in the path. Raises 404 also for a guild that the bot is not in."""
+    def guild(self, needed: int = 0) -> Guild:
+        """The guild in the path. Raises 404 also for a guild that the bot is not in, 403 if the bot's roles lack a
+        needed bit."""
         guild = self.world.guilds.get(self.id("guild_id"))
         if guild is None or self.me.id not in guild.members:
-            raise errors.unknown("Guild")
+            raise unknown("Guild")
+        if guild_permissions(guild, self.me.id) & needed != needed:
+            raise missing_permissions()
         return guild
 
     def may(self, channel: Channel, bits: int) -> bool:
-        return permissions.permissions_of(self.world, self.me.id, channel) & bits == bits
+        return permissions_of(self.world, self.me.id, channel) & bits == bits
 
     async def json(self) -> dict[str, Any]:
         """The body as an object; an empty body is an empty object."""
         if self.request.content_type.startswith("multipart/"):
             return (await self.form())[0]
         if self.request.content_type == "application/x-www-form-urlencoded":  # a form that has no files
-            return self._object(str((await self.request.post()).get("payload_json", "{}")).encode())
+            return self._decode(str((await self.request.post()).get("payload_json", "{}")).encode(), dict)
         raw = await self.request.read()
-        return self._object(raw) if raw else {}
+        return self._decode(raw, dict) if raw else {}
 
     async def json_list(self) -> list[Any]:
-        self.payload = _decoded(await self.request.read())
-        if not isinstance(self.payload, list):
-            raise errors.ApiError(400, 50109, "The request body contains invalid JSON.")
-        return self.payload
+        return self._decode(await self.request.read(), list)
 
     async def form(self) -> tuple[dict[str, Any], list[Upload]]:
         """The body and its files, sent as JSON or as multipart with payload_json and files[n]."""
@@ -113,41 +129,29 @@ class RestCall:
         files: dict[int, Upload] = {}
         async for part in await self.request.multipart():
             if not isinstance(part, BodyPartReader):
-                raise errors.ApiError(400, 50035, "Invalid Form Body")
+                raise ApiError(400, 50035, "Invalid Form Body")
             content = bytes(await part.read(decode=False))
             if part.name == "payload_json":
-                body = self._object(content)
+                body = self._decode(content, dict)
             elif part.name is not None and part.name.startswith("files["):
                 files[int(part.name[6:-1])] = Upload(part.filename or "file", content)
-        return body, _described(body, files)
+        for meta in body.get("attachments") or ():
+            if (upload := files.get(int(meta["id"]))) is not None:
+                upload.filename = meta.get("filename") or upload.filename
+                upload.description = meta.get("description")
+        return body, [files[number] for number in sorted(files)]
 
-    def _object(self, raw: bytes) -> dict[str, Any]:
-        self.payload = _decoded(raw)
-        if not isinstance(self.payload, dict):
-            raise errors.ApiError(400, 50109, "The request body contains invalid JSON.")
-        return self.payload
-
-
-def _decoded(raw: bytes) -> Any:
-    try:
-        return json.loads(raw)
-    except ValueError:
-        raise errors.ApiError(400, 50109, "The request body contains invalid JSON.") from None
-
-
-def _described(body: dict[str, Any], files: dict[int, Upload]) -> list[Upload]:
-    """Give the files the names and descriptions in the body's attachments."""
-    for meta in body.get("attachments") or ():
-        upload = files.get(int(meta["id"]))
-        if upload is not None:
-            upload.filename = meta.get("filename") or upload.filename
-            upload.description = meta.get("description")
-    return [files[number] for number in sorted(files)]
+    def _decode(self, raw: bytes, kind: type[T]) -> T:
+        with suppress(ValueError):
+            self.payload = json.loads(raw)
+            if isinstance(self.payload, kind):
+                return self.payload
+        raise ApiError(400, 50109, "The request body contains invalid JSON.")
 
 
 def snowflake(name: str, text: str) -> int:
     if not text.isdecimal():
-        raise errors.invalid_form(name, "NUMBER_TYPE_COERCE", f'Value "{text}" is not snowflake.')
+        raise invalid_form(name, "NUMBER_TYPE_COERCE", f'Value "{text}" is not snowflake.')
     return int(text)
 
 
@@ -173,20 +177,17 @@ class RestAnswer:
     body: Any = None
 
 
-Handler = Callable[[RestCall], Awaitable[Any]]
-
-
 @dataclass(frozen=True, slots=True)
 class RestEndpoint:
     """A route. path begins after /api/v10, bucket is a field of RateLimits.
 
-    open routes need no bot token: theirs is in the path. The handler returns JSON data (200), None (204) or an
-    RestAnswer.
+    open routes need no bot token: theirs is in the path. The handler may be async. It returns JSON data (200), None
+    (204) or a RestAnswer.
     """
 
     method: str
     path: str
-    handler: Handler
+    handler: Callable[[RestCall], Any]
     bucket: str = "other"
     open: bool = False
 
@@ -259,13 +260,10 @@ class Limiter:
         bucket = self._buckets.get(key)
         if bucket is None or bucket.ends <= now:
             bucket = self._buckets[key] = _Bucket(window[0], now + window[1])
-            self._drop_old(now)
+            if len(self._buckets) > 5000:
+                self._buckets = {key: b for key, b in self._buckets.items() if b.ends > now}
         bucket.left = max(bucket.left - 1, -1)
         return bucket
-
-    def _drop_old(self, now: float) -> None:
-        if len(self._buckets) > 5000:
-            self._buckets = {key: b for key, b in self._buckets.items() if b.ends > now}
 
 
 def _headers(kind: str, window: Window, left: int, ends: float, now: float) -> dict[str, str]:

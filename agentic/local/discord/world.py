@@ -1,21 +1,10 @@
-"""Guilds, channels, people, permissions, ids, errors.
+"""The records of the world (guilds, channels, people, bots), their permissions and ids, and Discord's errors.
 
-The errors of Discord's REST, as one exception with a status and the JSON body that bots receive.
-
-Codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes#json-json-error-codes
-
-New ids, as Discord gives them.
-
-A later id is always larger, even if the clock stops or steps back: histories are ordered by id.
-
-The records of the world: guilds with their roles, members, channels and messages, bot applications and webhooks.
-
-Plain mutable records without behaviour of Discord's: backend.py publishes their changes, payloads.py converts them
-into Discord's JSON. Ids are ints here and strings on the wire. Times are unix seconds.
-
-A member's permissions, computed as Discord documents it: @everyone, then roles, then the channel's overwrites.
+The records are plain and mutable: backend.py publishes their changes, payloads.py converts them into Discord's JSON.
+Ids are ints here and strings on the wire. Times are unix seconds.
 
 https://discord.com/developers/docs/topics/permissions#permission-hierarchy
+https://discord.com/developers/docs/topics/opcodes-and-status-codes#json-json-error-codes
 """
 
 from __future__ import annotations
@@ -28,91 +17,58 @@ from typing import Any, TypeVar
 
 from agentic.ids import id_at
 
-
-class ApiError(Exception):
-    """A request that Discord would refuse. status is the HTTP status, body the JSON object sent with it."""
-
-    def __init__(self, status: int, code: int, message: str, **extra: Any) -> None:
-        super().__init__(f"{status} ({code}): {message}")
-        self.status = status
-        self.body: dict[str, Any] = {"message": message, "code": code, **extra}
-
-
-def unauthorized() -> ApiError:
-    return ApiError(401, 0, "401: Unauthorized")
-
-
-def not_found() -> ApiError:
-    return ApiError(404, 0, "404: Not Found")
-
-
-def unknown(what: str) -> ApiError:
-    """what is a key of UNKNOWN, such as "Channel"."""
-    return ApiError(404, UNKNOWN[what], f"Unknown {what}")
-
-
-UNKNOWN = {
-    "Application": 10002,
-    "Channel": 10003,
-    "Guild": 10004,
-    "Member": 10007,
-    "Message": 10008,
-    "Role": 10011,
-    "User": 10013,
-    "Webhook": 10015,
-    "interaction": 10062,
-    "application command": 10063,
-}
-
-
-def missing_access() -> ApiError:
-    return ApiError(403, 50001, "Missing Access")
-
-
-def missing_permissions() -> ApiError:
-    return ApiError(403, 50013, "Missing Permissions")
-
-
-def locked() -> ApiError:
-    return ApiError(400, 160005, "Thread is locked")
-
-
-def archived() -> ApiError:
-    return ApiError(400, 50083, "Thread is archived")
-
-
-def invalid_form(field: str, code: str, message: str) -> ApiError:
-    """A field that breaks its rules: 400 with code 50035 and the field's own error in Discord's nested form."""
-    detail: dict[str, Any] = {"_errors": [{"code": code, "message": message}]}
-    for name in reversed(field.split(".")):
-        detail = {name: detail}
-    return ApiError(400, 50035, "Invalid Form Body", errors=detail)
-
-
-class Snowflakes:
-    """Make strictly increasing ids, larger than `after`. `clock` returns unix seconds."""
-
-    def __init__(self, clock: Callable[[], float], after: int = 0) -> None:
-        self._clock = clock
-        self._last = after
-
-    def next(self) -> int:
-        fresh = id_at(self._clock())
-        self._last = fresh if fresh > self._last else self._last + 1
-        return self._last
-
-
-def iso(unix_seconds: float) -> str:
-    """A timestamp as Discord writes it: 2026-11-20T11:32:53.123000+00:00."""
-    return datetime.fromtimestamp(unix_seconds, UTC).isoformat(timespec="microseconds")
-
-
 T = TypeVar("T")
 
 TEXT, DM, PUBLIC_THREAD, PRIVATE_THREAD = 0, 1, 11, 12
 THREADS = frozenset({10, PUBLIC_THREAD, PRIVATE_THREAD})
 
 DEFAULT, PINS_ADD, THREAD_CREATED, REPLY, COMMAND_REPLY, THREAD_STARTER = 0, 6, 18, 19, 20, 21
+
+ADD_REACTIONS = 1 << 6
+VIEW_CHANNEL = 1 << 10
+SEND_MESSAGES = 1 << 11
+MANAGE_MESSAGES = 1 << 13
+EMBED_LINKS = 1 << 14
+ATTACH_FILES = 1 << 15
+READ_MESSAGE_HISTORY = 1 << 16
+MENTION_EVERYONE = 1 << 17
+MANAGE_CHANNELS = 1 << 4
+ADMINISTRATOR = 1 << 3
+MANAGE_ROLES = 1 << 28
+MANAGE_WEBHOOKS = 1 << 29
+USE_APPLICATION_COMMANDS = 1 << 31
+MANAGE_THREADS = 1 << 34
+CREATE_PUBLIC_THREADS = 1 << 35
+CREATE_PRIVATE_THREADS = 1 << 36
+SEND_MESSAGES_IN_THREADS = 1 << 38
+PIN_MESSAGES = 1 << 51
+
+ALL = (1 << 53) - 1
+PEOPLE = (
+    VIEW_CHANNEL
+    | SEND_MESSAGES
+    | SEND_MESSAGES_IN_THREADS
+    | READ_MESSAGE_HISTORY
+    | ADD_REACTIONS
+    | ATTACH_FILES
+    | EMBED_LINKS
+    | CREATE_PUBLIC_THREADS
+    | USE_APPLICATION_COMMANDS
+)
+"""The permissions of @everyone in a usual server."""
+BOTS = PEOPLE | MANAGE_MESSAGES | MANAGE_WEBHOOKS | MANAGE_THREADS | PIN_MESSAGES
+"""The permissions of an invited bot's own role."""
+
+UNKNOWN_CODES = {
+    "Channel": 10003,
+    "Guild": 10004,
+    "Member": 10007,
+    "Message": 10008,
+    "User": 10013,
+    "Webhook": 10015,
+    "interaction": 10062,
+    "application command": 10063,
+}
 
 
 @dataclass(slots=True)
@@ -279,7 +235,7 @@ class World:
         """`ids` by kind and name ("channel:debate"); other records get new ones."""
         self.clock = clock
         self._ids = dict(ids)
-        self.snowflakes = Snowflakes(clock, after=max(ids.values(), default=0))
+        self._last_id = max(ids.values(), default=0)
         self.cdn = ""  # where attachments are served; set when the server knows its port
         self.guilds: dict[int, Guild] = {}
         self.users: dict[int, User] = {}
@@ -287,9 +243,14 @@ class World:
         self.apps: dict[str, BotApplication] = {}  # by key
         self.webhooks: dict[int, Webhook] = {}
 
+    def new_id(self) -> int:
+        """Make an id. It is larger than all before, even if the clock steps back: histories are ordered by id."""
+        self._last_id = max(id_at(self.clock()), self._last_id + 1)
+        return self._last_id
+
     def id_for(self, kind: str, name: str) -> int:
         """The id for a kind and name; the second record of a name gets a new one."""
-        return self._ids.pop(f"{kind}:{name}", None) or self.snowflakes.next()
+        return self._ids.pop(f"{kind}:{name}", None) or self.new_id()
 
     def named_ids(self) -> dict[str, int]:
         """The ids by kind and name, with which the same world can be made again."""
@@ -350,50 +311,11 @@ class World:
     def app_by_token(self, token: str) -> BotApplication | None:
         return next((a for a in self.apps.values() if a.token == token), None)
 
-    def message(self, channel: Channel, message_id: int) -> Message | None:
-        return channel.messages.get(message_id)
-
 
 def _found(found: T | None, kind: str, which: int | str, known: Iterable[str]) -> T:
     if found is None:
         raise KeyError(f"no {kind} {which!r}; there are: {', '.join(sorted(known))}")
     return found
-
-
-ADD_REACTIONS = 1 << 6
-VIEW_CHANNEL = 1 << 10
-SEND_MESSAGES = 1 << 11
-MANAGE_MESSAGES = 1 << 13
-EMBED_LINKS = 1 << 14
-ATTACH_FILES = 1 << 15
-READ_MESSAGE_HISTORY = 1 << 16
-MENTION_EVERYONE = 1 << 17
-MANAGE_CHANNELS = 1 << 4
-ADMINISTRATOR = 1 << 3
-MANAGE_ROLES = 1 << 28
-MANAGE_WEBHOOKS = 1 << 29
-USE_APPLICATION_COMMANDS = 1 << 31
-MANAGE_THREADS = 1 << 34
-CREATE_PUBLIC_THREADS = 1 << 35
-CREATE_PRIVATE_THREADS = 1 << 36
-SEND_MESSAGES_IN_THREADS = 1 << 38
-PIN_MESSAGES = 1 << 51
-
-ALL = (1 << 53) - 1
-PEOPLE = (
-    VIEW_CHANNEL
-    | SEND_MESSAGES
-    | SEND_MESSAGES_IN_THREADS
-    | READ_MESSAGE_HISTORY
-    | ADD_REACTIONS
-    | ATTACH_FILES
-    | EMBED_LINKS
-    | CREATE_PUBLIC_THREADS
-    | USE_APPLICATION_COMMANDS
-)
-"""The permissions of @everyone in a usual server."""
-BOTS = PEOPLE | MANAGE_MESSAGES | MANAGE_WEBHOOKS | MANAGE_THREADS | PIN_MESSAGES
-"""The permissions of an invited bot's own role."""
 
 
 def permissions_of(world: World, user_id: int, channel: Channel) -> int:
@@ -453,3 +375,42 @@ def require(world: World, user_id: int, channel: Channel, needed: int) -> None:
 
 def sending_bit(channel: Channel) -> int:
     return SEND_MESSAGES_IN_THREADS if channel.is_thread else SEND_MESSAGES
+
+
+def iso(unix_seconds: float) -> str:
+    """A timestamp as Discord writes it: 2026-11-20T11:32:53.123000+00:00."""
+    return datetime.fromtimestamp(unix_seconds, UTC).isoformat(timespec="microseconds")
+
+
+class ApiError(Exception):
+    """A request that Discord would refuse: the HTTP status, and the JSON object sent with it."""
+
+    def __init__(self, status: int, code: int, message: str, **extra: Any) -> None:
+        super().__init__(f"{status} ({code}): {message}")
+        self.status = status
+        self.body: dict[str, Any] = {"message": message, "code": code, **extra}
+
+
+def unknown(what: str) -> ApiError:
+    """Make the 404 for a key of UNKNOWN_CODES, such as "Channel"."""
+    return ApiError(404, UNKNOWN_CODES[what], f"Unknown {what}")
+
+
+def missing_access() -> ApiError:
+    return ApiError(403, 50001, "Missing Access")
+
+
+def missing_permissions() -> ApiError:
+    return ApiError(403, 50013, "Missing Permissions")
+
+
+def archived() -> ApiError:
+    return ApiError(400, 50083, "Thread is archived")
+
+
+def invalid_form(field: str, code: str, message: str) -> ApiError:
+    """A field that breaks its rules: 400 with code 50035 and the field's own error in Discord's nested form."""
+    detail: dict[str, Any] = {"_errors": [{"code": code, "message": message}]}
+    for name in reversed(field.split(".")):
+        detail = {name: detail}
+    return ApiError(400, 50035, "Invalid Form Body", errors=detail)

@@ -29,7 +29,7 @@ def test_people_and_channels_are_the_same_at_the_next_start(tmp_path: Path) -> N
     second = kept_world(tmp_path / "local", make)
     assert people_and_places(second) == first
     assert len(second.guild.roles) == 4, "@everyone, the role of all bots, and one of each bot"
-    while (later := second.snowflakes.next()) <= max(first.values()):
+    while (later := second.new_id()) <= max(first.values()):
         assert sent_at(later) == sent_at(max(first.values())), "only both starts in one millisecond share ids"
     assert later > max(first.values())
 

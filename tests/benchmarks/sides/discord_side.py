@@ -13,8 +13,7 @@ from contextlib import suppress
 from itertools import cycle, islice
 from typing import Any
 
-from agentic.local.discord import channels as threads
-from agentic.local.discord import messages
+from agentic.local.discord import channels, messages
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.rest import RateLimits
 from agentic.local.discord.server import DiscordStandIn
@@ -112,7 +111,9 @@ class Crowd:
         places = [channel for channel in guild.channels.values() if not channel.is_thread]
         owner = next(iter(world.apps.values())).user
         chosen = islice(cycle(places), count)
-        begun = [threads.create(self._server.backend, place, f"room {n}", owner) for n, place in enumerate(chosen)]
+        begun = [
+            channels.create_thread(self._server.backend, place, f"room {n}", owner) for n, place in enumerate(chosen)
+        ]
         return {thread.id: thread.parent_id or 0 for thread in begun}
 
 
@@ -126,7 +127,7 @@ class Switches:
         self._server.faults.rest_delay = seconds
 
     async def limits(self, real: bool) -> None:
-        self._server.limits = RateLimits() if real else None
+        self._server.rest.limiter.limits = RateLimits() if real else None
 
     async def counts(self) -> dict[str, int]:
         """Requests by status and by route, see DiscordStandIn.counts."""

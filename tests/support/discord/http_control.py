@@ -51,7 +51,7 @@ class HttpControl:
         if "rules" in body:
             faults.rules[:] = [RestFault(**rule) for rule in body["rules"]]
         if "limits" in body:
-            self._server.limits = None if body["limits"] is None else RateLimits(**body["limits"])
+            self._server.rest.limiter.limits = None if body["limits"] is None else RateLimits(**body["limits"])
         return {"rest_delay": faults.rest_delay, "rules": [asdict(rule) for rule in faults.rules]}
 
     async def _reset_counts(self, _: dict[str, Any]) -> Any:

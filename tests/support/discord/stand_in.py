@@ -10,30 +10,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agentic.local.discord import (
-    channels,
-    messages,
-    payloads,
-    server,
-)
-from agentic.local.discord import (
-    channels as threads,
-)
-from agentic.local.discord import (
-    channels as worlds,
-)
-from agentic.local.discord import (
-    payloads as message_payloads,
-)
-from agentic.local.discord import rest_channels as reactions
-from agentic.local.discord import (
-    rest_guilds as webhooks,
-)
-from agentic.local.discord.backend import Interaction, TypingEvent
+from agentic.local.discord import channels, messages, payloads, server
+from agentic.local.discord.backend import Interaction, RequestInfo, TypingEvent
 from agentic.local.discord.gateway import INVALID_SESSION, RECONNECT, Session
-from agentic.local.discord.interactions import MESSAGE, Json, registered
+from agentic.local.discord.interactions import MESSAGE, Json, find_command
 from agentic.local.discord.messages import Change, Draft, Posting
-from agentic.local.discord.server import File, MessageRef, RequestRecord, draft_of_text
+from agentic.local.discord.rest_guilds import make_webhook, webhook_author
+from agentic.local.discord.server import File, MessageRef, draft_of_text
 from agentic.local.discord.world import BotApplication, Channel, Member, Message, User, World
 
 
@@ -41,7 +24,7 @@ class DiscordStandIn(server.DiscordStandIn):
     """Methods that post return the message as a dict, as REST shows it."""
 
     @property
-    def requests(self) -> list[RequestRecord]:
+    def requests(self) -> list[RequestInfo]:
         """The newest requests, oldest first."""
         return list(self.rest.requests)
 
@@ -61,10 +44,10 @@ class DiscordStandIn(server.DiscordStandIn):
         place = self.world.channel(channel)
         parent = self.world.channel(place.parent_id) if place.parent_id else place
         foreign = (w for w in self.world.webhooks.values() if w.channel_id == parent.id and w.application_id is None)
-        webhook = next(foreign, None) or webhooks.make(self.backend, parent, "Captain Hook", None, None)
+        webhook = next(foreign, None) or make_webhook(self.backend, parent, "Captain Hook", None, None)
         how = Posting(webhook_id=webhook.id)
-        author = webhooks.face(webhook, name)
-        return self._shown(messages.post(self.backend, place, author, draft_of_text(text, attachments), how))
+        author = webhook_author(webhook, name)
+        return self._payload(messages.post(self.backend, place, author, draft_of_text(text, attachments), how))
 
     async def say_as_foreign_bot(
         self, name: str, channel: int | str, text: str, *, reply_to: MessageRef | None = None
@@ -75,14 +58,14 @@ class DiscordStandIn(server.DiscordStandIn):
         return await self.say((found or self._foreign_bot(name)).id, channel, text, reply_to=reply_to)
 
     def _foreign_bot(self, name: str) -> User:
-        user = User(self.world.snowflakes.next(), name, bot=True)
+        user = User(self.world.new_id(), name, bot=True)
         self.world.users[user.id] = user
         self._join(user)
         return user
 
     async def add_person(self, name: str) -> dict[str, Any]:
         """A new member of the first guild."""
-        user = worlds.add_person(self.world, name)
+        user = channels.add_person(self.world, name)
         self._join(user)
         return payloads.user(user)
 
@@ -95,7 +78,7 @@ class DiscordStandIn(server.DiscordStandIn):
     async def send(self, author: int | str, channel: int | str, draft: Draft, *, kind: int = 0) -> dict[str, Any]:
         """Post any draft as a person, or Discord's own notice about one of them (`kind` is the message's type)."""
         place, who = self.world.channel(channel), self.world.user(author)
-        return self._shown(messages.post(self.backend, place, who, draft, Posting(type=kind)))
+        return self._payload(messages.post(self.backend, place, who, draft, Posting(type=kind)))
 
     async def forward(
         self, author: int | str, channel: int | str, source: int | str, message: MessageRef
@@ -105,7 +88,7 @@ class DiscordStandIn(server.DiscordStandIn):
         original = self._message(place, message)
         taken = ("content", "embeds", "attachments", "components", "sticker_items", "mentions", "mention_roles")
         taken += ("type", "flags", "timestamp", "edited_timestamp")
-        shown = self._shown(original)
+        shown = self._payload(original)
         snapshot = {"message": {key: shown[key] for key in taken if key in shown}}
         reference = {**messages.reference(place, original), "type": 1}
         target, who = self.world.channel(channel), self.world.user(author)
@@ -113,23 +96,23 @@ class DiscordStandIn(server.DiscordStandIn):
         built = messages.build(self.backend, target, who, draft, Posting())
         built.type, built.mentions = 0, []
         self.backend.remember(target, built)
-        body = message_payloads.gateway_message(self.world, built, target)
+        body = payloads.gateway_message(self.world, built, target)
         self.backend.emit("MESSAGE_CREATE", body, target)
-        return self._shown(built)
+        return self._payload(built)
 
     async def unfurl(self, channel: int | str, message: MessageRef, *embeds: Json) -> None:
         """Add previews of a message's links, which Discord does a moment after the message."""
         place = self.world.channel(channel)
         target = self._message(place, message)
         target.embeds = list(embeds)
-        body = message_payloads.gateway_message(self.world, target, place)
+        body = payloads.gateway_message(self.world, target, place)
         self.backend.emit("MESSAGE_UPDATE", body, place)
 
     async def edit(self, channel: int | str, message: MessageRef, text: str) -> dict[str, Any]:
         place = self.world.channel(channel)
         target = self._message(place, message)
         messages.edit(self.backend, place, target, Change(content=text))
-        return self._shown(target)
+        return self._payload(target)
 
     async def delete(self, channel: int | str, *which: MessageRef) -> None:
         """Delete one message, or several in one bulk event."""
@@ -142,23 +125,23 @@ class DiscordStandIn(server.DiscordStandIn):
         place = self.world.channel(channel)
         target = self._message(place, message)
         if emoji is None:
-            reactions.remove_all(self.backend, place, target)
+            messages.clear_reactions(self.backend, place, target)
         else:
-            reactions.remove_kind(self.backend, place, target, reactions.parse_emoji(self.world, emoji))
+            messages.clear_emoji(self.backend, place, target, messages.parse_emoji(self.world, emoji))
 
     async def start_typing(self, author: int | str, channel: int | str) -> None:
         """Let a person type."""
-        messages.tell_typing(self.backend, self.world.channel(channel), self.world.user(author).id, None)
+        messages.publish_typing(self.backend, self.world.channel(channel), self.world.user(author).id, None)
 
     async def create_channel(self, name: str, topic: str | None = None) -> dict[str, Any]:
-        return payloads.channel(self.world, channels.channels_create(self.backend, self.world.guild, name, topic))
+        return payloads.channel(self.world, channels.create_channel(self.backend, self.world.guild, name, topic))
 
     async def change_channel(self, channel: int | str, **fields: Any) -> dict[str, Any]:
         """Set fields of the Channel record (name, topic, overwrites, archived, locked) and publish it."""
         place = self.world.channel(channel)
         for name, value in fields.items():
             setattr(place, name, value)
-        channels.tell_changed(self.backend, place)
+        channels.publish_change(self.backend, place)
         return payloads.channel(self.world, place)
 
     async def delete_channel(self, channel: int | str) -> None:
@@ -169,7 +152,7 @@ class DiscordStandIn(server.DiscordStandIn):
     ) -> dict[str, Any]:
         parent = self.world.channel(channel)
         start = None if message is None else self._message(parent, message)
-        thread = threads.create(self.backend, parent, name, self.world.user(author), message=start)
+        thread = channels.create_thread(self.backend, parent, name, self.world.user(author), message=start)
         return payloads.channel(self.world, thread)
 
     async def change_role(self, role: int | str, **fields: Any) -> dict[str, Any]:
@@ -184,7 +167,7 @@ class DiscordStandIn(server.DiscordStandIn):
 
     async def open_direct(self, person: int | str, bot: str) -> int:
         """The id of the DM between a person and a bot."""
-        return channels.direct(self.backend, self.world.app(bot).user.id, self.world.user(person).id).id
+        return channels.direct_channel(self.backend, self.world.app(bot).user.id, self.world.user(person).id).id
 
     async def interact_on(
         self, author: int | str, channel: int | str, bot: str, command: str, message: MessageRef
@@ -233,6 +216,6 @@ class DiscordStandIn(server.DiscordStandIn):
 
 def message_data(world: World, channel: Channel, app: BotApplication, name: str, target: Message) -> Json:
     """The data of a command in a message's menu."""
-    command = registered(app, channel, name, MESSAGE)
-    resolved = {"messages": {str(target.id): message_payloads.message(world, target)}}
+    command = find_command(app, channel, name, MESSAGE)
+    resolved = {"messages": {str(target.id): payloads.message(world, target)}}
     return {"id": command["id"], "name": name, "type": MESSAGE, "target_id": str(target.id), "resolved": resolved}

@@ -25,12 +25,10 @@ def posted(s: Scene) -> list[dict]:
 @pytest.mark.promise(270)
 async def test_a_message_is_found_again_and_a_thread_that_is_there_will_do():
     async with scene() as s:
-        made, request = threads(s), s.server.world.snowflakes.next()
+        made, request = threads(s), s.server.world.new_id()
         first = await made.post(s.channel.id, TEXT, request, again=False)
         assert await made.post(s.channel.id, TEXT, request, again=True) == first
-        assert await made.post(s.channel.id, TEXT, s.server.world.snowflakes.next(), again=True) != first, (
-            "another room"
-        )
+        assert await made.post(s.channel.id, TEXT, s.server.world.new_id(), again=True) != first, "another room"
         for _ in range(2):
             await made.start(s.channel.id, first, "P and NP", 4320)
         thread = s.server.world.channel(first)
@@ -48,7 +46,7 @@ async def test_a_message_is_found_again_and_a_thread_that_is_there_will_do():
 async def test_how_a_thread_is_now_is_asked_of_discord_only_where_the_bot_does_not_see_it():
     async with scene() as s:
         made = threads(s)
-        first = await made.post(s.channel.id, TEXT, s.server.world.snowflakes.next(), again=False)
+        first = await made.post(s.channel.id, TEXT, s.server.world.new_id(), again=False)
         await made.start(s.channel.id, first, "P and NP", 4320)
         await s.server.wait_for(lambda: s.bot.get_channel(first))
         assert await made.now(s.channel.id, first) == ThreadNow()

@@ -18,7 +18,7 @@ def said(server, text="hello", **odd):
     alice = server.world.user("Alice")
     member = payloads.partial_member(server.world.guild.members[alice.id])
     return {
-        "id": str(server.world.snowflakes.next()),
+        "id": str(server.world.new_id()),
         "channel_id": str(channel.id),
         "guild_id": str(server.world.guild.id),
         "author": payloads.user(alice),
