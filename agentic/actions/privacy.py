@@ -22,8 +22,7 @@ from cachetools import TTLCache
 from agent_config import FrontMatter, Settings
 from agentic.actions.base import FORM, CommandInvocation, CommandReply, Form, Handle, Response
 from agentic.actions.base import ResponsesField as Field
-from agentic.record.memories import Kept, Profile
-from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.record.memories import Kept, MemoryReader, Profile
 from agentic.record.notes import Consents, Hearers
 from agentic.state.idle import UNASKED
 from agentic.state.record_stream import Notes

@@ -43,8 +43,7 @@ from agentic.llm.types import Drawing, Message, Model, Picture, Prompt, Reply
 from agentic.net.images import Fit
 from agentic.personas.prompt import PersonaPrompt
 from agentic.process.tasks import Aside
-from agentic.record.memories import NoMemory
-from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.record.memories import MemoryReader
 from agentic.services.discord.channels import Audience, ChannelOf
 from agentic.state.budgets import Costs
 from agentic.state.context import KeptWindows, Summaries
@@ -164,7 +163,7 @@ class Agent:
     bots_role: int | None = None  # whose mention calls all agents
     ignores: Callable[[int, frozenset[int]], bool]  # a person, with the roles that are known
     sees: Callable[[int], Callable[[int], bool]]  # a channel → what all of its readers may read
-    memory: MemoryReader = field(default_factory=NoMemory)
+    memory: MemoryReader = field(default_factory=MemoryReader)
     guild_models: Mapping[int, ModelBinding]
     pin_reporter: PinProblemReporter
     prefill: PrefillMemory

@@ -24,8 +24,7 @@ from agentic.inbox.cancels import Cancels
 from agentic.inbox.person_notices import PersonNotices
 from agentic.llm.profiles import PrefillMemory
 from agentic.record.embeddings import Meaning
-from agentic.record.memories import NoMemory
-from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.record.memories import MemoryReader
 from agentic.record.notes import Consents, GatewayNotes, Hearers, LogRules, MessageLog, RoomLog
 from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
@@ -92,7 +91,7 @@ class AgentServices:
     record: Notes = field(default_factory=NoRecord)
     watcher: TurnWatcher = field(default_factory=Nobody)
     hearers: Hearers = field(default_factory=Hearers)
-    memory: MemoryReader = field(default_factory=NoMemory)
+    memory: MemoryReader = field(default_factory=MemoryReader)
     tools: Toolset | None = None  # None: agents have no tools
     personas: Personas | None = None  # None: persona files are not read
     cheap: CheapModel | None = None  # None: there is none

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from agentic.ids import id_at
 from agentic.record.memories import (
-    MOST_IN_CHAIN,
+    MAX_IN_CHAIN,
     SELECTED,
-    MemoryReader,
+    QuestionThread,
     authors_of,
     chain,
     channels_of,
@@ -92,7 +92,7 @@ def to_summarise(
 
 def _chain_of(db: sqlite3.Connection, last: LoggedMessage) -> Candidate:
     """The chain with its last message, from its last summary on."""
-    found = chain(db, last.message_id, MOST_IN_CHAIN)
+    found = chain(db, last.message_id, MAX_IN_CHAIN)
     newest_first = (last, *reversed(found.messages))
     first = f"Summary of what was said before: {found.summary}" if found.summary else ""
     material, count = lines(newest_first, first)
@@ -328,32 +328,34 @@ class IdleMemory:
     """Implements IdleStore (agent_coordinator/idle/tasks.py). `exchanges`: a message with its answer counts too."""
 
     def __init__(self, path: Path, *, exchanges: bool = False) -> None:
-        self._reader, self._exchanges = MemoryReader(path), exchanges
+        self._questions, self._exchanges = QuestionThread(path), exchanges
 
     async def newest(self, agent: str, task: str) -> int:
         profiles = task == "discover"
-        return await self._reader.ask(lambda db: newest_of(db, agent, profiles=profiles), 0)
+        return await self._questions.ask(lambda db: newest_of(db, agent, profiles=profiles), 0)
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
-        return await self._reader.ask(lambda db: to_summarise(db, agent, before, skip, exchanges=self._exchanges), None)
+        return await self._questions.ask(
+            lambda db: to_summarise(db, agent, before, skip, exchanges=self._exchanges), None
+        )
 
     async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
-        return await self._reader.ask(lambda db: to_profile(db, agent, skip), None)
+        return await self._questions.ask(lambda db: to_profile(db, agent, skip), None)
 
     async def hanging(self, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
-        return await self._reader.ask(lambda db: hanging(db, agent, before, count), ())
+        return await self._questions.ask(lambda db: hanging(db, agent, before, count), ())
 
     async def people(self, agent: str, count: int) -> tuple[Candidate, ...]:
-        return await self._reader.ask(lambda db: people(db, agent, count), ())
+        return await self._questions.ask(lambda db: people(db, agent, count), ())
 
     async def sent(self, since: float) -> tuple[Sent, ...]:
-        return await self._reader.ask(lambda db: sent(db, since), ())
+        return await self._questions.ask(lambda db: sent(db, since), ())
 
     async def consents(self) -> Mapping[int, bool]:
-        return await self._reader.ask(consents, {})
+        return await self._questions.ask(consents, {})
 
     async def aclose(self) -> None:
-        await self._reader.aclose()
+        await self._questions.aclose()
 
 
 def sent(db: sqlite3.Connection, since: float) -> tuple[Sent, ...]:

@@ -26,8 +26,7 @@ from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Model
 from agentic.process.redaction import Redactor, own_folders
 from agentic.record.embeddings import Meaning
-from agentic.record.memories import NoMemory, ThreadMemory
-from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.record.memories import MemoryReader
 from agentic.record.recorder import recording
 from agentic.runtime.bot import cancel
 from agentic.runtime.health import serving_health
@@ -131,8 +130,8 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
 def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Meaning | None) -> MemoryReader:
     """The memory of this machine's record, whichever process writes it."""
     if not settings.records:
-        return NoMemory()
-    memory = ThreadMemory(settings.record_file, meaning)
+        return MemoryReader()
+    memory = MemoryReader(settings.record_file, meaning)
     stack.push_async_callback(memory.aclose)
     return memory
 

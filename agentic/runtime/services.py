@@ -44,7 +44,7 @@ from agentic.net.images import PictureFetcher
 from agentic.net.public_fetcher import PublicFetcher
 from agentic.record.embeddings import Meaning
 from agentic.record.idle_queries import IdleMemory
-from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.record.memories import MemoryReader
 from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.webhooks import Webhooks

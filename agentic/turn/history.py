@@ -40,8 +40,7 @@ from agentic.context.options import Options
 from agentic.context.prompt import labelled, seen
 from agentic.context.window import Depth, Window, conversation_entries
 from agentic.llm.providers.agent_sdk import AgentSession
-from agentic.record.memories import Chain
-from agentic.record.memories import ReadingMemoryReader as MemoryReader
+from agentic.record.memories import Chain, MemoryReader
 from agentic.state.context import Sessions
 from agentic.tools.call_log import record_text
 from agentic.turn.room_turns import in_room, room_entries

@@ -37,7 +37,7 @@ from agentic.context.prompt import Answered, Identity, Trigger, TurnContext
 from agentic.context.render import ReplyChain
 from agentic.context.window import Window
 from agentic.llm.types import Picture
-from agentic.record.memories import NoMemory
+from agentic.record.memories import MemoryReader
 from agentic.themes import theme_named
 from agentic.tools.tool import WEB_SEARCH, is_allowed
 from agentic.turn.history import ChainPlace, FoundChain, history_ids, reply_chain, under_inner_names, window_of
@@ -299,7 +299,7 @@ async def _reply_chain(turn: Turn, context: TurnContext, options: Options, reset
         may_show=lambda entry: is_visible(entry) and not _is_ignored(agent, entry),
         may_tell=lambda people: not any(agent.ignores(person, frozenset()) for person in people),
     )
-    memory = NoMemory() if in_room(turn.event) else agent.memory
+    memory = MemoryReader() if in_room(turn.event) else agent.memory
     return await reply_chain(asked, place, options.chain_messages, memory)
 
 

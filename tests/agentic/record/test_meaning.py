@@ -9,7 +9,7 @@ import pytest
 
 from agentic.llm.embeddings import Vector, unpacked, vector_of
 from agentic.record import embeddings as module
-from agentic.record.memories import ThreadMemory
+from agentic.record.memories import MemoryReader
 from agentic.wire.entries import DeletionNote
 from tests.support.recording import AT, Scene, at_work, said, summary
 from tests.support.redis_server import until
@@ -128,7 +128,7 @@ async def kept(scene: Scene, subjects: Subjects) -> None:
 async def test_what_means_the_same_in_other_words_is_recalled_where_the_reader_could_read_it(scene: Scene) -> None:
     subjects = Subjects()
     await kept(scene, subjects)
-    memory = ThreadMemory(scene.path, subjects)
+    memory = MemoryReader(scene.path, subjects)
 
     async def before_the_first(_channel):
         return 0, said(1).message_id
@@ -139,7 +139,7 @@ async def test_what_means_the_same_in_other_words_is_recalled_where_the_reader_c
     assert await memory.recall("bees", lambda channel_id: channel_id == 5, 5, ignored=[77]) == ()
     assert {each.channel_id for each in await memory.recall("bees", lambda _: True, 5)} == {5, 6}
     await memory.aclose()
-    without = ThreadMemory(scene.path)
+    without = MemoryReader(scene.path)
     assert await without.recall("bees", lambda _: True, 5) == ()
     await without.aclose()
 
@@ -148,7 +148,7 @@ async def test_what_means_the_same_in_other_words_is_recalled_where_the_reader_c
 async def test_nothing_is_recalled_where_nothing_stands_out(scene: Scene) -> None:
     subjects = Subjects()
     await kept(scene, subjects)
-    memory = ThreadMemory(scene.path, subjects)
+    memory = MemoryReader(scene.path, subjects)
     assert await memory.recall("weather", lambda _: True, 5) == ()
     subjects.refuses = True
     assert await memory.recall("bees", lambda _: True, 5) == ()
@@ -160,7 +160,7 @@ async def test_a_model_that_does_not_answer_holds_no_turn_up(scene: Scene, monke
     subjects = Subjects()
     await kept(scene, subjects)
     subjects.may.clear()
-    memory = ThreadMemory(scene.path, subjects)
+    memory = MemoryReader(scene.path, subjects)
     assert await memory.recall("bees", lambda _: True, 5) == ()
     words = await memory.recall("honey", lambda channel_id: channel_id == 5, 5)
     assert [each.text for each in words] == ["Honey from our own hives"]

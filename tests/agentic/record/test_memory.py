@@ -3,14 +3,14 @@
 import pytest
 
 from agentic.context.options import Options
-from agentic.record.memories import Chain, Kept, Profile, ThreadMemory
+from agentic.record.memories import Chain, Kept, MemoryReader, Profile
 from agentic.wire.entries import ConsentNote, ProfileNote, UnaskedNote
 from tests.support.recording import AT, said, summary
 
 
 @pytest.fixture
 async def memory(scene):
-    opened = ThreadMemory(scene.path)
+    opened = MemoryReader(scene.path)
     yield opened
     await opened.aclose()
 
@@ -128,7 +128,7 @@ async def test_a_record_that_is_not_there_has_nothing_until_it_is(scene, memory)
 async def test_a_file_that_cannot_be_read_has_nothing_and_is_reported_once(tmp_path, caplog):
     path = tmp_path / "record.db"
     path.write_text("no database at all" * 99)
-    memory = ThreadMemory(path)
+    memory = MemoryReader(path)
     assert [await memory.consent(77), await memory.profile(77)] == [None, None]
     assert caplog.text.count("cannot be read for memories") == 1
     await memory.aclose()

@@ -9,7 +9,7 @@ import pytest
 from agentic.ids import id_at
 from agentic.record import recall as module
 from agentic.record.database import connect_blocking
-from agentic.record.memories import ThreadMemory
+from agentic.record.memories import MemoryReader
 from agentic.record.retention import DAY, Ages
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ProfileNote, UnaskedNote
 from tests.support.recording import AT, at_work, said, summary
@@ -246,7 +246,7 @@ async def test_without_fts5_all_is_kept_but_nothing_is_recalled_until_it_is_ther
         assert "no FTS5" in caplog.text
         assert scene.rows("SELECT count(*) FROM message_log") == [(2,)]
         assert not in_files(scene, word)
-    memory = ThreadMemory(scene.path)
+    memory = MemoryReader(scene.path)
     assert await memory.recall("tomatoes", lambda _: True, 5) == ()
     await scene.record()
     found = await memory.recall("tomatoes", lambda _: True, 5)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentic.ids import id_at
 from agentic.record.database import migrate
-from agentic.record.memories import ThreadMemory
+from agentic.record.memories import MemoryReader
 from agentic.record.rows import days_in
 from agentic.record.writing import Rules, _write_entries, transaction
 from agentic.wire.entries import ConsentNote, DeletionNote, ProfileNote, UnaskedNote
@@ -103,7 +103,7 @@ def profile_of(scene):
     async def read(*notes):
         await scene.put(*notes)
         await scene.record()
-        memory = ThreadMemory(scene.path)
+        memory = MemoryReader(scene.path)
         found = await memory.profile(77)
         await memory.aclose()
         return (found.topics, found.by) if found else None
