@@ -25,7 +25,6 @@ from agentic.agent.limits import (
     ProviderBackoff,
     ReplyThrottle,
     Tariff,
-    TurnSpending,
     profile,
 )
 from agentic.agent.options import OptionBook, PinProblemReporter
@@ -42,7 +41,6 @@ from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Drawing, Message, Model, Picture, Prompt, Reply
 from agentic.net.images import Fit
 from agentic.personas.prompt import PersonaPrompt
-from agentic.process.tasks import Aside
 from agentic.record.memories import MemoryReader
 from agentic.services.discord.channels import Audience, ChannelOf
 from agentic.state.budgets import Costs
@@ -56,7 +54,6 @@ from agentic.tools.own_tools import NAME as MEMORY
 from agentic.tools.own_tools import Memory, RecallTool
 from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, ToolSource, is_allowed
 from agentic.tools.toolset import Own, nothing
-from agentic.turn.trace import TurnTrace
 
 BargeIn = Literal["yield", "finish", "ignore"]
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
@@ -214,24 +211,6 @@ class Agent:
     def today(self) -> str:
         """The local date as Redis keys have it: 2026-11-20."""
         return datetime.fromtimestamp(self.clock(), self.timezone).date().isoformat()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """One turn of an agent, as each of its steps takes it. `after` is set where an earlier run of the program began the
-    turn, behind that message."""
-
-    agent: Agent
-    outlet: Outlet
-    event: TurnEvent
-    spending: TurnSpending = field(default_factory=TurnSpending)
-    after: int | None = None
-    trace: TurnTrace = field(default_factory=TurnTrace)
-    found_picture: Aside[Picture] = field(default_factory=Aside)  # beside a search, until the answer is posted
-
-    @property
-    def can_draw(self) -> bool:
-        return self.agent.model.can_draw and self.outlet.sink.may_attach
 
 
 def build_agent(

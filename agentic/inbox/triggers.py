@@ -31,7 +31,7 @@ from typing import Literal
 
 from cachetools import LRUCache
 
-from agentic.agent.agent import Agent, Channels, Turn
+from agentic.agent.agent import Agent, Channels
 from agentic.agent.events import InstructionEvent, MentionEvent, read_begun
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CommandReplies, Outlet, unfinished
@@ -43,9 +43,11 @@ from agentic.inbox.room_calls import RoomCalls
 from agentic.llm.types import Message, Prompt, Reply
 from agentic.tools.loop import always
 from agentic.turn.chat_mode import ModelRequest
-from agentic.turn.decide import mode_of, tools_of
+from agentic.turn.decide import mode_of
+from agentic.turn.progress import Turn, TurnState
 from agentic.turn.result import BusyReplies
-from agentic.turn.view import look
+from agentic.turn.tools import ToolUse
+from agentic.turn.view import build_view
 from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
@@ -297,7 +299,8 @@ class MessageCommands:
             await replies.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
         agent = self._agent.at(outlet)
-        sent = await as_sent(Turn(agent=agent, outlet=outlet, event=event))
+        state = TurnState(self._services.ledger, agent.key, event.id)
+        sent = await as_sent(Turn(agent=agent, outlet=outlet, event=event, state=state))
         name = f"context-{agent.key}.txt"
         note = f"what {agent.identity.display_name} sees"
         await replies.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
@@ -328,9 +331,9 @@ async def as_sent(turn: Turn) -> ModelRequest:
         sent.append(prompt)
         return Reply(text="")
 
-    mode = mode_of(turn, await look(turn))
+    mode = mode_of(turn, await build_view(turn))
     request = mode.request(0.0)
-    await tools_of(turn, mode, always).run(heard, request.prompt)
+    await ToolUse(turn, mode, always).run(heard, request.prompt)
     return ModelRequest(sent[0], request.history)
 
 

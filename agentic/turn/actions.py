@@ -6,16 +6,14 @@ import asyncio
 import logging
 from dataclasses import replace
 
-from agentic.agent.agent import Turn
 from agentic.agent.events import POST_SECONDS, MentionEvent, asked_id
 from agentic.agent.limits import day_total
-from agentic.chat.outlet import ChannelSink, Post, Posted, TurnCost
-from agentic.context.entries import Entry
+from agentic.chat.outlet import Post, Posted, TurnCost
 from agentic.llm.errors import ModelError
-from agentic.llm.types import Picture, Source, Usage
+from agentic.llm.types import Picture, Usage
 from agentic.turn.decision import Decision
-from agentic.turn.progress import Done, Progress
-from agentic.turn.room_turns import named_next
+from agentic.turn.progress import Done, Turn
+from agentic.turn.room_turns import next_member
 from agentic.turn.view import TurnView
 
 FOUND_SECONDS = 2.0  # that a post waits for a found picture
@@ -23,92 +21,83 @@ FOUND_SECONDS = 2.0  # that a post waits for a found picture
 log = logging.getLogger(__name__)
 
 
-async def act(
-    turn: Turn, progress: Progress, view: TurnView, decision: Decision, sources: tuple[Source, ...] = ()
-) -> Done:
+async def act(turn: Turn, view: TurnView, decision: Decision) -> Done:
     """Draw, post text and picture as one message, react. Raises CannotPost when nothing could be posted.
 
-    Each action is noted in `progress` as soon as it is done: the turn's time may end in the middle, or the process.
+    Each action is noted in `turn.state` as soon as it is done: the turn's time may end in the middle, or the process.
     """
-    if not progress.posted:
-        await _post(turn, progress, view, decision, sources)
-        if progress.done.reason is not None:
-            return progress.done
-        if progress.posted and decision.react_emoji is not None:
-            await progress.keep_posted()
-    emoji, reacted_to = await _react(turn.outlet.sink, decision, view.context.target)
-    done = replace(progress.done, emoji=emoji, reacted_to=reacted_to)
-    return replace(done, reason="reaction_failed" if done.nothing else None)
+    state, emoji = turn.state, decision.react_emoji
+    if state.done.message_id is None:
+        await _post(turn, view, decision)
+        if state.done.reason is not None:
+            return state.done
+        if state.done.message_id is not None and emoji is not None:
+            await state.save_posted()
+    target = view.context.target
+    message_id = decision.react_to_message_id or (target.id if target is not None else None)
+    # A reaction to a message that does not exist is dropped.
+    if emoji is None or message_id is None or not await turn.outlet.sink.react(message_id, emoji):
+        emoji, message_id = None, None
+    done = replace(state.done, emoji=emoji, reacted_to=message_id)
+    return replace(done, reason="reaction_failed" if done.is_nothing else None)
 
 
-async def _post(
-    turn: Turn, progress: Progress, view: TurnView, decision: Decision, sources: tuple[Source, ...]
-) -> None:
-    agent, event = turn.agent, turn.event
-    drawn = await progress.kept_picture() or await _draw(turn, progress, decision)
-    text = decision.text
-    picture = drawn if drawn is not None or text is None else await _found(turn)
+async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:
+    agent, event, state, outlet, text = turn.agent, turn.event, turn.state, turn.outlet, decision.text
+    picture = drawn = await state.load_picture() or await _draw(turn, decision)
+    if drawn is None and text is not None:  # perhaps one was looked for beside the search
+        seconds = min(FOUND_SECONDS, event.deadline - agent.clock() - POST_SECONDS)
+        picture = await turn.found_picture.taken(seconds)
     if text is None and picture is None and (event.forced or decision.react_emoji is None):
-        progress.note(Done(reason="picture_failed"))
+        state.done = Done(reason="picture_failed")
         return
-    wanted = Done(
+    decided = Done(
         text=text,
         end_conversation=decision.end_conversation,
         topic=decision.topic,
         answers=view.context.answers,
         leaves=decision.leave,
-        next_agent=named_next(
-            progress.room, decision.next_speaker, agent.key, agent.options.inner_names(turn.outlet.view)
-        ),
+        next_agent=next_member(state.room, decision.next_speaker, agent.key, agent.options.inner_names(outlet.view)),
     )
-
-    def noted(posted: Posted) -> None:
-        prompt = decision.image_prompt if posted.picture_url and drawn is not None else None
-        url = posted.picture_url
-        ids = posted.message_ids
-        if (asked := asked_id(event)) is not None:
-            turn.outlet.view.transcript.note_answers(ids or (posted.message_id,), asked)
-        progress.note(
-            replace(wanted, message_id=posted.message_id, message_ids=ids, picture_url=url, image_prompt=prompt)
-        )
-
     if text is None and picture is None:
-        progress.note(wanted)
-    else:
-        ping = event.ping if isinstance(event, MentionEvent) else None
-        cost = await _cost(turn) if agent.show_costs else None
-        post = Post(
-            text=text,
-            picture=picture,
-            cost=cost,
-            ping=ping,
-            after=turn.after,
-            split_at=view.options.split_at,
-            sources=sources,
-            reply_to=event.reply_to,
-            asked=asked_id(event),
+        state.done = decided
+        return
+
+    def note(posted: Posted) -> None:
+        if (asked := asked_id(event)) is not None:
+            outlet.view.transcript.note_answers(posted.message_ids or (posted.message_id,), asked)
+        state.done = replace(
+            decided,
+            message_id=posted.message_id,
+            message_ids=posted.message_ids,
+            picture_url=posted.picture_url,
+            image_prompt=decision.image_prompt if posted.picture_url and drawn is not None else None,
         )
-        turn.trace.picture = picture
-        noted(await turn.outlet.sink.post(post, event.id, noted))
+
+    cost, usage = None, state.spending.total
+    if agent.show_costs:
+        cost = TurnCost(usage, await day_total(agent.costs, agent.key, agent.today(), usage), agent.colour)
+    post = Post(
+        text=text,
+        picture=picture,
+        cost=cost,
+        ping=event.ping if isinstance(event, MentionEvent) else None,
+        after=state.after,
+        split_at=view.options.split_at,
+        sources=decision.sources,
+        reply_to=event.reply_to,
+        asked=asked_id(event),
+    )
+    state.trace.picture = picture
+    note(await outlet.sink.post(post, event.id, note))
 
 
-async def _cost(turn: Turn) -> TurnCost:
-    agent, usage = turn.agent, turn.spending.total
-    return TurnCost(usage, await day_total(agent.costs, agent.key, agent.today(), usage), agent.colour)
-
-
-async def _found(turn: Turn) -> Picture | None:
-    """The picture that was looked for beside the turn's search, which the post waits for only briefly."""
-    seconds = min(FOUND_SECONDS, turn.event.deadline - turn.agent.clock() - POST_SECONDS)
-    return await turn.found_picture.taken(seconds)
-
-
-async def _draw(turn: Turn, progress: Progress, decision: Decision) -> Picture | None:
-    """The picture, kept until it is posted. None where none was wanted, or drawing failed, took too long or costs too
+async def _draw(turn: Turn, decision: Decision) -> Picture | None:
+    """The picture, saved until it is posted. None if none was wanted, or drawing failed, took too long or costs too
     much: the text is posted all the same."""
     if not decision.generate_image or not decision.image_prompt:
         return None
-    agent, event, spending = turn.agent, turn.event, turn.spending
+    agent, event, spending, trace = turn.agent, turn.event, turn.state.spending, turn.state.trace
     cost = agent.model.tariff.picture()  # until more is known of it
     together = spending.total + cost
     if not await agent.limits.afford(event.id, together.cost_usd):
@@ -120,7 +109,7 @@ async def _draw(turn: Turn, progress: Progress, decision: Decision) -> Picture |
         return None
     await spending.foresee(together)
     try:
-        with turn.trace.drawing(agent.model.name, decision.image_prompt) as call:
+        with trace.drawing(agent.model.name, decision.image_prompt) as call:
             async with asyncio.timeout(seconds) as limit:
                 drawing = await agent.model.draw(decision.image_prompt)
         cost = drawing.usage
@@ -137,15 +126,5 @@ async def _draw(turn: Turn, progress: Progress, decision: Decision) -> Picture |
     finally:
         spending.add(cost)
         call.usage = cost
-    await progress.keep_picture(drawing.picture)
+    await turn.state.save_picture(drawing.picture)
     return drawing.picture
-
-
-async def _react(sink: ChannelSink, decision: Decision, target: Entry | None) -> tuple[str | None, int | None]:
-    """The reaction that was given and to which message; one to a message that does not exist is dropped."""
-    emoji, message_id = decision.react_emoji, decision.react_to_message_id
-    if message_id is None and target is not None:
-        message_id = target.id
-    if emoji is None or message_id is None or not await sink.react(message_id, emoji):
-        return None, None
-    return emoji, message_id

@@ -1,17 +1,12 @@
-"""Decision, its schema, model text to it.
+"""From a model's answer to the agent's decision; the form that is asked for, in words and as a JSON schema.
 
-From a model's answer to the agent's decision.
-
-`parse_decision` reads the answer, `decided` applies the rules of the turn. Text outside of the requested form may be
-reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form is no decision, but where a
-person waits its words are the answer (`spoken`), since small models often give no other. Reasoning in any
+Text outside of the form may be reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form
+is no decision, but if a person waits its words are the answer, since small models often give no other. Reasoning in any
 maker's marks around the form is ignored. Of several objects the first one that is a decision counts.
 
-An answer that was cut off keeps its complete fields. A text of CUT_TEXT_MIN characters or more is kept back to its last
-whole sentence, or with "…" where that would lose more than half. Any other cut value is dropped: half a picture prompt
-or half an id means something else.
-
-The form of an answer: in words for the prompt, and as a JSON schema.
+An answer that was cut off keeps its complete fields. A text of CUT_TEXT_MIN characters or more is kept up to its last
+whole sentence, or with "…" if that would lose more than half. Any other cut value is dropped: half a picture prompt or
+half an id means something else.
 """
 
 from __future__ import annotations
@@ -19,31 +14,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
 
 from agentic.chat.outlet import Service
 from agentic.ids import LARGEST_ID
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
+from agentic.llm.types import Source
 from agentic.turn.cleaning import clean_emoji, clean_prose, clean_text, unfenced
 from agentic.turn.loose_json import MAX_CHARS, CutString, objects, unescape
 
 CUT_TEXT_MIN = 40  # characters
-
 LAST_WORD = "I leave this room here."  # of an agent that leaves without a word
-
 MAX_TOPIC = 200  # characters
-
-MAX_EXACT_FLOAT = 2**53  # beyond it neighbouring ids are the same float
-
+MAX_EXACT_FLOAT = 2**53  # beyond it neighboring ids are the same float
 
 _TRUE = frozenset({"true", "yes", "y", "1", "on"})
-
 _FALSE = frozenset({"false", "no", "n", "0", "off", "null", "none", ""})
-
 _ID = re.compile(r"\[?(?:msg:)?\s*(\d{1,20})\]?")
-
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
 
 
@@ -62,6 +51,7 @@ class Decision:
     topic: str | None = None
     leave: bool = False
     next_speaker: str | None = None  # a shown name
+    sources: tuple[Source, ...] = ()  # web pages that the words rest on; no part of the model's form
 
     @property
     def is_empty(self) -> bool:
@@ -78,7 +68,7 @@ class UnreadableDecision(Exception):
 
 
 def parse_decision(raw: str) -> Decision:
-    """The first decision in a model's answer, as the model meant it; the turn's rules are `decided`'s.
+    """The first decision in a model's answer, as the model meant it; the turn's rules are `apply_turn_rules`'s.
 
     Reads the first 64,000 characters. Raises UnreadableDecision.
     """
@@ -90,15 +80,15 @@ def parse_decision(raw: str) -> Decision:
         decision = _first_decision(unescape(text))  # an object inside of a JSON string
     if decision is None:
         raise UnreadableDecision("no decision in the answer" if "{" in text else "no JSON object")
-    return _unwrapped(decision)
+    return _unwrap_nested(decision)
 
 
 def decision_of(fields: Mapping[str, object]) -> Decision:
     """A decision from its fields; unusable values are left out."""
-    return _unwrapped(Decision(**_known(fields)))
+    return _unwrap_nested(Decision(**_known(fields)))
 
 
-def spoken(
+def decision_from_prose(
     raw: str,
     names: Collection[str] = (),
     prompt: Collection[str] = (),
@@ -106,9 +96,9 @@ def spoken(
     cut: bool = False,
     known: KnownSources = NOTHING_KNOWN,
 ) -> Decision | None:
-    """The decision to post an answer in words alone; None where it has any form or other artifacts of a model.
+    """The decision to post an answer in words alone; None if it has any form or other artifacts of a model.
 
-    `names` and `prompt` are those of `decided`; `cut`: the answer reached the length limit.
+    `names` and `prompt` are those of `apply_turn_rules`; `cut`: the answer reached the length limit.
     """
     text = strip_reasoning(raw[:MAX_CHARS]).strip()
     try:
@@ -120,8 +110,62 @@ def spoken(
     return Decision(text=said) if isinstance(said, str) else None
 
 
-def _unwrapped(decision: Decision) -> Decision:
-    """The inner decision, where a decision's text is a decision again: the form itself must not be posted."""
+def apply_turn_rules(
+    decision: Decision,
+    *,
+    forced: bool,
+    always_draw: bool,
+    can_draw: bool,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
+    may_leave: bool = False,
+    names_next: bool = False,
+    known: KnownSources = NOTHING_KNOWN,
+) -> Decision:
+    """The decision under the rules of the turn, ready to be acted on.
+
+    `forced`: a person waits, so neither silence nor a reaction alone is an answer. `always_draw`: every post of the
+    theme has a picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which
+    must not be posted. `may_leave`: the turn is in a room; an agent that leaves it says a last word, also with `skip`.
+    `names_next`: the agent may name the next speaker. `known`: the sources that it may link to. Raises
+    UnreadableDecision("empty") when a forced turn has neither words nor a picture; any other decision may be empty.
+    """
+    leaves = may_leave and decision.leave
+    if decision.skip and not (forced or leaves):
+        return Decision(skip=True)
+    text = clean_text(decision.text, names, prompt, known) or (LAST_WORD if leaves else None)
+    image_prompt = None
+    if can_draw and (decision.generate_image or always_draw):
+        image_prompt = clean_text(decision.image_prompt) or text  # a picture needs something to show
+    if forced and not (text or image_prompt):
+        raise UnreadableDecision("empty")
+    emoji = None if decision.skip else clean_emoji(decision.react_emoji)
+    return Decision(
+        text=text,
+        generate_image=image_prompt is not None,
+        image_prompt=image_prompt,
+        react_emoji=emoji,
+        react_to_message_id=decision.react_to_message_id if emoji else None,
+        end_conversation=decision.end_conversation and not decision.skip,
+        topic=clean_text(decision.topic),
+        leave=leaves,
+        next_speaker=decision.next_speaker if names_next else None,
+    )
+
+
+def as_json(decision: Decision) -> str:
+    """The form in which a decision is kept."""
+    return json.dumps(fields_of(decision), ensure_ascii=False)
+
+
+def fields_of(decision: Decision) -> dict[str, Any]:
+    """The fields of the published form, and a room's if they are set."""
+    fields = {name: getattr(decision, name) for name in _READERS}
+    return {name: value for name, value in fields.items() if name not in _OF_ROOMS or value}
+
+
+def _unwrap_nested(decision: Decision) -> Decision:
+    """The inner decision, if a decision's text is a decision again: the form itself must not be posted."""
     text = unfenced(decision.text or "")
     inner = next(objects(text), None) if text.startswith("{") else None
     fields = _known(inner.fields) if inner is not None else {}
@@ -130,7 +174,11 @@ def _unwrapped(decision: Decision) -> Decision:
 
 def _first_decision(text: str) -> Decision | None:
     # Most answers are one object and nothing else: the json module reads it in a fraction of the time.
-    fields = _known(_strictly(text))
+    try:
+        read = json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity mean nothing
+    except (ValueError, RecursionError):
+        read = None
+    fields = _known(read) if isinstance(read, dict) else {}
     if "skip" in fields:
         return Decision(**fields)
     for found in objects(text):
@@ -141,12 +189,9 @@ def _first_decision(text: str) -> Decision | None:
     return None
 
 
-def _strictly(text: str) -> Mapping[str, object]:
-    try:
-        read = json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity mean nothing
-    except (ValueError, RecursionError):
-        return {}
-    return read if isinstance(read, dict) else {}
+# -- reading the fields -----------------------------------------------------------------------------------------------
+
+_UNUSABLE = object()
 
 
 def _known(raw: Mapping[str, object]) -> dict[str, Any]:
@@ -156,7 +201,9 @@ def _known(raw: Mapping[str, object]) -> dict[str, Any]:
         name = _NAMES.get(_letters(key))
         if name is None:
             continue
-        usable = _READERS[name](_first(value) if name != "text" else value)
+        if isinstance(value, list) and value and name != "text":
+            value = value[0]
+        usable = _READERS[name](value)
         if usable is not _UNUSABLE:
             fields[name] = usable
     return fields
@@ -164,13 +211,6 @@ def _known(raw: Mapping[str, object]) -> dict[str, Any]:
 
 def _letters(key: str) -> str:
     return re.sub(r"[\W_]", "", key).lower()
-
-
-def _first(value: object) -> object:
-    return value[0] if isinstance(value, list) and value else value
-
-
-_UNUSABLE = object()
 
 
 def _read_bool(value: object) -> object:
@@ -246,69 +286,7 @@ _NAMES = {_letters(name): name for name in _READERS}
 _OF_ROOMS = frozenset({"leave", "next_speaker"})
 
 
-def as_json(decision: Decision) -> str:
-    """The form in which a decision is kept."""
-    return json.dumps(fields_of(decision), ensure_ascii=False)
-
-
-def fields_of(decision: Decision) -> dict[str, Any]:
-    """The fields of the published form, and a room's where they are set."""
-    fields = asdict(decision)
-    return {name: value for name, value in fields.items() if name not in _OF_ROOMS or value}
-
-
-def decided(
-    decision: Decision,
-    *,
-    forced: bool,
-    always_draw: bool,
-    can_draw: bool,
-    names: Collection[str] = (),
-    prompt: Collection[str] = (),
-    may_leave: bool = False,
-    names_next: bool = False,
-    known: KnownSources = NOTHING_KNOWN,
-) -> Decision:
-    """The decision under the rules of the turn, ready to be acted on.
-
-    `forced`: a person waits, so neither silence nor a reaction alone is an answer. `always_draw`: every post of the
-    theme has a picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which
-    must not be posted. `may_leave`: the turn is in a room; an agent that leaves it says a last word, also with `skip`.
-    `names_next`: the agent may name the next speaker. `known`: the sources that it may link to. Raises
-    UnreadableDecision("empty") when a forced turn has neither words nor a picture; any other decision may be empty.
-    """
-    speaker = decision.next_speaker if names_next else None
-    decision = replace(decision, leave=may_leave and decision.leave, next_speaker=speaker)
-    if decision.skip and not (forced or decision.leave):
-        return Decision(skip=True)
-    final = _cleaned(decision, names, prompt, known)
-    if final.leave:
-        final = replace(final, skip=False, text=final.text or LAST_WORD)
-    final = _with_picture(final, wanted=can_draw and (final.generate_image or always_draw))
-    if decision.skip:
-        final = replace(final, skip=False, react_emoji=None, react_to_message_id=None, end_conversation=False)
-    if forced and not (final.text or final.generate_image):
-        raise UnreadableDecision("empty")
-    return final
-
-
-def _cleaned(decision: Decision, names: Collection[str], prompt: Collection[str], known: KnownSources) -> Decision:
-    emoji = clean_emoji(decision.react_emoji)
-    return replace(
-        decision,
-        text=clean_text(decision.text, names, prompt, known),
-        image_prompt=clean_text(decision.image_prompt),
-        react_emoji=emoji,
-        react_to_message_id=decision.react_to_message_id if emoji else None,
-        topic=clean_text(decision.topic),
-    )
-
-
-def _with_picture(decision: Decision, *, wanted: bool) -> Decision:
-    """A picture needs something to show: its prompt, else the text."""
-    prompt = (decision.image_prompt or decision.text) if wanted else None
-    return replace(decision, generate_image=prompt is not None, image_prompt=prompt)
-
+# -- the form ---------------------------------------------------------------------------------------------------------
 
 CONTRACT = """
 One JSON object, nothing around it:
@@ -335,7 +313,7 @@ _NEXT = (
 )
 
 REACTION = frozenset({"react_emoji", "react_to_message_id"})
-# What the form loses where nobody reacts.
+# What the form loses if nobody reacts.
 _WITHOUT_REACTION = (
     (',\n "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end', ',\n "end'),
     ("- react_emoji, react_to_message_id: one emoji on a message above, seldom.\n", ""),
@@ -399,7 +377,7 @@ FORM = DecisionForm(CONTRACT, DECISION_SCHEMA)
 
 @cache
 def room_form(*, names_next: bool, reacts: bool = True) -> DecisionForm:
-    """The form in a room, where an agent may leave, and name who speaks next where that is its part. Without `reacts`
+    """The form in a room, in which an agent may leave, and name who speaks next if that is its part. Without `reacts`
     it offers no reaction: a persona gives none."""
     more = {"leave": _flag("true to leave the room for good; text is then the last word")}
     added = [_LEAVE]

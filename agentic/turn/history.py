@@ -1,34 +1,26 @@
-"""Window, reply chain, resets of a turn.
+"""The messages that a turn is shown: stages 1 to 8 of agentic.context.prompt.
 
-Continue or reset a channel's conversation with an agent.
-
-The conversation is the channel's transcript since its last reset. A coding agent also has a session of its SDK in each
-channel, which is reset with it.
-
-The messages that a turn is shown: stages 1 to 8 of agentic.context.prompt.
-
-The channel's own messages, its parent's for a thread, what `.history` asks for, and the tool calls of earlier turns.
-What `.history` names in other channels is read here, level by level, as far as a turn has time for it.
-
-The chain of replies before a message: from the transcript, and where that ends from the log of messages.
+The window has the channel's own messages since the last reset, its parent's for a thread, what `.history` asks for, and
+the tool calls of earlier turns. What `.history` names in other channels is read here, level by level, as far as a turn
+has time for it.
 
 A reply names the message that it answers, that one may name another, and so on. An agent's post answers the message
-that called the agent, also where it is not shown as a reply: the transcript knows that of this run's posts, and the log
-of all. A link that was deleted ends the chain; a message that may not be shown is left out, and the chain goes on
-before it. The log may have a summary in place of what lies further back.
+that called the agent, also if it is not shown as a reply: the transcript knows that of this run's posts, and the record
+of all. A link that was deleted ends the chain; a message that may not be shown is left out, and the chain continues
+before it. The record may have a summary in place of what lies further back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from agentic.agent.agent import Agent, Turn
-from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent
+from agentic.agent.agent import Agent
+from agentic.agent.events import InstructionEvent
 from agentic.agent.services import AgentServices
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import ChannelView
@@ -42,78 +34,38 @@ from agentic.context.window import Depth, Window, conversation_entries
 from agentic.llm.providers.agent_sdk import AgentSession
 from agentic.record.memories import Chain, MemoryReader
 from agentic.state.context import Sessions
+from agentic.themes import theme_named
 from agentic.tools.call_log import record_text
+from agentic.turn.progress import Turn
 from agentic.turn.room_turns import in_room, room_entries
-from agentic.wire.entries import LoggedMessage
+from agentic.wire.messages import Instruction
+
+MAX_INTERVALS = 12  # of a turn
+FETCH_SECONDS = 8.0  # for all of them
+MAX_LINES = 40  # tool calls
+LINE_CHARACTERS = 2_000
+READ_SECONDS = 0.3  # a turn waits for the record
 
 log = logging.getLogger(__name__)
 
 
-class AgentSessions:
-    """The SDK sessions of one agent, by channel; implements agentic.llm.providers.agent_sdk.Conversations."""
-
-    def __init__(self, agent: str, store: Sessions) -> None:
-        self._agent, self._store = agent, store
-
-    async def of(self, channel_id: int) -> AgentSession | None:
-        kept = await self._store.read(self._agent, channel_id)
-        session_id = kept.get("id") if kept else None
-        if kept is None or not isinstance(session_id, str) or not session_id:
-            return None
-        read, digest, since = kept.get("read"), kept.get("digest"), kept.get("since")
-        return AgentSession(
-            session_id,
-            read if isinstance(read, int) else 0,
-            digest if isinstance(digest, str) else "",
-            since if isinstance(since, int) else 0,
-        )
-
-    async def keep(self, channel_id: int, conversation: AgentSession) -> None:
-        session = {"id": conversation.session_id, "read": conversation.read, "digest": conversation.digest}
-        await self._store.keep(self._agent, channel_id, {**session, "since": conversation.since})
-
-    async def drop(self, channel_id: int) -> None:
-        await self._store.drop(self._agent, channel_id)
+# -- the window -------------------------------------------------------------------------------------------------------
 
 
-def conversation_of(event: TurnEvent) -> int | None:
-    """The channel whose conversation a turn continues; None for automation, which is no part of one."""
-    return event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
-
-
-def after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
-    """The entries after the message `reset`, which still are context."""
-    return [entry for entry in entries if entry.id > reset] if reset else entries
-
-
-async def reset_conversation(services: AgentServices, agents: Iterable[str], channel_id: int, message_id: int) -> None:
-    """Reset the agents' conversations in the channel: messages up to this one are no context. Raises RedisAway."""
-    names = tuple(agents)
-    await services.resets.reset(names, channel_id, message_id)
-    for name in names:
-        await services.ledger.sessions.drop(name, channel_id)
-
-
-MOST_INTERVALS = 12  # of a turn
-FETCH_SECONDS = 8.0  # for all of them
-MAX_LINES = 40  # tool calls
-LINE_CHARACTERS = 2_000
-
-
-async def window_of(
-    turn: Turn, options: Options, inner: Mapping[str, str], *, share: float, reset: int, begins_after: int = 0
+async def build_window(
+    turn: Turn, options: Options, names: Mapping[str, str], *, reset: int, begins_after: int = 0
 ) -> tuple[Window, Chosen]:
-    """Lay the window, and choose its pictures and files. A room is shown from its beginning to now, a conversation from
-    before its start, anything else by the channel's last messages, of which a theme shows its `share` where no option
-    sets another depth. `begins_after`: the end of the room's summary."""
+    """Build the window, and choose its pictures and files. A room is shown from its beginning to now, a conversation
+    from before its start, anything else by the channel's last messages, of which a theme shows its share if no option
+    sets another depth. `names` are the channel's own; `begins_after`: the end of the room's summary."""
     agent, event, channel_id = turn.agent, turn.event, turn.event.channel_id
-    resolved = await _resolved(turn, options, inner, reset)
-    kind, whole, entries = "recent", False, resolved.entries
+    resolved = await _resolve(turn, options, names, reset)
+    kind, whole, share, entries = "recent", False, theme_named(event.theme).window_share, resolved.entries
     if in_room(event):
         kind, whole, share = "room", True, 1.0
         entries = tuple(after(entries, begins_after))
     elif isinstance(event, InstructionEvent) and not event.cools_down:
-        entries = conversation_entries(entries, history_ids(event))
+        entries = conversation_entries(entries, history_ids(event.instruction))
         kind, whole, share = "conversation", True, 1.0
     elif agent.options.of(agent.key, turn.outlet.view).own_depth:
         share = 1.0
@@ -133,60 +85,84 @@ async def window_of(
         marker_depth=options.marker_depth,
         whole=whole,
     )
-    most = min(options.max_images, agent.model.max_pictures)
-    chosen = agent.windows.memory.choose(channel_id, kind, window, options.model_copy(update={"max_images": most}))
+    limited = options.model_copy(update={"max_images": min(options.max_images, agent.model.max_pictures)})
+    chosen = agent.windows.memory.choose(channel_id, kind, window, limited)
     if window.fresh:
         agent.windows.keep(channel_id, kind)
     return window, chosen
 
 
-def history_ids(event: InstructionEvent) -> list[int]:
+def history_ids(given: Instruction) -> list[int]:
     """The messages of the conversation so far that have an id."""
-    return [entry.message_id for entry in event.instruction.conversation_history if entry.message_id is not None]
+    return [entry.message_id for entry in given.conversation_history if entry.message_id is not None]
 
 
-async def _resolved(turn: Turn, options: Options, inner: Mapping[str, str], reset: int) -> Resolved:
+def after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
+    """The entries after the message `reset`, which still are context."""
+    return [entry for entry in entries if entry.id > reset] if reset else entries
+
+
+async def _resolve(turn: Turn, options: Options, names: Mapping[str, str], reset: int) -> Resolved:
     """Stages 1 to 4."""
     agent, event, transcript = turn.agent, turn.event, turn.outlet.view.transcript
     entries: Sequence[Entry] = transcript.entries()
     history = event.instruction.conversation_history if isinstance(event, InstructionEvent) else ()
     if history and not event.cools_down:
-        names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
-        entries = merge_history(entries, history, names, transcript.deleted)
+        speakers = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
+        entries = merge_history(entries, history, speakers, transcript.deleted)
     entries = after(entries, reset)
     if in_room(event):
         entries = room_entries(entries)
-    names_here = agent.options.of(agent.key, turn.outlet.view).names
-    source = await source_of(turn.outlet.view, entries, options, names_here, reset=reset, alone=in_room(event))
-    return seen(renamed(source, _called(agent, inner)), options, names_here, inner)
+    own_names = agent.options.of(agent.key, turn.outlet.view).names
+    source = await _channel_source(turn.outlet.view, entries, options, own_names, reset=reset, alone=in_room(event))
+    if renamed := _renamed_ids(agent, names):
+        lookup = source.lookup
+
+        def each(entries: Sequence[Entry]) -> list[Entry]:
+            return [_rename_mentions(entry, renamed) for entry in entries]
+
+        def find(interval: Interval) -> Sequence[Entry] | None:
+            found = lookup(interval)
+            return found if found is None else each(found)
+
+        source = replace(source, entries=each(source.entries), parent=each(source.parent), lookup=find)
+    return seen(source, options, own_names, names)
 
 
-def under_inner_names(entries: Sequence[Entry], agent: Agent, inner: Mapping[str, str]) -> list[Entry]:
-    """The entries as the window shows them: agents as speakers, and in mentions, by their inner names."""
-    called = _called(agent, inner)
-    return labelled([_renamed(entry, called) for entry in entries], inner)
+def with_channel_names(entries: Sequence[Entry], agent: Agent, names: Mapping[str, str]) -> list[Entry]:
+    """The entries as the window shows them: agents as speakers, and in mentions, by their names in the channel."""
+    renamed = _renamed_ids(agent, names)
+    return labelled([_rename_mentions(entry, renamed) for entry in entries], names)
 
 
-def _called(agent: Agent, inner: Mapping[str, str]) -> Mapping[int, tuple[str, str]]:
-    """The user ids of agents with an inner name: shown name and inner name."""
-    ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
+def _renamed_ids(agent: Agent, names: Mapping[str, str]) -> Mapping[int, tuple[str, str]]:
+    """The user ids of agents with a name of their own in the channel: shown name and name there."""
+    ids = {agent.user_id(key): (agent.names[key], name) for key, name in names.items()}
     return {user_id: both for user_id, both in ids.items() if user_id is not None}
 
 
-async def source_of(
+def _rename_mentions(entry: Entry, renamed: Mapping[int, tuple[str, str]]) -> Entry:
+    text = entry.text
+    for user_id in entry.mentions & renamed.keys():
+        shown, name = renamed[user_id]
+        text = text.replace(f"@{shown}", f"@{name}")
+    return entry if text == entry.text else replace(entry, text=text)
+
+
+async def _channel_source(
     channel: ChannelView,
     entries: Sequence[Entry],
     options: Options,
-    names: Collection[str],
+    own_names: Collection[str],
     *,
-    reset: int = 0,
-    alone: bool = False,
+    reset: int,
+    alone: bool,
 ) -> ChannelSource:
-    """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own. `alone`: of a
-    thread without its beginning in its parent, as a room's members read it.
+    """All that is known of the channel; `entries` are its own. `alone`: of a thread without its beginning in its
+    parent, as a room's members read it.
 
     After a `reset`, `.history` brings nothing of the channel from before it, and a thread has no beginning in its
-    parent. Nor has a thread whose first messages are older than the record: a `.history` may stand there.
+    parent. Nor has a thread whose first messages are older than the transcript: a `.history` may stand there.
     """
     above = channel.parent if channel.transcript.begins and not (reset or alone) else None
     found: dict[Interval, Sequence[Entry] | None] = {}
@@ -205,53 +181,19 @@ async def source_of(
     )
     if above is not None and not above.transcript.whole:  # it is being read: a turn has waited for that already
         found[Interval(above.channel_id, None, channel.channel_id)] = None
-    roles, messages = options.history_roles, options.max_messages
-    lacking = partial(needed, source, roles=roles, names=names, messages=messages)
-    if lacking():
-        await _fetch(channel, lacking, found, messages)
-    return source
-
-
-async def _fetch(
-    channel: ChannelView,
-    lacking: Callable[[], Collection[Interval]],
-    found: dict[Interval, Sequence[Entry] | None],
-    messages: int,
-) -> None:
-    """Fetch what is lacking, and what is lacking once that is `found`, level by level."""
+    messages = options.max_messages
+    lacking = partial(needed, source, roles=options.history_roles, names=own_names, messages=messages)
     try:
         async with asyncio.timeout(FETCH_SECONDS):
-            for _ in range(LEVELS + 1):
-                wanted = [interval for interval in lacking() if interval not in found][: MOST_INTERVALS - len(found)]
+            for _ in range(LEVELS + 1):  # what is found may ask for more
+                wanted = [interval for interval in lacking() if interval not in found][: MAX_INTERVALS - len(found)]
                 if not wanted:
                     break
                 brought = await asyncio.gather(*(channel.reach(interval, messages) for interval in wanted))
                 found.update(zip(wanted, brought, strict=True))
     except TimeoutError:
         log.warning("channel %d: reading .history timed out, the prompt has a part of it", channel.channel_id)
-
-
-def renamed(source: ChannelSource, inner: Mapping[int, tuple[str, str]]) -> ChannelSource:
-    """The source with mentions of agents by inner names; `inner` maps user ids to the shown and the inner name."""
-    if not inner:
-        return source
-
-    def each(entries: Sequence[Entry]) -> list[Entry]:
-        return [_renamed(entry, inner) for entry in entries]
-
-    def lookup(interval: Interval) -> Sequence[Entry] | None:
-        found = source.lookup(interval)
-        return found if found is None else each(found)
-
-    return replace(source, entries=each(source.entries), parent=each(source.parent), lookup=lookup)
-
-
-def _renamed(entry: Entry, inner: Mapping[int, tuple[str, str]]) -> Entry:
-    text = entry.text
-    for user_id in entry.mentions & inner.keys():
-        shown, name = inner[user_id]
-        text = text.replace(f"@{shown}", f"@{name}")
-    return entry if text == entry.text else replace(entry, text=text)
+    return source
 
 
 def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLine]:
@@ -270,7 +212,7 @@ def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLin
     return lines[-MAX_LINES:]
 
 
-READ_SECONDS = 0.3  # a turn waits for the log
+# -- the chain of replies ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,9 +258,9 @@ class FoundChain:
     people: frozenset[int] = frozenset()
 
 
-async def reply_chain(asked: Entry, place: ChainPlace, most: int, memory: MemoryReader) -> FoundChain:
-    """The parents of `asked`, at most so many. Waits only where they go further back than the transcript."""
-    known = known_chain(asked, place, most)
+async def find_reply_chain(asked: Entry, place: ChainPlace, limit: int, memory: MemoryReader) -> FoundChain:
+    """The parents of `asked`, at most so many. Waits only if they go further back than the transcript."""
+    known = known_chain(asked, place, limit)
     if (known.missing is None and known.unlinked is None) or known.left <= 0:
         return FoundChain(known.entries)
     try:
@@ -327,53 +269,85 @@ async def reply_chain(asked: Entry, place: ChainPlace, most: int, memory: Memory
     except TimeoutError:
         log.info("message %d: its reply chain is shown in part, the record did not answer in time", asked.id)
         return FoundChain(known.entries)
-    return _joined(known, logged, place, private=asked.private)
-
-
-def _joined(known: KnownChain, logged: Chain, place: ChainPlace, *, private: bool) -> FoundChain:
-    """The chain with its older part. `logged` is in one channel, which must be one of the place's: a message that was
-    forwarded refers to another one."""
+    # A message that was forwarded refers to another channel.
     if logged.channel_id not in {each.channel_id for each in place.transcripts}:
         return FoundChain(known.entries)
-    messages = tuple(_until_gone(reversed(logged.messages), place))
-    older = [entry for said in reversed(messages) if said.text and place.may_show(entry := _entry_of(said, private))]
-    entries = (*older, *known.entries)
-    if len(messages) < len(logged.messages) or any(map(place.gone, logged.sources)):
-        return FoundChain(entries)
-    if not place.may_tell(logged.people):
+    return _with_older_part(known, logged, place, private=asked.private)
+
+
+def _with_older_part(known: KnownChain, logged: Chain, place: ChainPlace, *, private: bool) -> FoundChain:
+    """The chain with what the record has of it, up to a message that is gone."""
+    older: list[Entry] = []
+    is_broken = any(map(place.gone, logged.sources))
+    for said in reversed(logged.messages):
+        if place.gone(said.message_id):
+            is_broken = True
+            break
+        kind = said.author if said.author in ("agent", "person") else "stranger"
+        speaker = Speaker(said.author_id or 0, said.name or "someone", cast(Kind, kind), said.agent)
+        entry = Entry(said.message_id, speaker, said.text, said.at, reply_to=said.reply_to, private=private)
+        if said.text and place.may_show(entry):
+            older.append(entry)
+    entries = (*reversed(older), *known.entries)
+    if is_broken or not place.may_tell(logged.people):
         return FoundChain(entries)
     return FoundChain(entries, logged.summary, logged.sources, logged.people)
 
 
-def _until_gone(newest_first: Iterator[LoggedMessage], place: ChainPlace) -> Iterator[LoggedMessage]:
-    for said in newest_first:
-        if place.gone(said.message_id):
-            return
-        yield said
-
-
-def _entry_of(said: LoggedMessage, private: bool) -> Entry:
-    """A logged message as it would be in a transcript."""
-    kind = said.author if said.author in ("agent", "person") else "stranger"
-    speaker = Speaker(said.author_id or 0, said.name or "someone", cast(Kind, kind), said.agent)
-    return Entry(said.message_id, speaker, said.text, said.at, reply_to=said.reply_to, private=private)
-
-
-def known_chain(asked: Entry, place: ChainPlace, most: int) -> KnownChain:
+def known_chain(asked: Entry, place: ChainPlace, limit: int) -> KnownChain:
     """The parents of `asked`, at most so many, as far as the transcript reaches."""
     parents: list[Entry] = []
     passed = {asked.id}
     parent_id = asked.reply_to
-    for count in range(most):
+    for count in range(limit):
         if parent_id is None or parent_id in passed or place.gone(parent_id):
             break
         passed.add(parent_id)
         entry = place.known(parent_id)
         if entry is None:
-            return KnownChain(tuple(parents[::-1]), parent_id, left=most - count)
+            return KnownChain(tuple(parents[::-1]), parent_id, left=limit - count)
         if place.may_show(entry):
             parents.append(entry)
         parent_id = place.parent_of(entry)
         if parent_id is None and entry.speaker.kind == "agent":
-            return KnownChain(tuple(parents[::-1]), unlinked=entry.id, left=most - count - 1)
+            return KnownChain(tuple(parents[::-1]), unlinked=entry.id, left=limit - count - 1)
     return KnownChain(tuple(parents[::-1]))
+
+
+# -- resets and sessions ----------------------------------------------------------------------------------------------
+
+
+class AgentSessions:
+    """The SDK sessions of one coding agent, by channel. A session is reset with the channel's conversation. Implements
+    agentic.llm.providers.agent_sdk.Conversations."""
+
+    def __init__(self, agent: str, store: Sessions) -> None:
+        self._agent, self._store = agent, store
+
+    async def of(self, channel_id: int) -> AgentSession | None:
+        kept = await self._store.read(self._agent, channel_id)
+        session_id = kept.get("id") if kept else None
+        if kept is None or not isinstance(session_id, str) or not session_id:
+            return None
+        read, digest, since = kept.get("read"), kept.get("digest"), kept.get("since")
+        return AgentSession(
+            session_id,
+            read if isinstance(read, int) else 0,
+            digest if isinstance(digest, str) else "",
+            since if isinstance(since, int) else 0,
+        )
+
+    async def keep(self, channel_id: int, conversation: AgentSession) -> None:
+        session = {"id": conversation.session_id, "read": conversation.read, "digest": conversation.digest}
+        await self._store.keep(self._agent, channel_id, {**session, "since": conversation.since})
+
+    async def drop(self, channel_id: int) -> None:
+        await self._store.drop(self._agent, channel_id)
+
+
+async def reset_conversation(services: AgentServices, agents: Iterable[str], channel_id: int, message_id: int) -> None:
+    """Reset the agents' conversations in the channel: messages up to this one are no context. Raises RedisAway."""
+    names = tuple(agents)
+    await services.resets.reset(names, channel_id, message_id)
+    for name in names:
+        await services.ledger.sessions.drop(name, channel_id)

@@ -6,7 +6,7 @@ Their calls are neither kept nor shown, and most of them end the completion. An 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,10 +20,9 @@ from agentic.llm.turns import cut
 from agentic.llm.types import Tool
 from agentic.tools.prefill_tools import describe
 from agentic.tools.tool import RunnableTool, ToolContext, ToolOutput
-from agentic.turn.chat_mode import ModelRequest, prompt_of, searched
+from agentic.turn.chat_mode import AnswerMode, ModelRequest
 from agentic.turn.cleaning import lines_of_prompt
 from agentic.turn.decision import Decision, decision_of
-from agentic.turn.view import TurnView
 
 SEARCH_FIRST = (
     "First {name} calls web_search, once, with one comprehensive query for all that the answer needs; there is no"
@@ -69,20 +68,17 @@ class Actions:
             shape = _text_field("prompt", "what the picture shows, in full")
             tools.append(self._tool("picture", "Post a picture with the message.", shape, generate_image=True))
         if self._room is not None:
-            tools += self._of_rooms(self._room)
+            about = "These are your last words: you leave this room for good."
+            tools.append(self._tool("leave", about, _NOTHING, leave=True))
+            if self._room.names_next:
+                shape = _text_field("name", "the member's name")
+                tools.append(self._tool("next", "Name the member who speaks next.", shape))
         if self._room is None or self._room.reacts:
             shape, about = _text_field("emoji", "one emoji"), "React to the message that was written last."
             tools.append(self._tool("reaction", about, shape, ends=not self._forced))
         if self._in_conversation:
             tools.append(self._tool("end", "The topic is exhausted: end here.", _NOTHING, end_conversation=True))
         return tuple(tools)
-
-    def _of_rooms(self, room: RoomTurn) -> list[ActionTool]:
-        tools = [self._tool("leave", "These are your last words: you leave this room for good.", _NOTHING, leave=True)]
-        if room.names_next:
-            shape = _text_field("name", "the member's name")
-            tools.append(self._tool("next", "Name the member who speaks next.", shape))
-        return tools
 
     def _tool(
         self, name: str, description: str, shape: Mapping[str, Any], *, ends: bool = True, **means: bool
@@ -101,11 +97,11 @@ class Actions:
 
 
 @dataclass(frozen=True)
-class PrefillMode:
-    """Ask for one turn. `cache_key` is the same for all turns of an agent in a channel."""
+class PrefillMode(AnswerMode):
+    """Ask for one turn."""
 
-    view: TurnView
-    cache_key: str
+    is_prefill = True
+
     forced: bool
 
     @cached_property
@@ -117,14 +113,14 @@ class PrefillMode:
         )
 
     @cached_property
-    def tools(self) -> tuple[RunnableTool, ...]:
+    def tools(self) -> Sequence[RunnableTool]:
         return () if self.view.context.closing else self._actions.tools
 
     @cached_property
     def _transcript(self) -> PrefillLayout:
-        return self._built(ephemeral(self.view.context))
+        return self._build(ephemeral(self.view.context))
 
-    def _built(self, said: str) -> PrefillLayout:
+    def _build(self, said: str) -> PrefillLayout:
         view, options = self.view, self.view.options
         return build_prefill(
             view.context,
@@ -141,34 +137,25 @@ class PrefillMode:
 
     @cached_property
     def prompt_lines(self) -> frozenset[str]:
-        """Lines of the prompt, which must not be posted; without the transcript, whose words may be said again."""
+        """Without the transcript, whose words may be said again."""
         described = describe([tool.spec for tool in self.tools], self.speaker)
         said = ephemeral(replace(self.view.context, chain=NO_CHAIN))
-        return lines_of_prompt(f"{described}\n{said}")
-
-    def searched(self) -> PrefillMode:
-        """The mode once the search before the answer was made."""
-        return replace(self, view=searched(self.view))
+        return self.earlier_lines | lines_of_prompt(f"{described}\n{said}")
 
     def request(self, timeout: float, found: str = "") -> ModelRequest:
-        """The request; `found` is what a search has brought already."""
         if not found:
             return self._request(self._transcript, timeout)
-        return self._request(self._built(" ".join(filter(None, (ephemeral(self.view.context), found)))), timeout)
+        return self._request(self._build(" ".join(filter(None, (ephemeral(self.view.context), found)))), timeout)
 
     def repair(self, timeout: float, reason: str, results: str) -> ModelRequest:
-        """The request after a completion without words. It offers no tools, so it has the `results` so far."""
-        del reason
         brought = f"{BROUGHT.format(brought=results)}\n" if results else ""
-        return self._request(self._built(f"{brought}{self.speaker} answers now, in words."), timeout)
+        return self._request(self._build(f"{brought}{self.speaker} answers now, in words."), timeout)
 
     def _request(self, transcript: PrefillLayout, timeout: float) -> ModelRequest:
         memory = "" if self.view.options.prefill_bare else memory_part(self.view.context)
-        prompt = prompt_of(
-            self.view,
+        prompt = self._prompt(
             "",
             timeout=timeout,
-            cache_key=self.cache_key,
             system=transcript.system,
             stable=len(transcript.system) - len(memory),
             prefill=transcript.prefill,
@@ -177,7 +164,6 @@ class PrefillMode:
         return ModelRequest(prompt, transcript.history)
 
     def words(self, raw: str) -> str:
-        """The words to post in a completion, which may still be growing."""
         others = (*self._transcript.others, *self.view.context.me.others)
         return read_completion(cut(strip_reasoning(raw), (SYSTEM_SPEAKS,)), replace(self._transcript, others=others))
 
@@ -204,20 +190,15 @@ def ephemeral(context: TurnContext) -> str:
             task.append(f"{me} answers {label(asked.speaker, context.me)}: “{one_line(text_with_marks(asked), 200)}”")
     if sentence := chain_sentence(context.chain, context.me.key, context.me.agents):
         task.append(sentence)
-    task += _steering(context)
+    if context.room is not None:
+        task.append(f"This is {turn_of(context.room)} in this room.")
+    if context.take_up and (asked := context.target) is not None:
+        name, said = label(asked.speaker, context.me), one_line(text_with_marks(asked), 200)
+        task.append(f"{me} takes up what {name} said: “{said}”")
+    if angle := angle_line(context.angle):
+        task.append(angle)
     if context.search_first:
         task.append(SEARCH_FIRST.format(name=me))
     if context.closing:
         task.append(f"This is the last message of this conversation: {me} brings it to a close, briefly.")
     return " ".join(task)
-
-
-def _steering(context: TurnContext) -> Iterator[str]:
-    """The sentences in which the coordinator steers the turn."""
-    if context.room is not None:
-        yield f"This is {turn_of(context.room)} in this room."
-    if context.take_up and (asked := context.target) is not None:
-        name, said = label(asked.speaker, context.me), one_line(text_with_marks(asked), 200)
-        yield f"{context.me.display_name} takes up what {name} said: “{said}”"
-    if angle := angle_line(context.angle):
-        yield angle

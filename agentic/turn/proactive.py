@@ -1,19 +1,12 @@
-"""Rules and texts of unprompted turns.
+"""Unprompted turns: posts that nobody asked for, and texts that the coordinator asks for while nobody writes.
 
-Summaries of what was said and lists of a person's topics: how a model is asked for one, and what is kept of its
-answer. Pure.
+A post must be wanted and say something new, and nobody may have written meanwhile. The coordinator has checked most of
+this before it gave the task. It is checked once more here, when the words are known, right before they are posted.
 
-The model gets a small prompt of the program's, no persona, and what was said as data.
-
-The rules of a message that nobody asked for: it is wanted, it says something new, and nobody has written meanwhile.
-
-The coordinator has looked at most of this before it gave the task. It is looked at once more here, where the words are
-known, right before they are posted.
-
-Write a text for the coordinator: one call of the cheap model, or of the agent's own where there is none.
-
-It is a turn as any other, claimed, settled and recorded once; only that it reads no channel, posts nothing, counts as
-none of the agent's turns of the day, and is paid from the share for idle tasks, on no person's account.
+A text (a summary of what was said, or a list of a person's topics) is one call of the cheap model, or of the agent's
+own if there is none. The model gets a small prompt of the program's, no persona, and what was said as data. It is a
+turn as any other, claimed, settled and recorded once; only that it reads no channel, posts nothing, counts as none of
+the agent's turns of the day, and is paid from the share for idle tasks, on no person's account.
 """
 
 from __future__ import annotations
@@ -22,9 +15,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
+from typing import TypeGuard
 
-from agentic.agent.agent import Agent, Turn
-from agentic.agent.events import ReflectionEvent
+from agentic.agent.agent import Agent
+from agentic.agent.events import ReflectionEvent, TurnEvent
 from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, Frame, under_way
 from agentic.context.entries import one_line, words
 from agentic.context.render import INDENT
@@ -36,7 +30,7 @@ from agentic.text import says_again
 from agentic.turn.cleaning import begins_a_form, clean_text, lines_of_prompt
 from agentic.turn.decide import call_model, seconds_left
 from agentic.turn.decision import Decision, UnreadableDecision
-from agentic.turn.trace import CallKind
+from agentic.turn.progress import Turn
 from agentic.wire.connection import RedisAway
 from agentic.wire.entries import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
 from agentic.wire.messages import Reflection
@@ -70,111 +64,64 @@ _SENTENCE = re.compile(r"[.!?…。！？][\"'”’)*_]*(?=\s|\Z)|\n")
 _NONE = frozenset({"none", "n/a", "nothing", "-"})
 
 
-def prompt_of(given: Reflection, agent: str, *, seconds: float = SECONDS) -> Prompt:
-    """Ask for the text of the task `summarise` or `profile`. `seconds`: for all attempts together."""
-    name = one_line(given.person_name, MAX_NAME) or "the person"
-    known = "\n".join(f"- {one_line(topic, TOPIC_CHARACTERS)}" for topic in given.topics[:MOST_TOPICS])
-    parts = [f"Subjects known so far:\n{known}"] if known and given.task == "profile" else []
-    parts.append(f"What was said:\n{_quoted(given.material)}")
-    return Prompt(
-        text="\n\n".join(parts),
-        system=_SUMMARISE if given.task == "summarise" else _PROFILE.format(name=name),
-        max_output_tokens=OUTPUT_TOKENS[given.task],
-        timeout=seconds,
-        retries=1,
-        labels={"agent": agent, "reflection": given.task, "person": name, "material": given.material},
-    )
+# -- posts ------------------------------------------------------------------------------------------------------------
 
 
-def text_in(answer: str, given: Reflection, prompt: Prompt) -> str | None:
-    """The summary in an answer, or the topics, one a line; "" for no topics. None where it has no such words."""
-    cleaned = clean_text(answer, (), lines_of_prompt(prompt.system))
-    if cleaned is None or begins_a_form(cleaned):
-        return "" if given.task == "profile" and _is_none(answer) else None
-    return _shortened(cleaned) if given.task == "summarise" else "\n".join(clean_topics(cleaned))
-
-
-def clean_topics(text: str) -> tuple[str, ...]:
-    """The topics of a model's list, without headings, sentences, and what looks like a private detail."""
-    lines = (one_line(line, 2 * TOPIC_CHARACTERS) for line in topics_in(text) if not line.endswith(":"))
-    topics = (line for line in lines if 0 < len(line) <= TOPIC_CHARACTERS and line.casefold() not in _NONE)
-    return tuple(topic for topic in topics if not _DETAIL.search(topic))[:MOST_TOPICS]
-
-
-def _is_none(answer: str) -> bool:
-    return answer.strip(" .\n\"'*`").casefold() in _NONE
-
-
-def _shortened(text: str) -> str:
-    """At most SUMMARY_CHARACTERS, cut after a sentence where one ends in the second half."""
-    if len(text) <= SUMMARY_CHARACTERS:
-        return text
-    begun = text[: SUMMARY_CHARACTERS - 1]
-    ends = [match.end() for match in _SENTENCE.finditer(begun)]
-    if ends and ends[-1] * 2 >= SUMMARY_CHARACTERS:
-        return begun[: ends[-1]].strip()
-    return f"{begun.rstrip()}…"
-
-
-def _quoted(material: str) -> str:
-    text = material if len(material) <= INPUT_CHARACTERS else material[-INPUT_CHARACTERS:].partition("\n")[2]
-    return "\n".join(f"{INDENT}{line}" for line in words(text).strip().splitlines()) or f"{INDENT}(nothing)"
-
-
-async def check_wanted(turn: Turn, event: ReflectionEvent) -> None:
-    """Raises TurnOver where the person has said no, and where nobody knows: the record may learn of it later. Nor is
-    anything written to or about people whom the bots ignore, whose words the record may still have, or on topics that
-    somebody who reads there could not know of."""
-    person_id = event.person_id
-    if is_about_ignored(turn.agent, event) or _tells_more(turn.agent, event):
+async def check_consent(turn: Turn, event: ReflectionEvent) -> None:
+    """Raises TurnOver if the person has said no, and if nobody knows: the record may learn of it later. Nor is anything
+    written to or about people whom the bots ignore, whose words the record may still have, or on topics that somebody
+    who reads there could not know of."""
+    person_id, may_read = event.person_id, turn.agent.sees(event.channel_id)
+    if is_about_ignored(turn.agent, event) or not all(map(may_read, event.reflection.origins)) or person_id is None:
         raise TurnOver("unwanted")
     try:
-        if person_id is not None and not await turn.agent.unasked.is_unwanted(person_id):
-            return
+        if await turn.agent.unasked.is_unwanted(person_id):
+            raise TurnOver("unwanted")
     except RedisAway as away:
         raise TurnOver("unwanted") from away
-    raise TurnOver("unwanted")
 
 
 def is_about_ignored(agent: Agent, event: ReflectionEvent) -> bool:
     return any(agent.ignores(person, frozenset()) for person in event.about)
 
 
-def _tells_more(agent: Agent, event: ReflectionEvent) -> bool:
-    return not all(map(agent.sees(event.channel_id), event.reflection.origins))
-
-
-def check_quiet(turn: Turn, newest: int) -> None:
-    """Raises TurnOver where a person wrote in the channel after the message `newest`, the last one in the prompt."""
+def check_nobody_wrote(turn: Turn, newest: int) -> None:
+    """Raises TurnOver if a person wrote in the channel after the message `newest`, the last one in the prompt."""
     if turn.outlet.view.transcript.person_spoke_after(newest):
         raise TurnOver("person_wrote")
 
 
 def check_unedited(turn: Turn, about: Mapping[int, str]) -> None:
-    """Raises TurnOver where one of the messages, with the words that the prompt had, reads otherwise now: an answer may
+    """Raises TurnOver if one of the messages, with the words that the prompt had, reads otherwise now: an answer may
     have words that their author took back."""
     entries = ((turn.outlet.view.transcript.get(message_id), text) for message_id, text in about.items())
     if any(entry is not None and entry.text != text for entry, text in entries):
         raise TurnOver("edited")
 
 
-def words_alone(event: ReflectionEvent, decision: Decision) -> Decision:
-    """The decision without what else was decided: nobody asked for a picture, and a sign without words says nothing.
+def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
+    """The decision without what else was decided: nobody asked for a picture, and a reaction without words says
+    nothing.
 
-    Raises TurnOver for words that say again what was said, or sent unasked, before.
+    Raises TurnOver for words that say again what was said, or sent unprompted, before.
     """
     if decision.skip or not decision.text:
         raise TurnOver("skipped")
     given = event.reflection
     if says_again(decision.text, chain(given.avoid, given.material.splitlines())):
         raise TurnOver("not_new")
-    return replace(Decision(), text=decision.text)
+    return Decision(text=decision.text, sources=decision.sources)
 
 
-_KINDS: dict[str, CallKind] = {"summarise": "summary", "profile": "profile"}
+# -- texts ------------------------------------------------------------------------------------------------------------
 
 
-def writer_of(agent: Agent) -> Agent:
+def is_writing(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
+    """Whether the turn writes a text for the coordinator and nothing else: no hook runs around it."""
+    return isinstance(event, ReflectionEvent) and event.writes
+
+
+def as_writer(agent: Agent) -> Agent:
     """The agent as it writes: with the cheap model, under the budgets alone."""
     cheap, model = agent.cheap, agent.model
     if cheap is not None:
@@ -188,7 +135,7 @@ def writer_of(agent: Agent) -> Agent:
 def writing_request(agent: Agent, event: ReflectionEvent) -> TurnRequest:
     """The request to the limits. It is counted apart from the day's turns, as those are whose model costs nothing."""
     most = agent.model.tariff.most(expected(prompt_of(event.reflection, agent.key)))
-    wish = BudgetRequest(
+    budget = BudgetRequest(
         turn_id=event.id,
         estimate=most.cost_usd,
         until=event.deadline + AFTER_DEADLINE,
@@ -196,7 +143,7 @@ def writing_request(agent: Agent, event: ReflectionEvent) -> TurnRequest:
         under_way=under_way(most),
         idle=True,
     )
-    return agent.limits.ask(event.channel_id, agent.today(), cools_down=False, for_people=False, wish=wish, free=True)
+    return agent.limits.ask(event.channel_id, agent.today(), cools_down=False, for_people=False, wish=budget, free=True)
 
 
 def check_able(agent: Agent) -> None:
@@ -214,8 +161,52 @@ async def write(turn: Turn, event: ReflectionEvent) -> str:
     if given.task == "profile" and is_about_ignored(turn.agent, event):
         return ""  # whom the bots ignore has no topics, so they are not asked for again
     prompt = prompt_of(given, turn.agent.key, seconds=min(SECONDS, seconds_left(turn)))
-    reply = await call_model(turn, prompt, (), _KINDS[given.task])
+    reply = await call_model(turn, prompt, (), "summary" if given.task == "summarise" else "profile")
     text = text_in(reply.text, given, prompt)
     if text is None:
         raise UnreadableDecision("no words in the answer")
     return text
+
+
+def prompt_of(given: Reflection, agent: str, *, seconds: float = SECONDS) -> Prompt:
+    """Ask for the text of the task `summarise` or `profile`. `seconds`: for all attempts together."""
+    name = one_line(given.person_name, MAX_NAME) or "the person"
+    known = "\n".join(f"- {one_line(topic, TOPIC_CHARACTERS)}" for topic in given.topics[:MOST_TOPICS])
+    parts = [f"Subjects known so far:\n{known}"] if known and given.task == "profile" else []
+    material = given.material
+    if len(material) > INPUT_CHARACTERS:
+        material = material[-INPUT_CHARACTERS:].partition("\n")[2]
+    said = "\n".join(f"{INDENT}{line}" for line in words(material).strip().splitlines()) or f"{INDENT}(nothing)"
+    parts.append(f"What was said:\n{said}")
+    return Prompt(
+        text="\n\n".join(parts),
+        system=_SUMMARISE if given.task == "summarise" else _PROFILE.format(name=name),
+        max_output_tokens=OUTPUT_TOKENS[given.task],
+        timeout=seconds,
+        retries=1,
+        labels={"agent": agent, "reflection": given.task, "person": name, "material": given.material},
+    )
+
+
+def text_in(answer: str, given: Reflection, prompt: Prompt) -> str | None:
+    """The summary in an answer, or the topics, one a line; "" for no topics. None if it has no such words."""
+    cleaned = clean_text(answer, (), lines_of_prompt(prompt.system))
+    if cleaned is None or begins_a_form(cleaned):
+        has_none = given.task == "profile" and answer.strip(" .\n\"'*`").casefold() in _NONE
+        return "" if has_none else None
+    if given.task != "summarise":
+        return "\n".join(clean_topics(cleaned))
+    if len(cleaned) <= SUMMARY_CHARACTERS:
+        return cleaned
+    begun = cleaned[: SUMMARY_CHARACTERS - 1]  # cut after a sentence, if one ends in the second half
+    ends = [match.end() for match in _SENTENCE.finditer(begun)]
+    if ends and ends[-1] * 2 >= SUMMARY_CHARACTERS:
+        return begun[: ends[-1]].strip()
+    return f"{begun.rstrip()}…"
+
+
+def clean_topics(text: str) -> tuple[str, ...]:
+    """The topics of a model's list, without headings, sentences, and what looks like a private detail."""
+    lines = (one_line(line, 2 * TOPIC_CHARACTERS) for line in topics_in(text) if not line.endswith(":"))
+    topics = (line for line in lines if 0 < len(line) <= TOPIC_CHARACTERS and line.casefold() not in _NONE)
+    return tuple(topic for topic in topics if not _DETAIL.search(topic))[:MOST_TOPICS]

@@ -1,13 +1,11 @@
-"""TurnState: checkpoints, cancellation, usage.
+"""The turn as each of its steps takes it, and how far it came.
 
-Cancel a turn from outside: a person stops it, or its hook runs out of time.
-
-How far a turn came, kept in its record step by step, so that another process continues it after a crash.
+A turn's record in Redis is written step by step, so that another process can continue the turn after a crash:
 
     begun → answered (the decision and what it cost) → drawn → posted → done
 
-A decision that was kept is not asked for again. The post that follows it may have been made when the process died: a
-continued turn looks for its own posts before it makes them. Costs are kept too, and booked once, when the turn ends.
+A saved decision is not asked for again. The post that follows it may have been made when the process died: a continued
+turn looks for its own posts before it posts. Costs are saved too, and charged once, when the turn ends.
 """
 
 from __future__ import annotations
@@ -18,16 +16,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from agentic.agent.events import read_begun
+from agentic.agent.agent import Agent
+from agentic.agent.events import TurnEvent, read_begun
 from agentic.agent.limits import TurnSpending, read_under_way
-from agentic.chat.outlet import CannotPost
+from agentic.chat.outlet import CannotPost, Outlet
 from agentic.llm.types import Picture, Source, Usage
+from agentic.process.tasks import Aside
 from agentic.state.limits import TurnRequest, Verdict
 from agentic.state.rooms import Room
+from agentic.state.shared_state import Ledger
 from agentic.state.turns import Checkpoint, Claim
 from agentic.turn.decision import Decision, as_json
 from agentic.turn.trace import TurnTrace
@@ -35,9 +36,12 @@ from agentic.wire.reasons import TurnOver
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class Cancellation:
-    """Cancel one turn. `reason`, one of agent_cogs.events.REASONS, is set once it is cancelled."""
+    """Cancel one turn from outside: a person stops it, or its hook runs out of time. `reason`, one of
+    agentic.wire.reasons.REASONS, is set once it is cancelled."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -45,7 +49,7 @@ class Cancellation:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """Limit what runs inside to these seconds, to none once it is cancelled.
+        """Limit what runs inside to these seconds, or to none once the turn is cancelled.
 
         Raises TurnOver with `reason` or "deadline". A TimeoutError of something inside passes as it is.
         """
@@ -71,25 +75,9 @@ class Cancellation:
             self._scope.reschedule(asyncio.get_running_loop().time())
 
 
-T = TypeVar("T")
-
-
-class Checkpoints(Protocol):
-    """A store of progress; agentic.state.turns is the one in Redis."""
-
-    async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool: ...
-
-
-class PictureStore(Protocol):
-    """A store of pictures until they are posted; agentic.state.turns is the one in Redis."""
-
-    async def keep(self, agent: str, turn_id: str, data: bytes) -> bool: ...
-    async def read(self, agent: str, turn_id: str, size: int) -> bytes | None: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The outcome of a turn, with a `reason` where it did nothing, or less than was decided. `written`: its text is for
+    """What a turn has done, with a `reason` if that is nothing, or less than was decided. `written`: its text is for
     the coordinator, and is posted nowhere."""
 
     text: str | None = None
@@ -108,26 +96,14 @@ class Done:
     reason: str | None = None
 
     @property
-    def nothing(self) -> bool:
+    def is_nothing(self) -> bool:
         return self.message_id is None and self.emoji is None and not self.written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """A turn's record beyond its result."""
-
-    model: str = ""  # provider/model
-    entries: int = 0  # messages that were read
-    seconds: float = 0.0
-    guild_id: int | None = None
-    asked_by: int | None = None  # a person
-    posted: tuple[int, ...] = ()  # messages, in order
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptAnswer:
-    """A decision as it is kept: its JSON, its sources, what the turn had cost by then, and the kept picture's length
-    (`drawn`, in bytes) and type."""
+class SavedAnswer:
+    """A decision as JSON, its sources, what the turn had cost by then, and the saved picture's length (`drawn`, in
+    bytes) and type."""
 
     text: str
     sources: tuple[Source, ...] = ()
@@ -136,32 +112,38 @@ class KeptAnswer:
     media_type: str = ""
 
 
-_ANSWER: TypeAdapter[KeptAnswer] = TypeAdapter(KeptAnswer)
+_ANSWER: TypeAdapter[SavedAnswer] = TypeAdapter(SavedAnswer)
 _DONE: TypeAdapter[Done] = TypeAdapter(Done)
 
 
-class Progress:
-    """The progress of one turn. `continued`: an earlier run of the program began it; its posts would be behind the
-    message `after`."""
+class TurnState:
+    """How far a turn came, and the facts of its record. `continued`: an earlier run of the program began it; its posts
+    would be behind the message `after`. Methods that save raise CannotPost if another process has the turn."""
 
-    def __init__(self, store: Checkpoints, pictures: PictureStore, agent: str, turn_id: str) -> None:
-        self._store, self._pictures, self._agent, self._turn_id = store, pictures, agent, turn_id
+    def __init__(self, ledger: Ledger, agent: str, turn_id: str) -> None:
+        self._ledger, self._agent, self._turn_id = ledger, agent, turn_id
         self.continued = False
         self.lost = False  # another process has taken the turn over
         self.request: TurnRequest | None = None  # to the limits, in the step that claimed it
         self.verdict: Verdict | None = None
         self.admitted = False  # by this process
         self.closing = False  # it was admitted as its conversation's last turn
-        self.spending = TurnSpending(partial(self._keep, "under_way"))
+        self.spending = TurnSpending(partial(self._save, "under_way"))
         self.after: int | None = None
-        self.answer: KeptAnswer | None = None
+        self.answer: SavedAnswer | None = None
         self.done = Done()  # what can be seen of the turn so far
-        self.room: Room | None = None  # as it stood when the turn was admitted
-        self.facts = Facts()  # complete when it has ended
+        self.room: Room | None = None  # as it was when the turn was admitted
         self.trace = TurnTrace()  # of this process's part of the turn
+        # for the record, complete when the turn has ended
+        self.model = ""  # provider/model
+        self.entries = 0  # messages that were read
+        self.seconds = 0.0
+        self.guild_id: int | None = None
+        self.asked_by: int | None = None  # a person
+        self.posted: tuple[int, ...] = ()  # messages, in order
 
-    def take_over(self, left: Claim) -> Progress:
-        """Take over the progress that another process kept."""
+    def resume_from(self, left: Claim) -> TurnState:
+        """Take over the state that another process saved."""
         self.continued = True
         self.after = read_begun(left.event).after
         self.closing = bool(left.closing)
@@ -170,55 +152,49 @@ class Progress:
         self.spending.total = read_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
         return self
 
-    def begin(self, request: TurnRequest | None, verdict: Verdict | None) -> Progress:
-        """Begin a new turn, with the limits' verdict where they were asked in the step that claimed it."""
+    def begin(self, request: TurnRequest | None, verdict: Verdict | None) -> TurnState:
+        """Begin a new turn, with the limits' verdict if they were asked in the step that claimed it."""
         self.request, self.verdict = request, verdict
         if request is not None and request.budget is not None and verdict in ("ok", "closing"):
             self.spending.foreseen = request.budget.estimate
         return self
 
-    @property
-    def posted(self) -> bool:
-        return self.done.message_id is not None
-
-    def note(self, done: Done) -> None:
-        """Note what can be seen by now, in this process alone."""
-        self.done = done
-
-    async def keep_closing(self) -> None:
-        """The turn is its conversation's last one. Raises CannotPost as `keep_answer` does."""
+    async def save_closing(self) -> None:
+        """The turn is its conversation's last one."""
         self.closing = True
-        await self._keep("closing", "1")
+        await self._save("closing", "1")
 
-    async def keep_answer(self, decision: Decision, sources: tuple[Source, ...]) -> None:
-        """The model has answered, and nothing is posted yet. Raises CannotPost where another process has the turn."""
-        await self._keep_answer(KeptAnswer(text=as_json(decision), sources=sources, usage=self.spending.total))
+    async def save_answer(self, decision: Decision) -> None:
+        """The model has answered, and nothing is posted yet."""
+        await self._save_answer(
+            SavedAnswer(text=as_json(decision), sources=decision.sources, usage=self.spending.total)
+        )
 
-    async def keep_picture(self, picture: Picture) -> None:
-        """The picture is drawn. Raises CannotPost as `keep_answer` does."""
+    async def save_picture(self, picture: Picture) -> None:
+        """The picture is drawn."""
         if self.answer is None:
             return
-        kept = await self._pictures.keep(self._agent, self._turn_id, picture.data)
+        kept = await self._ledger.pictures.keep(self._agent, self._turn_id, picture.data)
         drawn, media_type = (len(picture.data), picture.media_type) if kept else (0, "")
-        await self._keep_answer(replace(self.answer, usage=self.spending.total, drawn=drawn, media_type=media_type))
+        await self._save_answer(replace(self.answer, usage=self.spending.total, drawn=drawn, media_type=media_type))
 
-    async def kept_picture(self) -> Picture | None:
-        """The picture of an earlier run; None where it drew none, or the picture is lost."""
+    async def load_picture(self) -> Picture | None:
+        """The picture of an earlier run; None if it drew none, or the picture is lost."""
         if self.answer is None or not self.answer.drawn:
             return None
-        data = await self._pictures.read(self._agent, self._turn_id, self.answer.drawn)
+        data = await self._ledger.pictures.read(self._agent, self._turn_id, self.answer.drawn)
         return Picture(data, self.answer.media_type) if data is not None else None
 
-    async def keep_posted(self) -> None:
-        """All is posted, and something is left to do. Raises CannotPost as `keep_answer` does."""
-        await self._keep("posted", _DONE.dump_json(self.done, exclude_defaults=True).decode())
+    async def save_posted(self) -> None:
+        """All is posted, and something is left to do."""
+        await self._save("posted", _DONE.dump_json(self.done, exclude_defaults=True).decode())
 
-    async def _keep_answer(self, answer: KeptAnswer) -> None:
+    async def _save_answer(self, answer: SavedAnswer) -> None:
         self.answer = answer
-        await self._keep("answer", _ANSWER.dump_json(answer, exclude_defaults=True).decode())
+        await self._save("answer", _ANSWER.dump_json(answer, exclude_defaults=True).decode())
 
-    async def _keep(self, name: Checkpoint, text: str) -> None:
-        self.lost = not await self._store.checkpoint(self._agent, self._turn_id, name, text)
+    async def _save(self, name: Checkpoint, text: str) -> None:
+        self.lost = not await self._ledger.turns.checkpoint(self._agent, self._turn_id, name, text)
         if self.lost:
             raise CannotPost("not_ours")
 
@@ -229,3 +205,19 @@ def _read(kind: TypeAdapter[T], text: str | None) -> T | None:
     except ValidationError as error:
         log.warning("a turn's kept progress cannot be read and is ignored: %d errors", error.error_count())
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn of an agent, as each of its steps takes it."""
+
+    agent: Agent
+    outlet: Outlet
+    event: TurnEvent
+    state: TurnState
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    found_picture: Aside[Picture] = field(default_factory=Aside)  # beside a search, until the answer is posted
+
+    @property
+    def can_draw(self) -> bool:
+        return self.agent.model.can_draw and self.outlet.sink.may_attach

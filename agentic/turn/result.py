@@ -1,14 +1,8 @@
-"""The one Result, its record, its log line; failure replies.
-
-Tell a person why there is no answer: by one line, or by a sign at their message.
-
-Replies to people while the inbox is full.
+"""The one Result of a turn, its record, its line in the log; the lines that say why there is no answer.
 
 Posts of a channel go out one after another, five in five seconds: a line for each of two hundred mentions would hold
-the answers back for minutes. So a person gets one line a minute in a channel, a few lines wait at most, and any further
-mention gets a sign instead; signs have a rate limit of their own there.
-
-The end of a turn: its one Result, its line in the log, its record.
+the answers back for minutes. So a person gets one line a minute in a channel, and a reaction at any further message;
+while the inbox is full only a few lines are on their way at once.
 """
 
 from __future__ import annotations
@@ -28,15 +22,166 @@ from agentic.llm.types import Usage
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import MAX_ID_CHARACTERS, Reacted, TurnRecord
-from agentic.turn.progress import Done, Facts, Progress
-from agentic.turn.room_turns import number_in_room
-from agentic.turn.trace import TurnTrace
+from agentic.turn.progress import Done, TurnState
+from agentic.turn.trace import NO_USAGE
 from agentic.wire.messages import MentionNotice, Result, TurnNotice, TurnUsage, WireMessage
 
 log = logging.getLogger(__name__)
 
+MAX_WHY = 300  # characters of the reason why an agent was chosen, which comes over the wire
 
-# A sign where words would be noise: it shows that the message was read, and that there is a limit.
+# The outcome of a turn that did nothing, by its reason. Of all other reasons it is "refused": a limit, a permission or
+# the model itself refused the turn.
+OUTCOMES: Mapping[str, str] = {
+    **dict.fromkeys(("skipped", "withdrawn", "edited", "overtaken", "out_of_turn", "stopped"), "skipped"),
+    **dict.fromkeys(("not_new", "unwanted", "person_wrote"), "skipped"),
+    "deadline": "timed_out",
+    **dict.fromkeys(("model_failed", "session_lost", "unreadable", "picture_failed", "reaction_failed"), "failed"),
+    **dict.fromkeys(("discord_failed", "signal_failed", "interrupted", "internal_error"), "failed"),
+}
+
+
+def result_of(agent: str, turn_id: str, done: Done, usage: Usage = NO_USAGE) -> Result:
+    """Make the one Result of a turn; it is skipped when nothing of it can be seen."""
+    return Result(
+        instruction_id=turn_id,
+        agent_name=agent,
+        skipped=done.is_nothing,
+        text=done.text if not done.is_nothing else None,
+        image_url=done.picture_url,
+        emoji_reacted=done.emoji,
+        message_id=done.message_id,
+        reason=done.reason,
+        react_to_message_id=done.reacted_to,
+        image_prompt=done.image_prompt,
+        end_conversation=done.end_conversation and not done.is_nothing,
+        topic=done.topic,
+        answers_message_id=done.answers if done.message_id is not None else None,
+        leaves=done.leaves and done.message_id is not None,
+        next_agent=done.next_agent if done.message_id is not None else None,
+        usage=on_the_wire(usage) if usage.calls else None,
+    )
+
+
+def refused(agent: str, turn_id: str, reason: str) -> Result:
+    """Make the result of a turn that was not begun, for one of REASONS."""
+    return result_of(agent, turn_id, Done(reason=reason))
+
+
+async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result, state: TurnState) -> TurnRecord:
+    """End a turn in one step: keep its result for a repeated instruction, charge its costs, publish the message to the
+    coordinator, record the turn. Returns the record."""
+    record = make_record(agent.key, event, result, state)
+    message = _coordinator_message(agent.key, event, result)
+    settled = await ledger.settle(
+        agent.key,
+        event.id,
+        result.to_wire(),
+        event.deadline,
+        date=agent.today(),
+        spent=cost_fields(result),
+        say=message.to_wire() if message is not None else "",
+        record=record,
+    )
+    if not settled:
+        log.warning("%s: Redis is away, the result of turn %s is kept in memory only", agent.key, event.id)
+    return record
+
+
+def _coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
+    """Make the message for the coordinator: the result, or that a person was answered; None for the agent's own
+    automation."""
+    if event.reports:
+        return result
+    if not isinstance(event, MentionEvent) or event.to_all or event.continues or not event.by_person:
+        return None
+    if result.message_id is None:
+        return None
+    return MentionNotice(
+        agent_name=agent,
+        channel_id=event.channel_id,
+        message_id=result.message_id,
+        trigger_message_id=event.asked.id,
+    )
+
+
+def make_record(agent: str, event: TurnEvent, result: Result, state: TurnState) -> TurnRecord:
+    """Make the record of a turn: ids, numbers and reasons, no words."""
+    usage, trace = result.usage or TurnUsage(), state.trace
+    emoji, target = result.emoji_reacted, result.react_to_message_id
+    given = event.instruction if isinstance(event, InstructionEvent) else None
+    reflection = event.reflection if isinstance(event, ReflectionEvent) else None
+    because = given.chosen_because if given else reflection.cause if reflection else None
+    if result.message_id is not None:
+        outcome = "posted"
+    elif not result.skipped and result.text is not None:
+        outcome = "written"
+    else:
+        outcome = "reacted" if emoji else OUTCOMES.get(result.reason or "skipped", "refused")
+    return TurnRecord(
+        id=event.id[:MAX_ID_CHARACTERS],
+        agent=agent,
+        at=trace.clock(),
+        kind="mention" if isinstance(event, MentionEvent) else event.kind,
+        trigger=reflection.task if reflection else trigger_of(event),
+        conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
+        round_number=given.round_number if given else None,
+        channel_id=event.channel_id,
+        guild_id=state.guild_id,
+        asked_by=state.asked_by or (event.person_id if isinstance(event, MentionEvent) else None),
+        asked_message_id=asked_id(event),
+        model=state.model,
+        entries=state.entries,
+        seconds=round(state.seconds, 3),
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        cost_usd=usage.cost_usd,
+        reason=result.reason,
+        posted=state.posted,
+        reacted=Reacted(emoji=emoji, message_id=target) if emoji and target is not None else None,
+        image=result.image_url is not None,
+        chosen_because=(because or "")[:MAX_WHY] or None,
+        room_turn=given.room.turn_number if given and given.room and result.message_id is not None else None,
+        outcome=outcome,
+        phases=trace.phases,
+        calls=trace.call_records,
+        tool_calls=trace.tool_records,
+    )
+
+
+def log_turn(agent: str, event: TurnEvent, done: Done, usage: Usage, seconds: float) -> None:
+    """Log the turn in one line."""
+    fields = {
+        "agent": agent,
+        "trigger": trigger_of(event),
+        "channel": event.channel_id,
+        "turn": event.id,
+        "message": done.message_id,
+        "reason": done.reason,
+        "model": usage.model or "-",
+        "cost": round(usage.cost_usd, 4),
+        "seconds": round(seconds, 2),
+    }
+    log.info("turn %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})
+
+
+def notice_of(agent: str, event: TurnEvent, state: str, at: float) -> TurnNotice:
+    """Make the notice that a turn began or ended, for those who watch."""
+    given = event.instruction if isinstance(event, InstructionEvent) else None
+    return TurnNotice(
+        agent_name=agent,
+        turn_id=event.id[:MAX_ID_CHARACTERS],
+        channel_id=event.channel_id,
+        state=state,
+        at=at,
+        conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
+    )
+
+
+# -- why there is no answer -------------------------------------------------------------------------------------------
+
+# Reactions, if words would be noise: they show that the message was read, and that there is a limit.
 HOURGLASS = "⏳"
 FAILED = "⚠️"  # it was tried, and failed like the last time
 ASLEEP = "💤"
@@ -69,7 +214,7 @@ LINES: Mapping[str, str] = {
 
 FAILED_AGAIN = "That failed again. "
 
-# The meaning of a sign, posted once for each person: the sign alone does not say what to do.
+# The meaning of a reaction, posted once for each person: the reaction alone does not say what to do.
 MEANINGS: Mapping[str, str] = {
     "cooldown": "I just answered here. Please ask again in a few seconds; from now on ⏳ means this.",
     "daily_limit": "I have used up today's turns. Please ask again tomorrow; from now on ⏳ means this.",
@@ -84,11 +229,14 @@ ADVICE: Mapping[type[ModelError], str] = {
     BadAnswer: "Please ask again.",
     Final: OWNERS_LOG,
 }
-LONGEST_KIND = 60  # characters
+MAX_KIND = 60  # characters
 _NO_NAME = re.compile(r"\W+", re.ASCII)
 
 REPLY_SECONDS = 20.0  # the channel's next turn waits for it
 RESTART_SECONDS = 90.0  # if the chat's own server may be restarting: no turn can post before it is back
+
+MAX_LINES = 3  # that tell people that the inbox is full, on their way in one channel
+MAX_WAITING = 100  # such lines and reactions on their way in all channels
 
 
 def error_line(error: BaseException) -> str:
@@ -96,7 +244,7 @@ def error_line(error: BaseException) -> str:
     a person's words. Only the Claude Agent SDK's own name is added: coding agents show it."""
     if not isinstance(error, ModelError):
         return LINES["internal_error"]
-    name = _NO_NAME.sub("", error.origin)[:LONGEST_KIND]
+    name = _NO_NAME.sub("", error.origin)[:MAX_KIND]
     advice = next((text for kind, text in ADVICE.items() if isinstance(error, kind)), TRY_LATER)
     return f"I can't answer right now: {type(error).kind}{f' ({name})' if name else ''}. {advice}"
 
@@ -105,7 +253,7 @@ async def reply_to_failure(
     agent: Agent, sink: ChannelSink, event: MentionEvent, reason: str, line: str | None
 ) -> Posted | None:
     """Reply to a person once a minute and channel, and once more if it fails again within the minute; a provider's
-    back-off is reported once in a channel. A sign is explained once to each person, and once a minute in a channel:
+    back-off is reported once in a channel. A reaction is explained once to each person, and once a minute in a channel:
     more would hold the answers back."""
     who = (event.channel_id, event.asked.speaker.id)
     everybody = (event.channel_id, EVERYBODY)
@@ -135,48 +283,33 @@ async def post_failure_reply(
     quiet: bool = False,
     explains: bool = False,
 ) -> Posted | None:
-    """Say why there is no answer, in one line or by a sign; by a sign alone if `quiet`. Returns what was posted.
+    """Say why there is no answer, in one line or by a reaction; by a reaction alone if `quiet`. Returns the post.
 
-    `line` stands in for the reason's line. `explains`: the meaning of the sign is posted too. A failure is logged.
+    `line` stands in for the reason's line. `explains`: the meaning of the reaction is posted too. A failure is logged.
     """
+    line, key = line or LINES.get(reason), f"{event.id}:excuse"
+    ping, asked = event.asked.speaker.id, event.asked.id
     try:
         async with asyncio.timeout(RESTART_SECONDS if reason in ("signal_failed", "deadline") else REPLY_SECONDS):
-            posted = await _say(sink, event, reason, line or LINES.get(reason), quiet=quiet)
-            return await _explain(sink, event, reason) if explains and posted is None else posted
+            if line is not None and not quiet:
+                try:
+                    return await sink.post(Post(text=line, ping=ping, asked=asked), key)
+                except CannotPost as error:
+                    if error.reason != "not_permitted" or not await sink.react(event.sign_id, SPEECHLESS):
+                        raise
+            elif reason in SIGNS:
+                await sink.react(event.sign_id, SIGNS[reason])
+            if explains:
+                try:
+                    return await sink.post(Post(text=MEANINGS[reason], ping=ping, asked=asked), key)
+                except CannotPost as error:  # nothing is lost: the reaction was given already
+                    shown = SIGNS[reason]
+                    log.debug("channel %d: the meaning of %s was not posted: %s", event.channel_id, shown, error.reason)
     except CannotPost as error:
         log.warning("channel %d: a failure reply was not posted: %s", event.channel_id, error.reason)
     except TimeoutError:
         log.warning("channel %d: a failure reply was not posted in time", event.channel_id)
     return None
-
-
-async def _say(sink: ChannelSink, event: MentionEvent, reason: str, line: str | None, *, quiet: bool) -> Posted | None:
-    if line is not None and not quiet:
-        try:
-            return await sink.post(_to_the_person(line, event), f"{event.id}:excuse")
-        except CannotPost as error:
-            if error.reason != "not_permitted" or not await sink.react(event.sign_id, SPEECHLESS):
-                raise
-    elif reason in SIGNS:
-        await sink.react(event.sign_id, SIGNS[reason])
-    return None
-
-
-async def _explain(sink: ChannelSink, event: MentionEvent, reason: str) -> Posted | None:
-    """Post the meaning of a sign, which was given already; where that fails nothing is lost."""
-    try:
-        return await sink.post(_to_the_person(MEANINGS[reason], event), f"{event.id}:excuse")
-    except CannotPost as error:
-        log.debug("channel %d: the meaning of %s was not posted: %s", event.channel_id, SIGNS[reason], error.reason)
-        return None
-
-
-def _to_the_person(line: str, event: MentionEvent) -> Post:
-    return Post(text=line, ping=event.asked.speaker.id, asked=event.asked.id)
-
-
-MAX_LINES = 3  # on their way in one channel
-MAX_WAITING = 100  # lines and signs on their way in all channels
 
 
 class BusyReplies:
@@ -189,192 +322,23 @@ class BusyReplies:
 
     def reply(self, sink: ChannelSink, event: MentionEvent) -> None:
         """Reply in the background."""
-        if len(self._tasks) < MAX_WAITING:
-            self._tasks.start(self._reply(sink, event, line=self._takes_line(event)), "busy reply")
-
-    async def aclose(self) -> None:
-        """Cancel what is on its way."""
-        await self._tasks.cancel()
-
-    def _takes_line(self, event: MentionEvent) -> bool:
-        where = (event.channel_id, event.asked.speaker.id)
-        if self._throttle.recently(*where) or self._lines[event.channel_id] >= MAX_LINES:
-            return False
-        log.warning("channel %d: a mention was not taken, the inbox is full", event.channel_id)
-        self._throttle.note(*where)
-        self._lines[event.channel_id] += 1
-        return True
-
-    async def _reply(self, sink: ChannelSink, event: MentionEvent, *, line: bool) -> None:
-        if not line:
-            await sink.react(event.sign_id, HOURGLASS)
+        if len(self._tasks) >= MAX_WAITING:
             return
+        channel_id, user_id = event.channel_id, event.asked.speaker.id
+        if self._throttle.recently(channel_id, user_id) or self._lines[channel_id] >= MAX_LINES:
+            self._tasks.start(sink.react(event.sign_id, HOURGLASS), "busy reply")
+            return
+        log.warning("channel %d: a mention was not taken, the inbox is full", channel_id)
+        self._throttle.note(channel_id, user_id)
+        self._lines[channel_id] += 1
+        self._tasks.start(self._post_line(sink, event), "busy reply")
+
+    async def _post_line(self, sink: ChannelSink, event: MentionEvent) -> None:
         try:
             await post_failure_reply(sink, event, "busy")
         finally:
             self._lines[event.channel_id] -= 1
 
-
-NO_USAGE = Usage()
-MAX_WHY = 300  # characters of the reason why an agent was chosen, which comes over the wire
-
-OUTCOMES: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            *("skipped", "withdrawn", "edited", "overtaken", "out_of_turn", "stopped"),
-            *("not_new", "unwanted", "person_wrote"),
-        ),
-        "skipped",
-    ),
-    "deadline": "timed_out",
-    **dict.fromkeys(
-        (
-            *("model_failed", "session_lost", "unreadable", "picture_failed", "reaction_failed", "discord_failed"),
-            "signal_failed",
-            *("interrupted", "internal_error"),
-        ),
-        "failed",
-    ),
-}
-"""The outcome of a turn that did nothing, by its reason. Of all other reasons it is "refused": a limit, a right or the
-model itself refused the turn."""
-
-
-def result_of(agent: str, turn_id: str, done: Done, usage: Usage = NO_USAGE) -> Result:
-    """Make the one Result of a turn; it is skipped when nothing of it can be seen."""
-    return Result(
-        instruction_id=turn_id,
-        agent_name=agent,
-        skipped=done.nothing,
-        text=done.text if not done.nothing else None,
-        image_url=done.picture_url,
-        emoji_reacted=done.emoji,
-        message_id=done.message_id,
-        reason=done.reason,
-        react_to_message_id=done.reacted_to,
-        image_prompt=done.image_prompt,
-        end_conversation=done.end_conversation and not done.nothing,
-        topic=done.topic,
-        answers_message_id=done.answers if done.message_id is not None else None,
-        leaves=done.leaves and done.message_id is not None,
-        next_agent=done.next_agent if done.message_id is not None else None,
-        usage=on_the_wire(usage) if usage.calls else None,
-    )
-
-
-def refused(agent: str, turn_id: str, reason: str) -> Result:
-    """Make the result of a turn that was not begun, for one of REASONS."""
-    return result_of(agent, turn_id, Done(reason=reason))
-
-
-def log_turn(agent: str, event: TurnEvent, done: Done, usage: Usage, seconds: float) -> None:
-    """Log the turn in one line."""
-    fields = {
-        "agent": agent,
-        "trigger": trigger_of(event),
-        "channel": event.channel_id,
-        "turn": event.id,
-        "message": done.message_id,
-        "reason": done.reason,
-        "model": usage.model or "-",
-        "cost": round(usage.cost_usd, 4),
-        "seconds": round(seconds, 2),
-    }
-    log.info("turn %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})
-
-
-async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result, progress: Progress) -> TurnRecord:
-    """End a turn in one step: keep its result for a repeated instruction, book its costs, publish the message to the
-    coordinator, record the turn. Returns the record."""
-    record = record_of(agent.key, event, result, progress.facts, progress.trace)
-    message = coordinator_message(agent.key, event, result)
-    settled = await ledger.settle(
-        agent.key,
-        event.id,
-        result.to_wire(),
-        event.deadline,
-        date=agent.today(),
-        spent=cost_fields(result),
-        say=message.to_wire() if message is not None else "",
-        record=record,
-    )
-    if not settled:
-        log.warning("%s: Redis is away, the result of turn %s is kept in memory only", agent.key, event.id)
-    return record
-
-
-def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
-    """Make the message for the coordinator: the result, or that a person was answered; None for the agent's own
-    automation."""
-    if event.reports:
-        return result
-    if not isinstance(event, MentionEvent):
-        return None
-    if result.message_id is None or event.to_all or event.continues or not event.by_person:
-        return None
-    return MentionNotice(
-        agent_name=agent,
-        channel_id=event.channel_id,
-        message_id=result.message_id,
-        trigger_message_id=event.asked.id,
-    )
-
-
-def notice_of(agent: str, event: TurnEvent, state: str, at: float) -> TurnNotice:
-    """Make the notice that a turn began or ended, for those who watch."""
-    given = event.instruction if isinstance(event, InstructionEvent) else None
-    return TurnNotice(
-        agent_name=agent,
-        turn_id=event.id[:MAX_ID_CHARACTERS],
-        channel_id=event.channel_id,
-        state=state,
-        at=at,
-        conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
-    )
-
-
-def outcome_of(result: Result) -> str:
-    """How the turn ended, in one word: posted, reacted, written, skipped, refused, timed_out or failed."""
-    if result.message_id is not None:
-        return "posted"
-    if not result.skipped and result.text is not None:
-        return "written"
-    return "reacted" if result.emoji_reacted else OUTCOMES.get(result.reason or "skipped", "refused")
-
-
-def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts, trace: TurnTrace) -> TurnRecord:
-    """Make the record of a turn: ids, numbers and reasons, no words."""
-    usage, emoji, target = result.usage or TurnUsage(), result.emoji_reacted, result.react_to_message_id
-    given = event.instruction if isinstance(event, InstructionEvent) else None
-    reflection = event.reflection if isinstance(event, ReflectionEvent) else None
-    because = given.chosen_because if given else reflection.cause if reflection else None
-    return TurnRecord(
-        id=event.id[:MAX_ID_CHARACTERS],
-        agent=agent,
-        at=trace.clock(),
-        kind="mention" if isinstance(event, MentionEvent) else event.kind,
-        trigger=reflection.task if reflection else trigger_of(event),
-        conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
-        round_number=given.round_number if given else None,
-        channel_id=event.channel_id,
-        guild_id=facts.guild_id,
-        asked_by=facts.asked_by or (event.person_id if isinstance(event, MentionEvent) else None),
-        asked_message_id=asked_id(event),
-        model=facts.model,
-        entries=facts.entries,
-        seconds=round(facts.seconds, 3),
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        cost_usd=usage.cost_usd,
-        reason=result.reason,
-        posted=facts.posted,
-        reacted=Reacted(emoji=emoji, message_id=target) if emoji and target is not None else None,
-        image=result.image_url is not None,
-        chosen_because=(because or "")[:MAX_WHY] or None,
-        room_turn=number_in_room(event) if result.message_id is not None else None,
-        outcome=outcome_of(result),
-        phases=trace.phases,
-        calls=trace.call_records,
-        tool_calls=trace.tool_records,
-    )
+    async def aclose(self) -> None:
+        """Cancel what is on its way."""
+        await self._tasks.cancel()

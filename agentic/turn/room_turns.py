@@ -1,13 +1,8 @@
-"""What a room adds to a turn.
+"""What a room adds to a turn: its brief, its summary, whose messages are shown, whether its number is still expected.
 
-The view of a turn in a room: its brief, its summary, and of the thread's messages those of its members and its
-audience.
-
-The agent's side of a turn in a room: whether its number is still wanted, and who speaks next.
-
-Only the coordinator that leads writes a room; here it is read. A turn is taken where its number is the room's plus one
-and the room is active. What cannot be known is not guessed: while Redis is away a turn waits to be admitted, at most
-until its deadline. So none is posted twice, and none is lost by it, since the coordinator asks for a number until it is
+Only the coordinator that leads writes a room; here it is read. A turn is taken if its number is the room's plus one and
+the room is active. Nothing is guessed: while Redis is unavailable a turn waits to be admitted, at most until its
+deadline. So no turn is posted twice, and none is lost by it, since the coordinator asks for a number until it is
 posted.
 """
 
@@ -17,26 +12,104 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeGuard
 
-from agentic.agent.agent import Agent, Turn
+from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent, TurnEvent
 from agentic.chat.outlet import Outlet
-from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, is_visible
 from agentic.context.prompt import Identity, RoomTurn
 from agentic.state.context import Summary
 from agentic.state.rooms import Room
 from agentic.text import calls_in, named
 from agentic.turn.decision import FORM, DecisionForm, room_form
+from agentic.turn.progress import Turn
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Instruction
 from agentic.wire.reasons import TurnOver
 
+RETRY_SECONDS = 0.5  # while Redis is unavailable
+
 log = logging.getLogger(__name__)
 
 
-def in_room(event: TurnEvent) -> bool:
+def in_room(event: TurnEvent) -> TypeGuard[InstructionEvent]:
     return isinstance(event, InstructionEvent) and event.instruction.room is not None
+
+
+# -- whether the turn is expected -------------------------------------------------------------------------------------
+
+
+async def read_room(agent: Agent, event: TurnEvent) -> Room | None:
+    """The room of a turn as it is now; None if there is none, and while Redis is unavailable."""
+    try:
+        return await agent.rooms.read(event.channel_id)
+    except RedisAway:
+        log.info("%s: turn %s waits for Redis, which has its room", agent.key, event.id)
+        return None
+
+
+def is_expected_turn(room: Room | None, event: TurnEvent) -> bool:
+    """Whether the room waits for this turn; True outside of rooms."""
+    if not in_room(event):
+        return True
+    return room is not None and room.status == "active" and event.room_number == room.turn_number + 1
+
+
+def ignore_own_lock(outlet: Outlet, room: Room | None) -> None:
+    """Let a member write in a thread that is locked between the breaks for its audience."""
+    if room is not None and room.has_slots:
+        outlet.sink.ignore_lock()
+
+
+async def admit_to_room(turn: Turn) -> None:
+    """Make sure that the turn's room waits for it. A room that could not be read when the turn was claimed is read as
+    soon as Redis is back; the turn's deadline ends the wait.
+
+    Raises TurnOver("out_of_turn").
+    """
+    event, state = turn.event, turn.state
+    while in_room(event) and state.room is None:
+        try:
+            state.room = await turn.agent.rooms.read(event.channel_id)
+            break
+        except RedisAway:
+            await asyncio.sleep(RETRY_SECONDS)
+    if not is_expected_turn(state.room, event):
+        raise TurnOver("out_of_turn")
+    ignore_own_lock(turn.outlet, state.room)
+
+
+async def check_room(turn: Turn) -> None:
+    """Look at the room once more before the post: it may have been paused while the model thought. While Redis is
+    unavailable the turn is posted, since its deadline has not come and nobody else was asked yet.
+
+    Raises TurnOver("out_of_turn").
+    """
+    try:
+        room = await turn.agent.rooms.read(turn.event.channel_id)
+    except RedisAway:
+        return
+    if not is_expected_turn(room, turn.event):
+        raise TurnOver("out_of_turn")
+
+
+def next_member(room: Room | None, name: str | None, own: str, inner: Mapping[str, str]) -> str | None:
+    """The key of the member that a model names, also in a sentence; None for the agent itself, nobody, and a name that
+    fits two members. `inner`: agent → the name by which models know it in this channel."""
+    if room is None or not name:
+        return None
+    members = {member.name: inner.get(member.name, member.shown) for member in room.members}
+    shown = {member.name: member.shown for member in room.members}
+    exact = named(members, name) or named(shown, name)
+    found = [exact] if exact else calls_in(name, members) or calls_in(name, shown)
+    others = [group for group in found if own not in group]
+    if others and len(others[0]) > 1:
+        log.info("%s: named nobody for the next turn: %r could be %s", own, name, " or ".join(others[0]))
+    return others[0][0] if others and len(others[0]) == 1 else None
+
+
+# -- what the prompt has of a room ------------------------------------------------------------------------------------
 
 
 def room_turn(
@@ -74,117 +147,26 @@ def with_members(me: Identity, room: RoomTurn | None) -> Identity:
 
 
 def room_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """The messages of members and of people, who are the audience; those of other bots and foreign webhooks are left
-    out."""
-    return [_marked(entry) for entry in entries if entry.speaker.kind != "stranger"]
-
-
-def _marked(entry: Entry) -> Entry:
-    if entry.speaker.kind != "person":
-        return entry
-    return replace(entry, speaker=replace(entry.speaker, audience=True))
+    """The messages of members and of people, who are the audience; without those of other bots and webhooks."""
+    return [
+        replace(entry, speaker=replace(entry.speaker, audience=True)) if entry.speaker.kind == "person" else entry
+        for entry in entries
+        if entry.speaker.kind != "stranger"
+    ]
 
 
 async def room_summary(turn: Turn, reset: int) -> Summary | None:
-    """The summary that a turn in a room is shown; None for none, for one with messages from before the agent's last
-    reset, and for one with a message that was deleted or hidden since, which is dropped."""
+    """The summary that a turn in a room is shown; None if there is none, or it has messages from before the agent's
+    last reset. One with a message that was deleted or hidden since is dropped."""
     summary = await turn.agent.summaries.read(turn.event.channel_id)
     if summary is None or summary.first <= reset:
         return None
-    if not _is_outdated(summary, turn.outlet.view.transcript):
+    transcript = turn.outlet.view.transcript
+    hidden = (entry.id for entry in transcript.entries() if not is_visible(entry))
+    if not any(map(summary.covers, transcript.deleted)) and not any(each in summary.messages for each in hidden):
         return summary
     try:
         await turn.agent.summaries.drop(turn.event.channel_id)
     except RedisAway:
         log.info("room %d: its summary is dropped once Redis is back", turn.event.channel_id)
     return None
-
-
-def _is_outdated(summary: Summary, transcript: Transcript) -> bool:
-    """Whether one of its messages is no longer to be seen."""
-    if any(map(summary.covers, transcript.deleted)):
-        return True
-    return any(not is_visible(entry) for entry in transcript.entries() if entry.id in summary.messages)
-
-
-RETRY_SECONDS = 0.5  # while Redis is away
-
-
-def number_in_room(event: TurnEvent) -> int | None:
-    """The number of a turn in its room; None outside of rooms."""
-    return event.room_number if isinstance(event, InstructionEvent) else None
-
-
-async def room_now(agent: Agent, event: TurnEvent) -> Room | None:
-    """The room of a turn, as it stands; None for none, and while Redis is away."""
-    try:
-        return await agent.rooms.read(event.channel_id)
-    except RedisAway:
-        log.info("%s: turn %s waits for Redis, which has its room", agent.key, event.id)
-        return None
-
-
-def wants(room: Room | None, event: TurnEvent) -> bool:
-    """Whether the room waits for this turn; True outside of rooms."""
-    number = number_in_room(event)
-    if number is None:
-        return True
-    return room is not None and room.status == "active" and number == room.turn_number + 1
-
-
-def enter_room(outlet: Outlet, room: Room | None) -> None:
-    """Let a member write in a thread that is locked between the slots of its audience."""
-    if room is not None and room.has_slots:
-        outlet.sink.ignore_lock()
-
-
-async def admit_to_room(turn: Turn, room: Room | None) -> Room | None:
-    """Return the turn's room, None outside of rooms: as it was read when the turn was claimed, or, where it could not
-    be, as soon as Redis is back.
-
-    Raises TurnOver("out_of_turn").
-    """
-    if room is None and number_in_room(turn.event) is not None:
-        room = await _read_patiently(turn)
-    if not wants(room, turn.event):
-        raise TurnOver("out_of_turn")
-    enter_room(turn.outlet, room)
-    return room
-
-
-async def _read_patiently(turn: Turn) -> Room | None:
-    """The room, read until Redis answers; the turn's deadline ends it."""
-    while True:
-        try:
-            return await turn.agent.rooms.read(turn.event.channel_id)
-        except RedisAway:
-            await asyncio.sleep(RETRY_SECONDS)
-
-
-async def check_room(turn: Turn) -> None:
-    """Look at the room once more before the post: it may have been paused while the model thought. While Redis is away
-    the turn is posted, since its deadline has not come and nobody else was asked yet.
-
-    Raises TurnOver("out_of_turn").
-    """
-    try:
-        room = await turn.agent.rooms.read(turn.event.channel_id)
-    except RedisAway:
-        return
-    if not wants(room, turn.event):
-        raise TurnOver("out_of_turn")
-
-
-def named_next(room: Room | None, name: str | None, own: str, inner: Mapping[str, str]) -> str | None:
-    """The key of the member that a model names, also in a sentence; None for the agent itself, nobody, and a name that
-    fits two members. `inner`: agent → the name by which models know it in this channel."""
-    if room is None or not name:
-        return None
-    members = {member.name: inner.get(member.name, member.shown) for member in room.members}
-    shown = {member.name: member.shown for member in room.members}
-    exact = named(members, name) or named(shown, name)
-    found = [exact] if exact else calls_in(name, members) or calls_in(name, shown)
-    others = [group for group in found if own not in group]
-    if others and len(others[0]) > 1:
-        log.info("%s: named nobody for the next turn: %r could be %s", own, name, " or ".join(others[0]))
-    return others[0][0] if others and len(others[0]) == 1 else None

@@ -1,10 +1,10 @@
-"""Show an answer to a person while it is written, where the option `stream` is on.
+"""Show an answer to a person while it is written, if the option `stream` is on.
 
     model's text so far ─ read: the words in it ─ certain: those that are certain ─ sink.streaming(...)
 
 Text on the way passes the same cleaning as the final post. The beginning of a mark is held back until it is clear
 whether it belongs to the words, and a row of a table until it is whole. The whole answer is cleaned once more and
-completes the post (turn/actions.py). A turn that ends without a post withdraws what has grown (turn/turn.py).
+completes the post (actions.py). A turn that ends without a post withdraws what has grown (turn.py).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
-from agentic.agent.agent import Turn
 from agentic.agent.events import MentionEvent
 from agentic.context.options import Options
 from agentic.llm.markup import strip_markup
 from agentic.turn.cleaning import clean_text, settled
+from agentic.turn.progress import Turn
 
 STEP = 16  # characters that must have come before the words are cleaned again
 STEPS = 25  # or this part of what has come already, since everything is read again
-LONGEST_MARK = 32  # characters by which a mark is known
+MAX_MARK = 32  # characters by which a mark is known
 
-# The first characters of what the transcript alone has (answer/cleaning.py), perhaps with all that follows.
+# The first characters of what the transcript alone has (cleaning.py), perhaps with all that follows.
 _TRANSCRIPT_MARK = re.compile(r"\[(?:msg:|note:|tool\]|system\]|reactions:|posted image:)", re.IGNORECASE)
 _OTHER_FORM = ("{", "[", "```")  # perhaps a tool call, or a block that holds one
 
@@ -37,18 +37,16 @@ def certain(text: str, names: Collection[str] = (), prompt: Collection[str] = ()
         return ""
     text = strip_markup(text, growing=True)
     mark = _TRANSCRIPT_MARK.search(text)
-    text = text[: mark.start()] if mark else text[: _begun_mark(text)]
+    if mark is None:  # one may have begun at the end
+        begun = text.rfind("[", max(0, len(text) - MAX_MARK))
+        text = text[:begun] if begun >= 0 and "]" not in text[begun:] else text
+    else:
+        text = text[: mark.start()]
     before, _, line = text.rpartition("\n")
     line = line.strip(" \t>*_-`#")
     if line and any(known.startswith(line) for known in prompt):
         text = before
     return clean_text(settled(text), names, prompt) or ""
-
-
-def _begun_mark(text: str) -> int:
-    """Where a mark may have begun at the end of the text."""
-    at = text.rfind("[", max(0, len(text) - LONGEST_MARK))
-    return at if at >= 0 and "]" not in text[at:] else len(text)
 
 
 class StreamFilter:
@@ -73,11 +71,11 @@ class StreamFilter:
 
 @asynccontextmanager
 async def streamed(turn: Turn, options: Options, names: Collection[str]) -> AsyncIterator[StreamFilter | None]:
-    """A filter into the turn's growing post; None where nobody waits, or the answer is posted when it is whole."""
+    """A filter into the turn's growing post; None if nobody waits, or the answer is posted when it is whole."""
     event = turn.event
     if not (options.stream and event.forced):
         yield None
         return
-    ping = event.ping if isinstance(event, MentionEvent) else None
-    async with turn.outlet.sink.streaming(event.id, ping=ping, after=turn.after, split_at=options.split_at) as post:
+    ping, after = event.ping if isinstance(event, MentionEvent) else None, turn.state.after
+    async with turn.outlet.sink.streaming(event.id, ping=ping, after=after, split_at=options.split_at) as post:
         yield StreamFilter(post.update, names)

@@ -5,7 +5,7 @@
 
 All members of a room are shown the same summary, and their windows begin after it, so the summary decides where they
 are cut: the prompt stays the same, to the byte, from one summary to the next. A turn that has posted makes the next
-one, shortly before the first window would have to be cut. Without a cheap model, or where it fails, windows are cut as
+one, shortly before the first window would have to be cut. Without a cheap model, or if it fails, windows are cut as
 in any channel.
 """
 
@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from agentic.agent.agent import Turn
 from agentic.agent.events import InstructionEvent
 from agentic.agent.side_calls import CheapModel
 from agentic.context.entries import Entry, one_line, words
@@ -29,14 +28,15 @@ from agentic.state.context import MOST_MESSAGES, Summary
 from agentic.turn.cleaning import clean_prose
 from agentic.turn.decide import call_cheap
 from agentic.turn.history import after
+from agentic.turn.progress import Turn
 from agentic.turn.room_turns import room_entries
-from agentic.turn.view import TurnView, gone
+from agentic.turn.view import TurnView, is_gone
 from agentic.wire.connection import RedisAway
 from agentic.wire.reasons import TurnOver
 
 LEAD = 2  # messages before a window would be cut
 SECONDS = 15.0  # the room's next turn waits for it
-LEAST_SECONDS = 3.0
+MIN_SECONDS = 3.0
 MESSAGE_CHARACTERS = 600
 INPUT_CHARACTERS = 24_000  # of messages; of more the newest
 MAX_CHARACTERS = 1_800
@@ -52,40 +52,60 @@ SYSTEM = (
 log = logging.getLogger(__name__)
 
 
-async def summarise(turn: Turn, view: TurnView) -> None:
+async def summarize(turn: Turn, view: TurnView) -> None:
     """Make the next summary of the turn's room, if it is due and no other turn makes it. A failure is logged once a
-    room, which goes on without it."""
+    room, which continues without it."""
     cheap = turn.agent.cheap
     if cheap is None or cheap.rests or view.context.closing:
         return
     seconds = min(SECONDS, turn.event.deadline - turn.agent.clock() - 1.0)
-    if seconds < LEAST_SECONDS:
+    if seconds < MIN_SECONDS:
         return
     try:
         async with asyncio.timeout(seconds):
-            await _summarise(turn, view, cheap, seconds)
+            await _summarize(turn, view, cheap, seconds)
     except (ModelError, TurnOver, TimeoutError, RedisAway) as error:
         _report(turn, error)
 
 
-async def _summarise(turn: Turn, view: TurnView, cheap: CheapModel, seconds: float) -> None:
-    store, thread_id = turn.agent.summaries, turn.event.channel_id
+async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: float) -> None:
+    store, thread_id, transcript = turn.agent.summaries, turn.event.channel_id, turn.outlet.view.transcript
     kept = await store.read(thread_id)
     former = kept if kept is not None and kept.first > view.reset else None
-    known = _messages(turn, view)
+    # The room's messages as far as they are known, as its members are shown them.
+    names = turn.agent.options.inner_names(turn.outlet.view)
+    known = shown(room_entries(after(transcript.entries(), view.reset)), names)
     old = falling_out(known, former, Depth.of(view.options))
     if not old:
         return
     token = await store.claim(thread_id, kept)
     if token is None:
         return
-    wanted = remembered(old, await store.forgotten())
-    reply = await call_cheap(turn, cheap, summary_prompt(wanted, former, turn, seconds), "summary")
+    # without the messages of people who asked to be forgotten after they wrote them
+    forgotten = await store.forgotten()
+    used = [
+        entry
+        for entry in old
+        if entry.speaker.kind != "person" or entry.created_at > forgotten.get(entry.speaker.id, 0.0)
+    ]
+    reply = await call_cheap(turn, cheap, summary_prompt(used, former, turn, seconds), "summary")
     text = clean_prose(reply.text)
     if text is None:
         _report(turn, "it wrote none")
-    elif not _touched(turn, wanted):
-        await store.keep(thread_id, token, _merged(text, old, wanted, former))
+        return
+    used_ids = [unit.id for entry in used for unit in entry.units]
+    if any(is_gone(message_id, transcript) for message_id in used_ids):
+        return  # deleted or hidden while the model wrote
+    people = frozenset(entry.speaker.id for entry in used if entry.speaker.kind == "person")
+    messages = sorted({*(former.messages if former is not None else ()), *used_ids})
+    summary = Summary(
+        text=text[:MAX_CHARACTERS].strip(),
+        first=former.first if former is not None else old[0].id,
+        upto=old[-1].units[-1].id,
+        messages=tuple(messages[-MOST_MESSAGES:]),
+        people=people | (former.people if former is not None else frozenset()),
+    )
+    await store.keep(thread_id, token, summary)
 
 
 def falling_out(entries: Sequence[Entry], former: Summary | None, depth: Depth) -> Sequence[Entry]:
@@ -94,15 +114,6 @@ def falling_out(entries: Sequence[Entry], former: Summary | None, depth: Depth) 
     if depth.allows((*since, *since[-LEAD:])):
         return ()
     return since[: depth.start(since)]
-
-
-def remembered(entries: Sequence[Entry], forgotten: Mapping[int, float]) -> list[Entry]:
-    """The messages without those of people who asked to be forgotten after they wrote them."""
-    return [
-        entry
-        for entry in entries
-        if entry.speaker.kind != "person" or entry.created_at > forgotten.get(entry.speaker.id, 0.0)
-    ]
 
 
 def summary_prompt(entries: Sequence[Entry], former: Summary | None, turn: Turn, seconds: float) -> Prompt:
@@ -125,29 +136,6 @@ def summary_prompt(entries: Sequence[Entry], former: Summary | None, turn: Turn,
         timeout=seconds,
         retries=0,
         labels={"agent": turn.agent.key, "summary": "1"},
-    )
-
-
-def _messages(turn: Turn, view: TurnView) -> Sequence[Entry]:
-    """The room's messages as far as they are known, as its members are shown them."""
-    entries = after(turn.outlet.view.transcript.entries(), view.reset)
-    return shown(room_entries(entries), turn.agent.options.inner_names(turn.outlet.view))
-
-
-def _touched(turn: Turn, entries: Sequence[Entry]) -> bool:
-    """Whether one of these messages was deleted or hidden while the model wrote."""
-    return any(gone(unit.id, turn.outlet.view.transcript) for entry in entries for unit in entry.units)
-
-
-def _merged(text: str, old: Sequence[Entry], used: Sequence[Entry], former: Summary | None) -> Summary:
-    used_ids = [unit.id for entry in used for unit in entry.units]
-    people = {entry.speaker.id for entry in used if entry.speaker.kind == "person"}
-    return Summary(
-        text=text[:MAX_CHARACTERS].strip(),
-        first=former.first if former is not None else old[0].id,
-        upto=old[-1].units[-1].id,
-        messages=tuple(sorted({*(former.messages if former is not None else ()), *used_ids}))[-MOST_MESSAGES:],
-        people=frozenset(people) | (former.people if former is not None else frozenset()),
     )
 
 

@@ -1,33 +1,34 @@
 """The tools of a turn: which are offered, how they run around the model, what is kept and shown of their calls.
 
     options, model ─ toolbox_of ─ agentic.tools.loop ┬─ records (ToolRecords), for later contexts (history.py)
-                                                   └─ a post by webhook (tool_display.py), where the option says so
+                                                   └─ a post by webhook, if the option `tool_output_visible` is on
 
-A loop that a crash cut off begins again: only the last answer is kept (turn/progress.py). The results of its first run
-are in the records, so no call that succeeded is run twice.
+A loop that a crash cut off begins again: only the last answer is saved (progress.py). The results of its first run are
+in the records, so no call that succeeded is run twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
-from agentic.agent.agent import Agent, Turn
+from agentic.agent.agent import Agent
 from agentic.agent.events import POST_SECONDS
 from agentic.context.prompt import TurnContext
 from agentic.llm.profiles import PROVIDERS, Profile, profile_of
-from agentic.llm.types import Picture, Prompt, Reply, ToolCall, ToolResult
+from agentic.llm.types import Prompt, Reply, ToolCall, ToolResult
 from agentic.tools.call_log import ToolRecord, record_text
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
 from agentic.tools.loop import run_tools, run_within
 from agentic.tools.own_tools import NAME as MEMORY
 from agentic.tools.own_tools import RECALL_NAME as RECALL
 from agentic.tools.tool import RunnableTool, Toolbox, ToolContext, gathered
+from agentic.turn.chat_mode import AnswerMode
+from agentic.turn.progress import Turn
 from agentic.turn.view import TurnView
 
 LATELY = 20  # messages in which a person may have named an address that they ask about
-REPAIR_CHARACTERS = 8_000  # of each result, where an answer is asked for once more
+REPAIR_CHARACTERS = 8_000  # of each result, if an answer is asked for once more
 
 Ask = Callable[[Prompt], Awaitable[Reply]]
 
@@ -55,12 +56,9 @@ def toolbox_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Tool
     box = agent.toolbox(options.tools, not prefilled and searches_itself(model.name))
     if model.own_loop:
         return box.allowed((MEMORY,))
-    return box if RECALL not in box or _recalls(agent, view) else box.allowed(("*", f"!{RECALL}"))
-
-
-def _recalls(agent: Agent, view: TurnView) -> bool:
-    """Whether the agent may look back beyond its window; a room's members see its thread alone."""
-    return view.options.recall and view.context.room is None and agent.memory.is_here
+    # A room's members see its thread alone: they may not look back beyond their window.
+    can_recall = options.recall and view.context.room is None and agent.memory.is_here
+    return box if RECALL not in box or can_recall else box.allowed(("*", f"!{RECALL}"))
 
 
 def words_of_asker(context: TurnContext) -> str:
@@ -73,46 +71,41 @@ def words_of_asker(context: TurnContext) -> str:
     return "\n".join((*said, target.text))
 
 
-@dataclass(slots=True, kw_only=True)
 class ToolUse:
-    """Run the tools of one turn. `may_continue` is asked before each further completion. Calls of `actions`, tools of
-    the turn itself, are neither kept nor shown."""
+    """Run the tools of one turn. `may_continue` is asked before each further completion. Calls of the mode's tools,
+    those of the turn itself, are neither saved nor shown."""
 
-    turn: Turn
-    view: TurnView
-    box: Toolbox
-    may_continue: Callable[[], Awaitable[bool]]
-    actions: Sequence[RunnableTool] = ()
-    speaker: str = ""
-    _records: dict[str, ToolRecord] = field(default_factory=dict)
+    def __init__(self, turn: Turn, mode: AnswerMode, may_continue: Callable[[], Awaitable[bool]]) -> None:
+        self._turn, self._mode, self._view, self._may_continue = turn, mode, mode.view, may_continue
+        self.box = toolbox_of(turn.agent, mode.view, prefilled=mode.is_prefill)
+        self._records: dict[str, ToolRecord] = {}
 
     async def run(self, ask: Ask, prompt: Prompt) -> Reply:
-        """The model's last answer; `ask` books the cost of each call. Raises what `ask` and `may_continue` do."""
-        box, context, clock = self.box, self._context(), self.turn.agent.clock
-        if self.turn.agent.model.own_loop:
-            within = await run_within(
-                ask, prompt, box, context=context, seen=self._seen, clock=clock, earlier=self._earlier()
-            )
+        """The model's last answer; `ask` charges the cost of each call. Raises what `ask` and `may_continue` do."""
+        box, context, clock = self.box, self._context(), self._turn.agent.clock
+        if self._turn.agent.model.own_loop:
+            earlier = calls_before(self._turn)
+            within = await run_within(ask, prompt, box, context=context, seen=self._seen, clock=clock, earlier=earlier)
             return within.reply
-        if self.actions:
-            box, _ = gathered((*self.actions, *(tool for name in box.names if (tool := box.get(name)))))
+        if self._mode.tools:
+            box, _ = gathered((*self._mode.tools, *(tool for name in box.names if (tool := box.get(name)))))
         outcome = await run_tools(
             ask,
             prompt,
             box,
             context=context,
-            max_depth=max(1, self.view.options.max_tool_depth),
+            max_depth=max(1, self._view.options.max_tool_depth),
             seen=self._seen,
             clock=clock,
-            may_go_on=self.may_continue,
-            speaker=self.speaker,
-            earlier=self._earlier(),
+            may_go_on=self._may_continue,
+            speaker=self._mode.speaker,
+            earlier=calls_before(self._turn),
         )
         return outcome.reply
 
     async def call(self, tool: RunnableTool, call: ToolCall) -> ToolResult:
         """Run a call that the program makes by itself; it is kept and shown as those of the model."""
-        context, clock = self._context(), self.turn.agent.clock
+        context, clock = self._context(), self._turn.agent.clock
         runner = CallRunner(
             Toolbox((tool,)), context, LoopLimits(), self._seen, clock, ends=context.deadline, earlier=self.records
         )
@@ -122,52 +115,45 @@ class ToolUse:
     @property
     def results(self) -> str:
         """The results of the tools by now, in words; "" for none."""
-        key = self.turn.agent.key
+        key = self._turn.agent.key
         return "\n".join(record_text(key, record, REPAIR_CHARACTERS) for record in self.records)
 
     @property
     def records(self) -> Sequence[ToolRecord]:
         """The turn's calls by now, those of an earlier run of the program first."""
-        return tuple(({record.id: record for record in self._earlier()} | self._records).values())
-
-    def _earlier(self) -> Sequence[ToolRecord]:
-        return calls_before(self.turn)
+        return tuple(({record.id: record for record in calls_before(self._turn)} | self._records).values())
 
     def _context(self) -> ToolContext:
-        agent, event, context = self.turn.agent, self.turn.event, self.view.context
-        known = self.turn.outlet.view.transcript
+        agent, event, context = self._turn.agent, self._turn.event, self._view.context
+        known = self._turn.outlet.view.transcript
         answered = context.target if context.trigger in ("mention", "reactive") else None
         asks = answered is not None and answered.speaker.kind == "person"
         return ToolContext(
             agent=agent.key,
             channel_id=event.channel_id,
-            guild_id=self.turn.outlet.view.guild_id,
+            guild_id=self._turn.outlet.view.guild_id,
             asked_by=answered.speaker.id if answered is not None and asks else event.person_id,
             asked=words_of_asker(context),
             deadline=event.deadline - POST_SECONDS,
             turn_id=event.id,
-            after_message_id=self.view.newest,
+            after_message_id=self._view.newest,
             first_message_id=next((entry.id for entry in context.window.entries if entry.id in known), 0),
-            fit=self._fit,
+            fit=lambda picture: agent.fitted(picture, agent.model.fit),
         )
 
-    async def _fit(self, picture: Picture) -> Picture | None:
-        agent = self.turn.agent
-        return await agent.fitted(picture, agent.model.fit)
-
     def _seen(self, event: ToolEvent) -> None:
-        record, agent = event.record, self.turn.agent
-        if any(tool.spec.name == record.name for tool in self.actions):
+        record, agent = event.record, self._turn.agent
+        if any(tool.spec.name == record.name for tool in self._mode.tools):
             return
-        self.turn.trace.tool(event)
-        self.turn.trace.brought(event.people, event.messages)
+        self._turn.state.trace.tool(event)
+        self._turn.state.trace.brought(event.people, event.messages)
         self._records[record.id] = record
         if record.name == RECALL:  # others' words, which a deletion or /forget me would have to find again
             return
         if agent.tool_records is not None:
             agent.tool_records.add(record)
-        if self.view.options.tool_output_visible:
-            agent.show_tools(self.turn.outlet.view, event)
+        if self._view.options.tool_output_visible:
+            agent.show_tools(self._turn.outlet.view, event)
 
 
 def calls_before(turn: Turn) -> Sequence[ToolRecord]:

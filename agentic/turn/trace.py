@@ -1,16 +1,10 @@
-"""Time, calls, words of a turn; watchers.
+"""Follow one turn: where its time goes, which models and tools it calls, and with what words.
 
-Follow one turn: where its time goes, which models and tools it calls, and with what words.
+A trace changes nothing of its turn and raises nothing. It keeps references to the values that the turn has anyway;
+RecordedWords makes entries of the record out of them in a thread, after the turn has ended. `quoted_in` finds everybody
+whose words a prompt has: so that a message that is deleted, or a person who is forgotten, goes from the record too.
 
-The words are kept as references to the values that the turn has anyway; words.py makes entries of the record out of
-them later, off the event loop. A trace changes nothing of its turn and raises nothing.
-
-Watchers of turns: the record's writer, notices for the console, telemetry. No turn waits for any of them.
-
-The words of a turn as entries of the record, made in a thread after the turn has ended.
-
-`quoted_in` finds everybody whose words a prompt has: so that a message that is deleted, or a person who is forgotten,
-goes from the record too.
+Watchers of turns are the record's writer, notices for the console, and telemetry. No turn waits for any of them.
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ import asyncio
 import base64
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
@@ -49,13 +43,17 @@ from agentic.wire.entries import (
 )
 from agentic.wire.messages import TurnNotice
 
-log = logging.getLogger(__name__)
-
-
 CallKind = Literal["text", "picture", "gate", "summary", "profile"]
 Phase = Literal["waiting", "context", "model", "tools", "posting"]
 NO_USAGE = Usage()
 MAX_NAME = 100  # characters of a tool's or a model's name
+RECORDED = Fit(longest_side=1024, max_bytes=400_000)
+
+_PLAIN = Prompt(text="")
+_ELSEWHERE = {"text", "system", "stable", "prefill", "pictures", "tools", "rounds", "labels", "on_text", "call"}
+_OPTIONS = [each.name for each in fields(Prompt) if each.name not in _ELSEWHERE]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,15 +286,8 @@ class TurnWatchers:
                 log.exception("%s failed at the end of a turn", type(watcher).__name__)
 
 
-RECORDED = Fit(longest_side=1024, max_bytes=400_000)
-
-_PLAIN = Prompt(text="")
-_ELSEWHERE = {"text", "system", "stable", "prefill", "pictures", "tools", "rounds", "labels", "on_text", "call"}
-_OPTIONS = [each.name for each in fields(Prompt) if each.name not in _ELSEWHERE]
-
-
 @dataclass(frozen=True, slots=True)
-class WordsTurnWords:
+class RecordedWords:
     """The words of a turn that ended. `made` are its calls; `picture` belongs to the last of `posted`, the messages of
     the agent; `room` has what is new in its room; `asked` are the trace's searches. The methods are for a thread."""
 
@@ -310,11 +301,16 @@ class WordsTurnWords:
     @property
     def size(self) -> int:
         """About how many bytes they hold in memory."""
-        prompts = sum(map(_size, self.made))
+        total = 0
+        for call in self.made:
+            prompt, reply = call.prompt, call.reply.text if call.reply is not None else ""
+            texts = [prompt.system, prompt.text, prompt.prefill or "", reply, *(each.text for each in call.history)]
+            texts += [result.text for step in prompt.rounds for result in step.results]
+            total += 2000 + sum(map(len, texts))
         drawn = len(self.picture.data) if self.picture is not None else 0
         heard = [post.text for post in self.posted]
         heard += [message.text for message in self.room.messages] if self.room is not None else []
-        return prompts + drawn + sum(500 + len(text) for text in heard)
+        return total + drawn + sum(500 + len(text) for text in heard)
 
     def calls(self) -> list[CallWords]:
         """Those of the agent's own model. Pictures are left out, since the decision before one says what was to be
@@ -339,7 +335,18 @@ class WordsTurnWords:
         ]
 
     def posts(self) -> list[PostWords]:
-        made = [self._post(post) for post in self.posted]
+        made = [
+            PostWords.model_construct(
+                agent=self.record.agent,
+                turn_id=self.record.id,
+                message_id=post.id,
+                channel_id=self.record.channel_id,
+                at=post.created_at,
+                text=post.text,
+                answers_message_id=post.reply_to or self.record.asked_message_id,
+            )
+            for post in self.posted
+        ]
         drawn = small(self.picture) if self.picture is not None and made else None
         if drawn is not None:
             data = base64.b64encode(drawn.data).decode()
@@ -348,17 +355,6 @@ class WordsTurnWords:
 
     def rooms(self) -> list[RoomWords]:
         return [] if self.room is None else [self.room]
-
-    def _post(self, post: Heard) -> PostWords:
-        return PostWords.model_construct(
-            agent=self.record.agent,
-            turn_id=self.record.id,
-            message_id=post.id,
-            channel_id=self.record.channel_id,
-            at=post.created_at,
-            text=post.text,
-            answers_message_id=post.reply_to or self.record.asked_message_id,
-        )
 
 
 def call_words(record: TurnRecord, number: int, call: ModelCall) -> CallWords:
@@ -376,7 +372,12 @@ def call_words(record: TurnRecord, number: int, call: ModelCall) -> CallWords:
         system=prompt.system,
         stable=prompt.stable,
         persona=persona if persona in prompt.system else "",
-        history=tuple(_message(message) for message in call.history),
+        history=tuple(
+            HistoryMessage.model_construct(
+                role=each.role, text=each.text, pictures=len(each.pictures), cache=each.cache
+            )
+            for each in call.history
+        ),
         text=prompt.text,
         prefill=prompt.prefill,
         options=options_of(prompt, reply),
@@ -403,7 +404,7 @@ def options_of(prompt: Prompt, reply: Reply | None = None) -> dict[str, Any]:
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in prompt.tools
         ]
     if prompt.rounds:
-        found["rounds"] = [_round(step) for step in prompt.rounds]
+        found["rounds"] = [_round_fields(step) for step in prompt.rounds]
     if labels := {**prompt.labels, **(reply.labels if reply is not None else {})}:
         found["labels"] = labels
     return found
@@ -417,11 +418,11 @@ def quoted_in(sources: Sources) -> Iterator[Quoted]:
     for block in context.window.laid:
         for line in block.lines:
             if not isinstance(line, ToolLine):
-                quoted |= _authors(line.about if isinstance(line, Note) else line)
+                quoted |= authors([line.about if isinstance(line, Note) else line])
             elif line.asked_by is not None:
                 people.add(line.asked_by)
-    for shown in (context.target, context.just_answered, *context.unanswered, *context.chain.entries):
-        quoted |= _authors(shown) if shown is not None else {}
+    shown = (context.target, context.just_answered, *context.unanswered, *context.chain.entries)
+    quoted |= authors(entry for entry in shown if entry is not None)
     for message_id, author_id in quoted.items():
         yield Quoted(message_id=message_id, author_id=author_id)
     for person in sorted(people):
@@ -438,22 +439,13 @@ def small(picture: Picture) -> FetchedPicture | None:
         return None
 
 
-def authors(entries: Sequence[Heard]) -> tuple[tuple[int, int | None], ...]:
+def authors(entries: Iterable[Heard]) -> dict[int, int | None]:
     """The channel's messages behind these entries, with their authors, None for an agent."""
-    return tuple(pair for entry in entries for pair in _authors(entry).items())
+    units = (unit for entry in entries for unit in entry.units)
+    return {unit.id: None if unit.speaker.kind == "agent" else unit.speaker.id for unit in units}
 
 
-def _authors(entry: Heard) -> dict[int, int | None]:
-    return {unit.id: None if unit.speaker.kind == "agent" else unit.speaker.id for unit in entry.units}
-
-
-def _message(message: Message) -> HistoryMessage:
-    return HistoryMessage.model_construct(
-        role=message.role, text=message.text, pictures=len(message.pictures), cache=message.cache
-    )
-
-
-def _round(step: ToolRound) -> dict[str, Any]:
+def _round_fields(step: ToolRound) -> dict[str, Any]:
     return {
         "calls": [{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in step.calls],
         "results": [
@@ -462,10 +454,3 @@ def _round(step: ToolRound) -> dict[str, Any]:
         ],
         "text": step.text,
     }
-
-
-def _size(call: ModelCall) -> int:
-    prompt = call.prompt
-    texts = (prompt.system, prompt.text, prompt.prefill or "", call.reply.text if call.reply is not None else "")
-    results = sum(len(result.text) for step in prompt.rounds for result in step.results)
-    return 2000 + results + sum(map(len, texts)) + sum(len(message.text) for message in call.history)

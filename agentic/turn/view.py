@@ -1,11 +1,7 @@
-"""Gathers the context of a turn.
-
-Several messages of one person as one question.
+"""Gather the context of a turn: the channel as far as it matters, and the message or task to answer.
 
 People write in pieces. A message that a person adds while their question waits in its lane joins that turn, so the
 question is answered once and as a whole.
-
-Gather the context of a turn: the channel as far as it matters, and the message or task to answer.
 """
 
 from __future__ import annotations
@@ -13,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from agentic.agent.agent import Agent, Turn
+from agentic.agent.agent import Agent
 from agentic.agent.events import (
     AutomationEvent,
     InstructionEvent,
@@ -40,15 +36,235 @@ from agentic.llm.types import Picture
 from agentic.record.memories import MemoryReader
 from agentic.themes import theme_named
 from agentic.tools.tool import WEB_SEARCH, is_allowed
-from agentic.turn.history import ChainPlace, FoundChain, history_ids, reply_chain, under_inner_names, window_of
+from agentic.turn.history import ChainPlace, FoundChain, build_window, find_reply_chain, history_ids, with_channel_names
+from agentic.turn.progress import Turn
 from agentic.turn.room_turns import form_in, in_room, room_entries, room_summary, room_turn, with_members
 from agentic.wire.messages import Instruction
+
+MAX_HINTS = 2  # openings that a starter is offered
+ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # to the message that is the target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """The parts of a turn's prompt.
+
+    `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
+    channel's newest message, `wording` a person's question, `about` the words of the messages that an unprompted post
+    is about, by id, all as they were when the view was built. `reset` is the last message that no longer is context,
+    `noted` the people of whose words the agent's memory, or the summary of its room or of a reply chain, has notes;
+    `summarized` are the messages behind those summaries.
+    """
+
+    context: TurnContext
+    options: Options
+    newest: int
+    wording: str | None = None
+    about: Mapping[int, str] = field(default_factory=dict)
+    reset: int = 0
+    noted: frozenset[int] = frozenset()
+    summarized: tuple[int, ...] = ()
+    pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)
+    files: Mapping[int, str] = field(default_factory=dict)
+
+
+async def build_view(turn: Turn) -> TurnView:
+    """Build the view, in the stages of agentic.context.prompt."""
+    with turn.state.trace.phase("context"):
+        agent, channel, event = turn.agent, turn.outlet.view, turn.event
+        options = await _load_options(agent, turn.outlet)
+        if agent.tool_servers is not None and options.max_tool_depth:
+            await agent.tool_servers.ready(agent.key)
+        persona = await agent.persona_prompt(event.channel_id, options)
+        reset = await agent.reset(event.channel_id)
+        names = agent.options.inner_names(channel)
+        turn.outlet.sink.know_as(names)
+        summary = await room_summary(turn, reset) if in_room(event) else None
+        begins_after = summary.upto if summary is not None else 0
+        window, chosen = await build_window(turn, options, names, reset=reset, begins_after=begins_after)
+        context = _build_context(turn, options, names, window)
+        chain = await _find_reply_chain(turn, context, options, reset)
+        # The prompt has of the chain what the window lacks, under the names that the window shows.
+        shown = {unit.id for entry in window.entries for unit in entry.units}
+        parents = room_entries(chain.entries) if in_room(event) else chain.entries
+        lacking = [entry for entry in parents if entry.id not in shown]
+        context = replace(
+            context,
+            chain=ReplyChain(tuple(with_channel_names(lacking, agent, names)), chain.summary),
+            persona=persona.stable,
+            memory=persona.memory,
+            summary=summary.text if summary is not None else "",
+        )
+        about_ids = (event.reply_to or 0, *event.reflection.message_ids) if is_unasked(event) else ()
+        view = TurnView(
+            context=context,
+            options=options,
+            newest=channel.transcript.newest,
+            wording=wording(event, channel.transcript),
+            about={each: entry.text for each in about_ids if (entry := channel.transcript.get(each)) is not None},
+            reset=reset,
+            noted=persona.people | chain.people | (summary.people if summary is not None else frozenset()),
+            summarized=(*(summary.messages if summary is not None else ()), *chain.sources),
+        )
+        return await _with_attachments(turn, view, chosen)
+
+
+async def _load_options(agent: Agent, outlet: Outlet) -> Options:
+    """The options, once the channel's past is known as far as they reach, and its pins."""
+    options = agent.options_for(outlet)
+    for _ in range(2):  # pins, once they are known, may reach further
+        for channel in filter(None, (outlet.view, outlet.view.parent)):
+            channel.transcript.deepen(reach_of(options))
+        await outlet.view.settle()
+        before, options = options, agent.options_for(outlet)
+        if options is before:  # the book returns the same object for as long as nothing changes
+            break
+    in_force = agent.options.of(agent.key, outlet.view)
+    histories = malformed(outlet.view.transcript.entries(), roles=options.history_roles, names=in_force.names)
+    agent.pin_reporter.report((*(fault for pin in in_force.pins for fault in pin.faults), *histories), outlet)
+    return options
+
+
+def _build_context(turn: Turn, options: Options, names: Mapping[str, str], window: Window) -> TurnContext:
+    """The context without what is kept of the agent and of its room.
+
+    If the daily budget ends, this is the conversation's last turn. A room's last turn may also be known from its limit,
+    and has its tools as any other.
+    """
+    agent, event, service, closing = turn.agent, turn.event, turn.outlet.view.service, turn.state.closing
+    may_search = is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
+    theme = theme_named(event.theme)
+    theme = replace(theme, search=theme.search and may_search)
+    trigger = trigger_of(event)
+    given = event.instruction if isinstance(event, InstructionEvent) else None
+    room = room_turn(given, names, agent.names, reacts=turn.outlet.sink.may_react)
+    is_last = given is not None and given.room is not None and given.room.closing
+    search_first = not closing and agent.searches_first(event, options)
+    may_look_up = theme.search or trigger == "starter" or looks_things_up(event)
+    chooses_topic = trigger == "starter" and not (given is not None and given.topic)
+    callable_ids = (*map(agent.user_id, agent.names), agent.bots_role)  # whose mention calls an agent
+    started_with = None  # from there on the agent hears what people have said in the running conversation
+    if given is not None and agent.barge_in != "ignore":
+        started_with = min(history_ids(given), default=None)
+    return TurnContext(
+        me=with_members(_identity_in_channel(agent, names), room),
+        theme=theme,
+        membership=service.membership,
+        heading=service.heading_of(turn.outlet.view.name),
+        window=window,
+        trigger=trigger,
+        now=agent.clock(),
+        timezone=agent.timezone,
+        contract=form_in(room).on(service),
+        target=find_target_message(turn, window),
+        topic=given.topic if given else None,
+        started_with=started_with,
+        answered=_last_answer(given, {**agent.names, **names}) if given else None,
+        calls=frozenset(each for each in callable_ids if each is not None),
+        round_number=given.round_number if given else 1,
+        can_draw=turn.can_draw,
+        searches=(may_look_up and may_search and not closing) or search_first,
+        search_first=search_first,
+        closing=closing or is_last,
+        frugal=closing,
+        room=room,
+        take_up=given is not None and given.take_up is not None,
+        angle=given.angle if given else None,
+        task=event.task if isinstance(event, AutomationEvent) else None,
+        hints=tuple(agent.rng.sample(theme.topic_hints, MAX_HINTS)) if chooses_topic else (),
+    )
+
+
+def _identity_in_channel(agent: Agent, names: Mapping[str, str]) -> Identity:
+    """The agent's identity in a channel with these names of its own."""
+    me = agent.identity
+    others = tuple(names.get(key, name) for key, name in agent.names.items() if name in me.others)
+    absent = tuple(name for key, name in agent.names.items() if key != me.key and name not in me.others)
+    return replace(me, display_name=names.get(me.key, me.display_name), others=others, absent=absent)
+
+
+def _last_answer(given: Instruction, names: Mapping[str, str]) -> Answered | None:
+    """How far the running conversation has answered people, and who did it last."""
+    answers = [entry for entry in given.conversation_history if entry.answers_message_id is not None]
+    last = max(answers, key=lambda entry: entry.answers_message_id or 0, default=None)
+    if last is None or last.answers_message_id is None:
+        return None
+    return Answered(last.answers_message_id, names.get(last.agent) or clean_name(last.agent))
+
+
+def find_target_message(turn: Turn, window: Window) -> Entry | None:
+    """The message that the turn is about, as it reads now."""
+    event, transcript = turn.event, turn.outlet.view.transcript
+    if isinstance(event, AutomationEvent):
+        return None
+    if isinstance(event, MentionEvent) and not event.continues:
+        # A person's question is given without the mention that calls the agent, which the transcript shows.
+        asked = question(event, transcript) or event.asked
+        text = strip_mention(asked.text, (f"@{turn.outlet.view.own_name}",)) if event.by_person else ""
+        return replace(asked, text=text) if text else asked
+    if isinstance(event, InstructionEvent) and (message_id := asked_id(event)) is not None:
+        # The coordinator names a person's message; in a room its author is the audience.
+        named = transcript.get(message_id)
+        return next(iter(room_entries([named])), None) if named is not None and in_room(event) else named
+    heard = window.entries
+    if isinstance(event, InstructionEvent) and turn.agent.barge_in == "ignore":
+        heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
+    others = (e for e in reversed(heard) if e.speaker.agent != turn.agent.key and not e.speaker.is_service)
+    return next(others, None)
+
+
+async def _find_reply_chain(turn: Turn, context: TurnContext, options: Options, reset: int) -> FoundChain:
+    """The messages that the one to answer replies to. A room's members see its thread alone, and what they know of its
+    past is its summary; after a reset a thread has no beginning in its parent."""
+    asked, channel, agent = context.target, turn.outlet.view, turn.agent
+    if asked is None or not (context.trigger in ANSWERS or context.take_up):
+        return FoundChain()
+    above = channel.parent if not (reset or in_room(turn.event)) else None
+
+    def may_show(entry: Entry) -> bool:
+        is_ignored = entry.speaker.kind == "person" and agent.ignores(entry.speaker.id, entry.author_roles)
+        return is_visible(entry) and not is_ignored
+
+    place = ChainPlace(
+        transcripts=[view.transcript for view in (channel, above) if view is not None],
+        reset=reset,
+        may_show=may_show,
+        may_tell=lambda people: not any(agent.ignores(person, frozenset()) for person in people),
+    )
+    memory = MemoryReader() if in_room(turn.event) else agent.memory
+    return await find_reply_chain(asked, place, options.chain_messages, memory)
+
+
+async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:
+    """The view with the chosen pictures and text files."""
+    options, model, context, asked = view.options, turn.agent.model, view.context, view.context.target
+    limits = AttachmentLimits(
+        min(options.max_images, model.max_pictures) if options.include_images else 0,
+        model.fit,
+        options.max_file_characters if options.include_files else 0,
+    )
+    units = [unit for entry in context.window.entries for unit in entry.units]
+    found = await turn.outlet.view.attached(chosen.of(units), limits) if chosen else NOTHING_ATTACHED
+    if asked is not None:
+        about = [asked, *(each for each in (*units, *context.chain.entries) if each.id == asked.reply_to)]
+        unseen = [file.filename for entry in about for file in entry.attachments if file.id not in found.shown]
+        context = replace(context, unseen=tuple(unseen)) if unseen else context
+    files = {key: quote_file(file) for key, file in found.texts.items()}
+    return replace(view, pictures=found.pictures, files=files, context=context)
+
+
+def quote_file(file: TextFile) -> str:
+    """A file's text, and how much of it is not shown."""
+    return f"{file.text}\n… ({file.left_out:,} more characters)" if file.left_out else file.text
+
+
+# -- the question, as it reads now ------------------------------------------------------------------------------------
 
 
 def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
     """The whole question as one message, as it reads now; None when all of it was deleted."""
     parts = [transcript.get(part.id) or part for part in sorted((event.asked, *event.pieces), key=lambda p: p.id)]
-    left = [part for part in parts if not gone(part.id, transcript)]
+    left = [part for part in parts if not is_gone(part.id, transcript)]
     if len(left) < 2:
         return left[0] if left else None
     asked = next((part for part in left if part.id == event.asked.id), left[-1])
@@ -60,12 +276,26 @@ def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
     )
 
 
-def taken_back(event: MentionEvent, transcript: Transcript) -> bool:
+def wording(event: TurnEvent, transcript: Transcript) -> str | None:
+    """The text of a person's question, as it reads now; None if no person asked."""
+    if not isinstance(event, MentionEvent) or not event.by_person or event.continues:
+        return None
+    asked = question(event, transcript)
+    return None if asked is None else asked.text
+
+
+def is_gone(message_id: int, transcript: Transcript) -> bool:
+    """Whether a message was deleted, or hidden from bots since it arrived."""
+    entry = transcript.get(message_id)
+    return message_id in transcript.deleted or (entry is not None and not is_visible(entry))
+
+
+def is_deleted(event: MentionEvent, transcript: Transcript) -> bool:
     """Whether all of the question was deleted. A message command is deleted by the bot itself and does not count."""
-    return not event.continues and all(gone(part.id, transcript) for part in (event.asked, *event.pieces))
+    return not event.continues and all(is_gone(part.id, transcript) for part in (event.asked, *event.pieces))
 
 
-def called_off(event: MentionEvent, transcript: Transcript, own_ids: Collection[int]) -> bool:
+def no_longer_calls(event: MentionEvent, transcript: Transcript, own_ids: Collection[int]) -> bool:
     """Whether the mention that called the agent was edited out of the question. `own_ids` are the ids that mention the
     agent; a call of all bots mentions their role. A reply calls without a mention."""
     if not event.by_person or event.continues:
@@ -78,284 +308,3 @@ def called_off(event: MentionEvent, transcript: Transcript, own_ids: Collection[
         before, now = before | part.mentions, now | reads.mentions
     called = before if event.to_all else before.intersection(own_ids)
     return bool(called) and called.isdisjoint(now)
-
-
-def wording(event: TurnEvent, transcript: Transcript) -> str | None:
-    """The text of a person's question, as it reads now; None where no person asked."""
-    if not isinstance(event, MentionEvent) or not event.by_person or event.continues:
-        return None
-    asked = question(event, transcript)
-    return None if asked is None else asked.text
-
-
-def words_about(event: TurnEvent, transcript: Transcript) -> dict[int, str]:
-    """The messages that an unasked post is about, as they read now."""
-    if not is_unasked(event):
-        return {}
-    found = map(transcript.get, (event.reply_to or 0, *event.reflection.message_ids))
-    return {entry.id: entry.text for entry in found if entry is not None}
-
-
-def gone(message_id: int, transcript: Transcript) -> bool:
-    """Whether a message was deleted, or hidden from bots since it arrived."""
-    entry = transcript.get(message_id)
-    return message_id in transcript.deleted or (entry is not None and not is_visible(entry))
-
-
-HINTS = 2  # openings that a starter is offered
-ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # to the message that is the target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnView:
-    """The parts of a turn's prompt.
-
-    `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
-    channel's newest message, `wording` a person's question, `about` the words of the messages that an unasked post is
-    about, by id, all as they were when the view was built. `reset` is the last message that no longer is context,
-    `noted` the people of whose words the agent's memory, or the summary of its room or of a reply chain, has notes;
-    `summarised` are the messages behind those summaries.
-    """
-
-    context: TurnContext
-    options: Options
-    newest: int
-    wording: str | None = None
-    about: Mapping[int, str] = field(default_factory=dict)
-    reset: int = 0
-    noted: frozenset[int] = frozenset()
-    summarised: tuple[int, ...] = ()
-    pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)
-    files: Mapping[int, str] = field(default_factory=dict)
-
-
-async def look(turn: Turn, *, closing: bool = False) -> TurnView:
-    """Build the view, in the stages of agentic.context.prompt. `closing`: this is the conversation's last turn, since
-    the day's money ends. A room's last turn may also be known from its limit, and has its tools as any other."""
-    with turn.trace.phase("context"):
-        return await _look(turn, closing)
-
-
-async def _look(turn: Turn, closing: bool) -> TurnView:
-    agent, channel, event = turn.agent, turn.outlet.view, turn.event
-    options = await _settled(agent, turn.outlet)
-    if agent.tool_servers is not None and options.max_tool_depth:
-        await agent.tool_servers.ready(agent.key)
-    files = await agent.persona_prompt(event.channel_id, options)
-    reset = await agent.reset(event.channel_id)
-    inner = agent.options.inner_names(channel)
-    turn.outlet.sink.know_as(inner)
-    summary = await room_summary(turn, reset) if in_room(event) else None
-    window, chosen = await window_of(
-        turn,
-        options,
-        inner,
-        share=theme_named(event.theme).window_share,
-        reset=reset,
-        begins_after=summary.upto if summary is not None else 0,
-    )
-    context = _context(turn, options, inner, window, closing=closing)
-    chain = await _reply_chain(turn, context, options, reset)
-    context = replace(
-        context,
-        chain=_shown_chain(chain, turn, context, inner),
-        persona=files.stable,
-        memory=files.memory,
-        summary=summary.text if summary is not None else "",
-    )
-    view = TurnView(
-        context=context,
-        options=options,
-        newest=channel.transcript.newest,
-        wording=wording(event, channel.transcript),
-        about=words_about(event, channel.transcript),
-        reset=reset,
-        noted=files.people | chain.people | (summary.people if summary is not None else frozenset()),
-        summarised=(*(summary.messages if summary is not None else ()), *chain.sources),
-    )
-    return await _with_attachments(turn, view, chosen)
-
-
-def _context(turn: Turn, options: Options, inner: Mapping[str, str], window: Window, *, closing: bool) -> TurnContext:
-    """The context without what is kept of the agent and of its room."""
-    agent, event, service = turn.agent, turn.event, turn.outlet.view.service
-    may_search = is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
-    theme = theme_named(event.theme)
-    theme = replace(theme, search=theme.search and may_search)
-    trigger = trigger_of(event)
-    given = event.instruction if isinstance(event, InstructionEvent) else None
-    room = room_turn(given, inner, agent.names, reacts=turn.outlet.sink.may_react)
-    last = given is not None and given.room is not None and given.room.closing
-    search_first = not closing and agent.searches_first(event, options)
-    may_look_up = theme.search or trigger == "starter" or looks_things_up(event)
-    return TurnContext(
-        me=with_members(_identity(agent, inner), room),
-        theme=theme,
-        membership=service.membership,
-        heading=service.heading_of(turn.outlet.view.name),
-        window=window,
-        trigger=trigger,
-        now=agent.clock(),
-        timezone=agent.timezone,
-        contract=form_in(room).on(service),
-        target=_target(turn, window),
-        topic=given.topic if given else None,
-        started_with=_started_with(turn),
-        answered=_answered(given, {**agent.names, **inner}) if given else None,
-        calls=_calls(agent),
-        round_number=given.round_number if given else 1,
-        can_draw=turn.can_draw,
-        searches=(may_look_up and may_search and not closing) or search_first,
-        search_first=search_first,
-        closing=closing or last,
-        frugal=closing,
-        room=room,
-        take_up=given is not None and given.take_up is not None,
-        angle=given.angle if given else None,
-        task=event.task if isinstance(event, AutomationEvent) else None,
-        hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if _chooses_topic(given, trigger) else (),
-    )
-
-
-async def _settled(agent: Agent, outlet: Outlet) -> Options:
-    """The options, once the channel's past is known as far as they reach, and its pins."""
-    options = agent.options_for(outlet)
-    for _ in range(2):  # pins, once they are known, may reach further
-        for channel in filter(None, (outlet.view, outlet.view.parent)):
-            channel.transcript.deepen(reach_of(options))
-        await outlet.view.settle()
-        before, options = options, agent.options_for(outlet)
-        if options is before:  # the book returns the same object for as long as nothing changes
-            break
-    _report_faults(agent, outlet, options)
-    return options
-
-
-def _chooses_topic(given: Instruction | None, trigger: Trigger) -> bool:
-    """Whether the agent opens a conversation whose topic the owner has not named."""
-    return trigger == "starter" and not (given is not None and given.topic)
-
-
-def _report_faults(agent: Agent, outlet: Outlet, options: Options) -> None:
-    in_force = agent.options.of(agent.key, outlet.view)
-    histories = malformed(outlet.view.transcript.entries(), roles=options.history_roles, names=in_force.names)
-    pins = (fault for pin in in_force.pins for fault in pin.faults)
-    agent.pin_reporter.report((*pins, *histories), outlet)
-
-
-def _identity(agent: Agent, inner: Mapping[str, str]) -> Identity:
-    """The agent's identity where these inner names hold."""
-    me = agent.identity
-    others = tuple(inner.get(key, name) for key, name in agent.names.items() if name in me.others)
-    absent = tuple(name for key, name in agent.names.items() if key != me.key and name not in me.others)
-    return replace(me, display_name=inner.get(me.key, me.display_name), others=others, absent=absent)
-
-
-def _started_with(turn: Turn) -> int | None:
-    """The running conversation's first message, where the agent is to hear what people have said in it since."""
-    if not isinstance(turn.event, InstructionEvent) or turn.agent.barge_in == "ignore":
-        return None
-    return min(history_ids(turn.event), default=None)
-
-
-def _target(turn: Turn, window: Window) -> Entry | None:
-    """The message that the turn is about, as it reads now."""
-    event, transcript = turn.event, turn.outlet.view.transcript
-    if isinstance(event, AutomationEvent):
-        return None
-    if isinstance(event, MentionEvent) and not event.continues:
-        return _asked(event, transcript, turn.outlet.view.own_name)
-    if isinstance(event, InstructionEvent) and (asked := asked_id(event)) is not None:
-        return _asked_in(event, transcript.get(asked))
-    heard = window.entries
-    if isinstance(event, InstructionEvent) and turn.agent.barge_in == "ignore":
-        heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
-    others = (e for e in reversed(heard) if e.speaker.agent != turn.agent.key and not e.speaker.is_service)
-    return next(others, None)
-
-
-def _asked_in(event: InstructionEvent, asked: Entry | None) -> Entry | None:
-    """A person's message that the coordinator names; in a room its author is the audience."""
-    return next(iter(room_entries([asked])), None) if asked is not None and in_room(event) else asked
-
-
-def _asked(event: MentionEvent, transcript: Transcript, own_name: str) -> Entry:
-    """The question; of a person's without the mention that calls the agent, which the transcript shows."""
-    asked = question(event, transcript) or event.asked
-    text = strip_mention(asked.text, (f"@{own_name}",)) if event.by_person else ""
-    return replace(asked, text=text) if text else asked
-
-
-async def _reply_chain(turn: Turn, context: TurnContext, options: Options, reset: int) -> FoundChain:
-    """The messages that the one to answer replies to. A room's members see its thread alone, and what they know of its
-    past is its summary; after a reset a thread has no beginning in its parent."""
-    asked, channel, agent = context.target, turn.outlet.view, turn.agent
-    if asked is None or not (context.trigger in ANSWERS or context.take_up):
-        return FoundChain()
-    above = channel.parent if not (reset or in_room(turn.event)) else None
-    place = ChainPlace(
-        transcripts=[view.transcript for view in (channel, above) if view is not None],
-        reset=reset,
-        may_show=lambda entry: is_visible(entry) and not _is_ignored(agent, entry),
-        may_tell=lambda people: not any(agent.ignores(person, frozenset()) for person in people),
-    )
-    memory = MemoryReader() if in_room(turn.event) else agent.memory
-    return await reply_chain(asked, place, options.chain_messages, memory)
-
-
-def _shown_chain(found: FoundChain, turn: Turn, context: TurnContext, inner: Mapping[str, str]) -> ReplyChain:
-    """The chain as the prompt has it: what the window lacks, under the names that it shows."""
-    entries = room_entries(found.entries) if in_room(turn.event) else found.entries
-    shown = {unit.id for entry in context.window.entries for unit in entry.units}
-    lacking = [entry for entry in entries if entry.id not in shown]
-    return ReplyChain(tuple(under_inner_names(lacking, turn.agent, inner)), found.summary)
-
-
-def _is_ignored(agent: Agent, entry: Entry) -> bool:
-    return entry.speaker.kind == "person" and agent.ignores(entry.speaker.id, entry.author_roles)
-
-
-def _answered(given: Instruction, names: Mapping[str, str]) -> Answered | None:
-    """How far the running conversation has answered people, and who did it last."""
-    answers = [entry for entry in given.conversation_history if entry.answers_message_id is not None]
-    last = max(answers, key=lambda entry: entry.answers_message_id or 0, default=None)
-    if last is None or last.answers_message_id is None:
-        return None
-    return Answered(last.answers_message_id, names.get(last.agent) or clean_name(last.agent))
-
-
-def _calls(agent: Agent) -> frozenset[int]:
-    """The users and the role whose mention calls an agent."""
-    ids = (*map(agent.user_id, agent.names), agent.bots_role)
-    return frozenset(each for each in ids if each is not None)
-
-
-async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:
-    """The view with the chosen pictures and text files."""
-    options, model, context = view.options, turn.agent.model, view.context
-    limits = AttachmentLimits(
-        min(options.max_images, model.max_pictures) if options.include_images else 0,
-        model.fit,
-        options.max_file_characters if options.include_files else 0,
-    )
-    units = [unit for entry in context.window.entries for unit in entry.units]
-    found = await turn.outlet.view.attached(chosen.of(units), limits) if chosen else NOTHING_ATTACHED
-    asked = context.target
-    about = [*([asked] if asked else []), *(each for each in (*units, *context.chain.entries) if _answers(asked, each))]
-    unseen = [file.filename for entry in about for file in entry.attachments if file.id not in found.shown]
-    return replace(
-        view,
-        pictures=found.pictures,
-        files={key: quoted(file) for key, file in found.texts.items()},
-        context=replace(context, unseen=tuple(unseen)) if unseen else context,
-    )
-
-
-def _answers(asked: Entry | None, other: Entry) -> bool:
-    """Whether the question is a reply to the other message."""
-    return asked is not None and asked.reply_to == other.id
-
-
-def quoted(file: TextFile) -> str:
-    """A file's text, and how much of it is not shown."""
-    return f"{file.text}\n… ({file.left_out:,} more characters)" if file.left_out else file.text

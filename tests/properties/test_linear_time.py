@@ -34,7 +34,7 @@ from agentic.process.redaction import Redactor
 from agentic.process.root import ROOT
 from agentic.tools.web_search import without_private
 from agentic.turn.cleaning import clean_prose, clean_text
-from agentic.turn.decision import UnreadableDecision, parse_decision, spoken
+from agentic.turn.decision import UnreadableDecision, decision_from_prose, parse_decision
 from agentic.turn.streaming import certain
 
 sre: Any = importlib.import_module("re._constants")
@@ -345,7 +345,7 @@ def decided(text: str) -> object:
 GROK = Speaker(1, "Grok", "agent", "grok")
 FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "parse_decision": decided,
-    "spoken": spoken,
+    "decision_from_prose": decision_from_prose,
     "clean_text": clean_text,
     "clean_prose": clean_prose,
     "a growing answer": certain,
@@ -397,4 +397,4 @@ def test_no_function_takes_more_than_linear_time_on_outside_text(name: str) -> N
 
 @pytest.mark.promise(521)
 def test_blank_lines_do_not_stop_the_process() -> None:
-    assert seconds(lambda: spoken("Hello" + "\n" * 12_000 + "there")) < 1.0
+    assert seconds(lambda: decision_from_prose("Hello" + "\n" * 12_000 + "there")) < 1.0

@@ -9,7 +9,7 @@ import pytest
 from agentic.agent.events import MentionEvent
 from agentic.context.entries import Entry, Speaker
 from agentic.llm.errors import BadKey
-from agentic.turn.turn import request_at_claim
+from agentic.turn.turn import limit_request
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import ALICE
 
@@ -29,7 +29,7 @@ def mention(scene, seconds=60.0):
 
 
 def asked(scene, event):
-    return request_at_claim(scene.cog.host.agent, scene.cog.channels.outlet_of(LOUNGE), event)
+    return limit_request(scene.cog.host.agent, scene.cog.channels.outlet_of(LOUNGE), event)
 
 
 async def test_a_turn_that_will_be_taken_asks_for_its_money_and_is_noted_before_its_call(scene):

@@ -11,7 +11,7 @@ from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.record.memories import Chain
 from agentic.turn import history as chains
-from agentic.turn.history import ChainPlace, FoundChain, KnownChain, known_chain, reply_chain
+from agentic.turn.history import ChainPlace, FoundChain, KnownChain, find_reply_chain, known_chain
 from agentic.wire.entries import LoggedMessage
 from tests.support.remembered import Remembered
 
@@ -93,7 +93,7 @@ SHORT = replace(OLDER, summary="They talk of bees.", upto=1, sources=(1,), peopl
 
 async def found(chain: Chain, there: ChainPlace | None = None, most: int = 20) -> FoundChain:
     there = there or place(said(4, 3))
-    return await reply_chain(said(5, 4), there, most, Remembered(chains={3: chain}))
+    return await find_reply_chain(said(5, 4), there, most, Remembered(chains={3: chain}))
 
 
 async def test_where_the_transcript_ends_the_log_goes_on() -> None:
@@ -113,7 +113,7 @@ async def test_what_a_post_of_an_earlier_run_answers_is_known_from_the_log() -> 
             assert (message_id, most, reply_to) == (4, 19, None)
             return OLDER
 
-    chain = await reply_chain(said(5, 4), place(post(4)), 20, Asked())
+    chain = await find_reply_chain(said(5, 4), place(post(4)), 20, Asked())
     assert [entry.id for entry in chain.entries] == [1, 2, 4]
 
 
@@ -158,7 +158,7 @@ async def test_a_turn_does_not_wait_for_a_record_that_hangs(monkeypatch: pytest.
             raise AssertionError("it went on")
 
     monkeypatch.setattr(chains, "READ_SECONDS", 0.0)
-    chain = await reply_chain(said(5, 4), place(said(4, 3)), 20, Hanging())
+    chain = await find_reply_chain(said(5, 4), place(said(4, 3)), 20, Hanging())
     assert [entry.id for entry in chain.entries] == [4]
 
 
@@ -168,4 +168,4 @@ async def test_the_log_is_not_asked_where_the_transcript_has_all_that_is_wanted(
             raise AssertionError("asked")
 
     for most, there in ((20, place(said(3), said(4, 3))), (1, place(said(4, 3))), (0, place())):
-        await reply_chain(said(5, 4), there, most, Unasked())
+        await find_reply_chain(said(5, 4), there, most, Unasked())

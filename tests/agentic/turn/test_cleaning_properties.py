@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.turn.cleaning import clean_emoji, clean_text, lines_of_prompt
-from agentic.turn.decision import Decision, UnreadableDecision, decided, parse_decision
+from agentic.turn.decision import Decision, UnreadableDecision, apply_turn_rules, parse_decision
 
 PROMPT = lines_of_prompt("Answer with the JSON object only.\nYou may not skip, since a person waits.")
 MARKS = ["[msg:123 3h ago]", "[msg:5]", "Claude:", "Claude (you):", "<think>", "</think>", "<|im_end|>", "<|message|>"]
@@ -36,7 +36,9 @@ def test_no_mark_is_left_and_a_second_cleaning_finds_nothing(text: str) -> None:
 def test_any_answer_is_words_or_silence_or_unreadable(answer: str, forced: bool) -> None:
     try:
         read = parse_decision(answer)
-        final = decided(read, forced=forced, always_draw=False, can_draw=False, names=("Claude",), prompt=PROMPT)
+        final = apply_turn_rules(
+            read, forced=forced, always_draw=False, can_draw=False, names=("Claude",), prompt=PROMPT
+        )
     except UnreadableDecision as error:
         final = Decision(text=error.reason)
     assert final.text or not forced

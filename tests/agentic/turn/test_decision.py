@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentic.turn.cleaning import clean_emoji, clean_text
-from agentic.turn.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
+from agentic.turn.decision import DECISION_SCHEMA, Decision, UnreadableDecision, apply_turn_rules, parse_decision
 from agentic.turn.loose_json import objects
 
 WHOLE = {
@@ -26,7 +26,7 @@ READ = Decision(**{**WHOLE, "react_to_message_id": 1234567890123456789})  # type
 
 
 def final(decision: Decision, **rules: bool) -> Decision:
-    return decided(decision, **{"forced": False, "always_draw": False, "can_draw": True, **rules})
+    return apply_turn_rules(decision, **{"forced": False, "always_draw": False, "can_draw": True, **rules})
 
 
 # -- well-formed -------------------------------------------------------------------------------------------------------
@@ -41,11 +41,19 @@ def test_missing_fields_have_their_defaults() -> None:
     assert parse_decision('{"text": "hi"}') == Decision(text="hi")
 
 
+OTHER_FIELDS = {"leave", "next_speaker", "sources"}  # of rooms, and the pages that the words rest on
+
+
 def test_the_schema_is_strict_and_names_every_field() -> None:
     assert DECISION_SCHEMA["required"] == list(DECISION_SCHEMA["properties"]) == list(WHOLE)
     assert DECISION_SCHEMA["additionalProperties"] is False
     assert json.loads(json.dumps(DECISION_SCHEMA)) == DECISION_SCHEMA
-    assert set(Decision.__dataclass_fields__) == {*WHOLE, "leave", "next_speaker"}  # the last two are of rooms
+    assert set(Decision.__dataclass_fields__) == {
+        *WHOLE,
+        "leave",
+        "next_speaker",
+        "sources",
+    }  # of rooms; not of the form
 
 
 KEYS = st.sampled_from([*WHOLE, "other", "a b"])

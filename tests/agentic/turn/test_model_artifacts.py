@@ -7,7 +7,7 @@ import json
 import pytest
 
 from agentic.turn.cleaning import clean_text, lines_of_prompt, without_echoes, without_machinery
-from agentic.turn.decision import Decision, UnreadableDecision, decided, parse_decision, spoken
+from agentic.turn.decision import Decision, UnreadableDecision, apply_turn_rules, decision_from_prose, parse_decision
 
 
 @pytest.mark.promise(5)
@@ -49,9 +49,9 @@ def test_calls_of_tools_marks_of_a_format_and_words_for_silence_are_not_posted(l
 @pytest.mark.promise(5)
 def test_a_word_for_silence_is_a_skip_in_a_round_and_no_answer_to_a_person() -> None:
     rules = {"always_draw": False, "can_draw": False}
-    assert decided(Decision(text="PASS"), forced=False, **rules).is_empty
+    assert apply_turn_rules(Decision(text="PASS"), forced=False, **rules).is_empty
     with pytest.raises(UnreadableDecision):
-        decided(Decision(text="PASS"), forced=True, **rules)
+        apply_turn_rules(Decision(text="PASS"), forced=True, **rules)
 
 
 @pytest.mark.promise(5)
@@ -89,7 +89,7 @@ CODE = "Sure:\n```python\nprint({'a': 1})\n```\nThat prints it."
     ],
 )
 def test_words_alone_are_what_a_model_without_a_form_says(answer: str, words: str | None) -> None:
-    said = spoken(answer, ("Claude",))
+    said = decision_from_prose(answer, ("Claude",))
     assert said is not None
     assert (words or answer) in str(said.text)
 
@@ -126,14 +126,14 @@ def test_words_alone_are_what_a_model_without_a_form_says(answer: str, words: st
 )
 def test_machinery_among_the_words_makes_them_no_answer(answer: str) -> None:
     prompt = lines_of_prompt("It is your turn in round 3 of the conversation.")
-    assert spoken(answer, ("Claude",), prompt) is None
+    assert decision_from_prose(answer, ("Claude",), prompt) is None
 
 
 def test_words_that_were_cut_end_in_a_whole_sentence() -> None:
     said = "One must wait for the bus at the corner. Two must wait for the"
-    assert spoken(said, cut=True) == Decision(text="One must wait for the bus at the corner.")
-    assert spoken("One", cut=True) is None
-    assert spoken(said) == Decision(text=said)
+    assert decision_from_prose(said, cut=True) == Decision(text="One must wait for the bus at the corner.")
+    assert decision_from_prose("One", cut=True) is None
+    assert decision_from_prose(said) == Decision(text=said)
 
 
 @pytest.mark.promise(6)
@@ -141,7 +141,7 @@ def test_words_that_were_cut_end_in_a_whole_sentence() -> None:
 def test_no_beginning_of_the_form_is_taken_for_words(length: int) -> None:
     whole = json.dumps({"skip": False, "text": "secret", "react_emoji": None})
     for raw in (whole[:length], f"Sure! {whole[:length]}", f"```json\n{whole[:length]}", f"```\n{whole[:length]}"):
-        assert spoken(raw) is None
+        assert decision_from_prose(raw) is None
 
 
 def test_what_is_taken_out_leaves_no_other_mark_behind() -> None:

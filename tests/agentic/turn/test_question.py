@@ -9,7 +9,7 @@ from agentic.agent.events import MENTION_SECONDS, MentionEvent
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.inbox.inbox import pause
-from agentic.turn.view import question, taken_back
+from agentic.turn.view import is_deleted, question
 from tests.support.agent_scene import Scene
 from tests.support.doubles import BOB, LoopTime, settle, user
 
@@ -37,9 +37,9 @@ def test_a_question_is_its_messages_in_their_order_as_they_read_now():
 def test_a_question_is_taken_back_when_all_of_it_is():
     transcript, asked = Transcript(1), event(entry(2, "two"), entry(1, "one"))
     transcript.delete(2)
-    assert (taken_back(asked, transcript), question(asked, transcript).id) == (False, 1)
+    assert (is_deleted(asked, transcript), question(asked, transcript).id) == (False, 1)
     transcript.delete(1)
-    assert (taken_back(asked, transcript), question(asked, transcript)) == (True, None)
+    assert (is_deleted(asked, transcript), question(asked, transcript)) == (True, None)
 
 
 def test_what_is_hidden_since_it_was_heard_is_taken_back():
@@ -47,9 +47,9 @@ def test_what_is_hidden_since_it_was_heard_is_taken_back():
     for part in (asked.asked, *asked.pieces):
         transcript.add(part)
     transcript.revise(entry(1, ".one"))
-    assert (taken_back(asked, transcript), question(asked, transcript).id) == (False, 2)
+    assert (is_deleted(asked, transcript), question(asked, transcript).id) == (False, 2)
     transcript.react(2, "🙃", 11, "Alice")
-    assert (taken_back(asked, transcript), question(asked, transcript)) == (True, None)
+    assert (is_deleted(asked, transcript), question(asked, transcript)) == (True, None)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 from agentic.agent.events import InstructionEvent
 from agentic.state.turns import Claim
-from agentic.turn.progress import Progress
+from agentic.turn.progress import TurnState
 from agentic.turn.result import settle
-from agentic.turn.runner import REMEMBERED, TurnRegistry
+from agentic.turn.runner import MAX_REMEMBERED, TurnRegistry
 from agentic.wire.messages import Instruction, Result
 from tests.support.doubles import MemoryLedger
 
@@ -14,8 +14,8 @@ RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=
 
 async def ended(book, ledger):
     book.keep("i1", RESULT)
-    progress = Progress(ledger.turns, None, "claude", "i1")
-    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), ledger, EVENT, RESULT, progress)
+    state = TurnState(ledger, "claude", "i1")
+    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), ledger, EVENT, RESULT, state)
 
 
 def test_a_turn_is_new_once():
@@ -33,7 +33,7 @@ def test_a_turn_that_was_not_taken_is_new_again():
 async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_process():
     ledger = MemoryLedger(lambda: 0.0)
     book = TurnRegistry("claude", ledger)
-    assert isinstance(await book.claim(EVENT), Progress)
+    assert isinstance(await book.claim(EVENT), TurnState)
     await ended(book, ledger)
     assert book.begin("i1") == RESULT
     after_restart = TurnRegistry("claude", ledger)
@@ -44,11 +44,11 @@ async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_proc
 async def test_a_turn_is_claimed_once_while_its_process_lives_and_continued_after_that():
     ledger = MemoryLedger(lambda: 0.0)
     first = await TurnRegistry("claude", ledger).claim(EVENT)
-    assert (isinstance(first, Progress) and first.continued) is False
+    assert (isinstance(first, TurnState) and first.continued) is False
     assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
     ledger.turns.crash()
     second = await TurnRegistry("claude", ledger).claim(EVENT)
-    assert isinstance(second, Progress)
+    assert isinstance(second, TurnState)
     assert second.continued
 
 
@@ -56,15 +56,15 @@ async def test_a_turn_that_was_given_up_can_be_claimed_again():
     book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
     book.begin("i1")
     await book.claim(EVENT)
-    book.give_up("i1")
+    book.hand_over("i1")
     assert book.begin("i1") == "new"
-    assert isinstance(await book.claim(EVENT), Progress)
+    assert isinstance(await book.claim(EVENT), TurnState)
 
 
 async def test_the_same_id_is_another_turn_for_another_agent():
     ledger = MemoryLedger(lambda: 0.0)
     claims = [await TurnRegistry(agent, ledger).claim(EVENT) for agent in ("claude", "grok")]
-    assert [isinstance(claim, Progress) and claim.continued for claim in claims] == [False, False]
+    assert [isinstance(claim, TurnState) and claim.continued for claim in claims] == [False, False]
 
 
 async def test_a_kept_result_that_cannot_be_read_is_no_leave_to_post_again():
@@ -78,7 +78,7 @@ async def test_while_redis_is_away_this_process_remembers(caplog):
     ledger.away = ledger.turns.away = True
     book = TurnRegistry("claude", ledger)
     assert book.begin("i1") == "new"
-    assert isinstance(await book.claim(EVENT), Progress)
+    assert isinstance(await book.claim(EVENT), TurnState)
     await ended(book, ledger)
     assert book.begin("i1") == RESULT
     assert "kept in memory only" in caplog.text
@@ -86,6 +86,6 @@ async def test_while_redis_is_away_this_process_remembers(caplog):
 
 def test_its_memory_has_a_bound_and_the_oldest_go_first():
     book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
-    for number in range(REMEMBERED + 1):
+    for number in range(MAX_REMEMBERED + 1):
         book.begin(str(number))
-    assert (book.begin(str(REMEMBERED)), book.begin("0")) == ("running", "new")
+    assert (book.begin(str(MAX_REMEMBERED)), book.begin("0")) == ("running", "new")

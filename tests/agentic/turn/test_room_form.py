@@ -10,8 +10,8 @@ from agentic.turn.decision import (
     REACTION,
     Decision,
     UnreadableDecision,
+    apply_turn_rules,
     as_json,
-    decided,
     decision_of,
     parse_decision,
     room_form,
@@ -58,28 +58,30 @@ def test_the_fields_of_a_room_are_read_in_every_form(raw: str) -> None:
 
 
 def test_outside_of_rooms_nobody_leaves_and_nobody_is_named() -> None:
-    decision = decided(decision_of({"text": "Bye.", "leave": True, "next_speaker": "Ada"}), **PLAIN)
+    decision = apply_turn_rules(decision_of({"text": "Bye.", "leave": True, "next_speaker": "Ada"}), **PLAIN)
     assert decision == Decision(text="Bye.")
     assert set(json.loads(as_json(decision))) == set(DECISION_SCHEMA["properties"])
 
 
 def test_who_leaves_without_a_word_says_so() -> None:
     for fields in ({"leave": True}, {"leave": True, "skip": True}):
-        decision = decided(decision_of(fields), **PLAIN, may_leave=True)
+        decision = apply_turn_rules(decision_of(fields), **PLAIN, may_leave=True)
         assert (decision.text, decision.leave, decision.skip) == (LAST_WORD, True, False)
 
 
 def test_a_decision_to_leave_survives_being_kept() -> None:
-    decision = decided(Decision(text="Bye.", leave=True, next_speaker="Ada"), **PLAIN, may_leave=True, names_next=True)
+    decision = apply_turn_rules(
+        Decision(text="Bye.", leave=True, next_speaker="Ada"), **PLAIN, may_leave=True, names_next=True
+    )
     assert parse_decision(as_json(decision)) == decision
 
 
 def test_only_who_names_the_next_may_name_anybody() -> None:
     decision = Decision(text="So.", next_speaker="Ada")
-    assert decided(decision, **PLAIN, may_leave=True).next_speaker is None
-    assert decided(decision, **PLAIN, may_leave=True, names_next=True).next_speaker == "Ada"
+    assert apply_turn_rules(decision, **PLAIN, may_leave=True).next_speaker is None
+    assert apply_turn_rules(decision, **PLAIN, may_leave=True, names_next=True).next_speaker == "Ada"
 
 
 def test_a_person_who_is_to_be_taken_up_is_not_met_with_silence() -> None:
     with pytest.raises(UnreadableDecision):
-        decided(Decision(skip=True), forced=True, always_draw=False, can_draw=False, may_leave=True)
+        apply_turn_rules(Decision(skip=True), forced=True, always_draw=False, can_draw=False, may_leave=True)

@@ -226,7 +226,7 @@ async def test_a_room_s_last_turn_makes_none() -> None:
 
 async def test_a_summary_under_way_holds_no_result_back_beyond_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentic.turn.summary.SECONDS", 0.05)
-    monkeypatch.setattr("agentic.turn.summary.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("agentic.turn.summary.MIN_SECONDS", 0.0)
     r = await room(asyncio.Event().wait)
     while not r.cheap.asked:
         await r.turn()

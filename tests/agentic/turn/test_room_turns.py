@@ -10,7 +10,7 @@ from agentic.context.entries import Entry, Speaker
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Room, RoomMember
 from agentic.turn import room_turns
-from agentic.turn.room_turns import named_next
+from agentic.turn.room_turns import next_member
 from agentic.wire.messages import RoomBrief
 from tests.support.agent_scene import LOUNGE, THREAD, Scene
 from tests.support.doubles import ALICE, Clock, MemoryLedger, settle
@@ -292,11 +292,11 @@ async def test_other_bots_and_the_channel_above_are_no_part_of_a_room() -> None:
     ],
 )
 def test_a_model_names_the_next_speaker_in_any_spelling(said: str | None, key: str | None) -> None:
-    assert named_next(room(), said, "claude", {"ada": "The Countess"}) == key
+    assert next_member(room(), said, "claude", {"ada": "The Countess"}) == key
 
 
 def test_a_name_that_fits_two_members_names_nobody() -> None:
     members = (RoomMember(name="a", shown="The Sceptic"), RoomMember(name="b", shown="A Sceptic"))
     both = room().model_copy(update={"members": members})
-    assert named_next(both, "sceptic", "claude", {}) is None
-    assert named_next(both, "A Sceptic", "claude", {}) == "b"
+    assert next_member(both, "sceptic", "claude", {}) is None
+    assert next_member(both, "A Sceptic", "claude", {}) == "b"

@@ -8,7 +8,7 @@ from agentic.chat.outlet import DISCORD, SIGNAL, Service
 from agentic.context.commands import order_in
 from agentic.context.prompt import build_persona, build_system
 from agentic.context.window import Window
-from agentic.turn.decide import gate_prompt
+from agentic.turn.decide import skip_prompt
 from agentic.turn.decision import FORM, MARKUP, room_form
 from tests.support.said import CLAUDE, context, said
 
@@ -27,14 +27,14 @@ def test_a_channel_of_discord_reads_as_it_always_did() -> None:
         "\n- text: your post in Discord's markdown, as people chat: short, no headings, no sign-off; @Name addresses"
         " somebody.\n"
     ) in FORM.on(DISCORD)
-    assert str(gate_prompt(turn, 5.0, DISCORD.members).system).startswith(
+    assert str(skip_prompt(turn, 5.0, DISCORD.members).system).startswith(
         "Claude is one of several AI members of a Discord server who converse. You decide whether Claude speaks now:"
     )
 
 
 def test_a_chat_of_signal_hears_of_no_server_and_no_channel_of_discord() -> None:
     turn = context(WINDOW, membership=SIGNAL.membership, heading=SIGNAL.heading_of("Anna"), contract=FORM.on(SIGNAL))
-    shown = build_system(turn) + str(gate_prompt(turn, 5.0, SIGNAL.members).system)
+    shown = build_system(turn) + str(skip_prompt(turn, 5.0, SIGNAL.members).system)
     assert "You are Claude, an AI that people write with on Signal." in shown
     assert "# The chat Anna\n" in shown
     assert "Discord" not in shown

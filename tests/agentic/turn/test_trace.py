@@ -17,8 +17,7 @@ from agentic.llm.types import Picture, Prompt, Reply
 from agentic.state.record_stream import decoded, encoded
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
-from agentic.turn.trace import Sources, TurnTrace, TurnWatchers, quoted_in, small
-from agentic.turn.trace import WordsTurnWords as TurnWords
+from agentic.turn.trace import RecordedWords, Sources, TurnTrace, TurnWatchers, quoted_in, small
 from agentic.wire.entries import CallWords, Quoted
 from tests.support.agent_scene import CALL, LOUNGE, Scene, Watcher
 from tests.support.doubles import ALICE, BOB, Clock, settle
@@ -31,7 +30,7 @@ async def scene():
     await made.aclose()
 
 
-def words(scene) -> TurnWords:
+def words(scene) -> RecordedWords:
     return scene.watcher.ended_turns[-1][1]
 
 

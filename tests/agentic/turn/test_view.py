@@ -8,7 +8,7 @@ import pytest
 
 from agentic.chat.attachments import TextFile
 from agentic.context.options import Options
-from agentic.turn.view import quoted
+from agentic.turn.view import quote_file
 from tests.support.agent_scene import Scene
 from tests.support.doubles import BOB
 from tests.support.thinking_scene import let, thinking_scene
@@ -67,4 +67,4 @@ async def test_what_lies_before_a_reset_is_not_seen(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("left_out", "shown"), [(0, "words"), (12_345, "words\n… (12,345 more characters)")])
 def test_a_file_ends_with_how_much_of_it_is_not_shown(left_out: int, shown: str) -> None:
-    assert quoted(TextFile("notes.txt", "words", left_out)) == shown
+    assert quote_file(TextFile("notes.txt", "words", left_out)) == shown
