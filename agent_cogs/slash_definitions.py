@@ -11,8 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentic.actions.base import ARCHIVES, LONGEST_ARENA, LONGEST_NAMES, LONGEST_SLOT, LONGEST_VALUE, POLICIES
+from agentic.actions.base import (
+    ARCHIVES,
+    MAX_ARENA_MINUTES,
+    MAX_BACK,
+    MAX_CHOICES,
+    MAX_MUTE_MINUTES,
+    MAX_NAMES,
+    MAX_SLOT,
+    MAX_STOP_MINUTES,
+    MAX_VALUE,
+    POLICY_TEXTS,
+    WHY,
+)
 from agentic.services.discord.messages import LONGEST_QUESTION
+from agentic.state.rooms import MOST_TURNS
+from agentic.wire.messages import MAX_TOPIC
 
 Json = dict[str, Any]
 
@@ -20,12 +34,6 @@ SLASH, MESSAGE = 1, 3  # types of commands
 SUB_COMMAND, TEXT, WHOLE, YES_NO, USER, CHANNEL = 1, 3, 4, 5, 6, 7  # types of options
 BOT_DM = 1  # a context: a direct message to the bot
 TEXT_CHANNEL, NEWS, THREADS = 0, 5, (10, 11, 12)
-WHY = "Why?"
-LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes
-MOST_BACK = 10  # changes in a file's history
-MOST_CHOICES = 25
-LONGEST_TOPIC = 200  # characters, as the wire has it
-MOST_TURNS = 200  # of a room
 PLACES = {"channel": "this channel", "server": "this server", "everywhere": "everywhere (the bots' owner)"}
 ON_OFF = {"on": "on", "off": "off"}
 
@@ -63,10 +71,10 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
     arena = "Let two hidden agents answer, and vote on who is better"
     return [
         _slash("bots", "The bots of this server", *_bots_parts(agents, themes, bot, channel)),
-        _slash("stop", "Silence the bots here, or cancel their answers to you", _minutes(LONGEST_STOP, "a day")),
+        _slash("stop", "Silence the bots here, or cancel their answers to you", _minutes(MAX_STOP_MINUTES, "a day")),
         _slash("resume", "Let the bots speak here again"),
         _slash("ask", "Ask a bot a question; everyone here sees it", agent, prompt),
-        _slash("arena", arena, prompt, _minutes(LONGEST_ARENA, "5")),
+        _slash("arena", arena, prompt, _minutes(MAX_ARENA_MINUTES, "5")),
         _slash("reset", RESET, any_agent),
         _slash("room", "Debates of bots and personas, in threads", *_room_parts(channel, themes)),
         *_of_files(agent, file, files),
@@ -81,7 +89,7 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
 def _bots_parts(agents: Mapping[str, str], themes: Sequence[str], bot: Json, channel: Json) -> tuple[Json, ...]:
     theme = _option(TEXT, "theme", "Which theme", choices=_choices({name: name for name in themes}))
     starter = _option(TEXT, "starter", "Which bot begins; by default the next one", choices=_choices(agents))
-    topic = _option(TEXT, "topic", "About what; by default the bot that begins chooses", max_length=LONGEST_TOPIC)
+    topic = _option(TEXT, "topic", "About what; by default the bot that begins chooses", max_length=MAX_TOPIC)
     person = _option(USER, "user", "Which person", required=True)
     return (
         _part("status", "Show which bots are online, today's cost, and what is running here"),
@@ -90,7 +98,7 @@ def _bots_parts(agents: Mapping[str, str], themes: Sequence[str], bot: Json, cha
         _part("end", "End the running conversation (server managers)", channel),
         _part("pause", "Silence all bots in every channel (server managers)"),
         _part("resume", "Let the bots resume after a pause (server managers)"),
-        _part("mute", "Silence a bot for a while (server managers)", bot, _minutes(LONGEST_MUTE, "60")),
+        _part("mute", "Silence a bot for a while (server managers)", bot, _minutes(MAX_MUTE_MINUTES, "60")),
         _part("unmute", "Let a muted bot speak again (server managers)", bot),
         _part("ignore", "Make the bots ignore a person (server managers)", person),
         _part("unignore", "Let the bots listen to a person again (server managers)", person),
@@ -119,7 +127,7 @@ def _of_files(agent: Json, file: Json, files: Sequence[str]) -> list[Json]:
         "back",
         "Show the version this many changes ago; the current one by default",
         min_value=1,
-        max_value=MOST_BACK,
+        max_value=MAX_BACK,
     )
     show = _part("show", "Show a persona file (server managers)", agent, file, back)
     edit = _part("edit", "Edit a persona file (server managers)", agent, file)
@@ -154,7 +162,7 @@ def _config_parts() -> list[Json]:
             "set",
             "Set an option while the bots run (server managers)",
             _typed("option", option, required=True),
-            _option(TEXT, "value", "Its value; default takes it back", required=True, max_length=LONGEST_VALUE),
+            _option(TEXT, "value", "Its value; default takes it back", required=True, max_length=MAX_VALUE),
             _typed("agent", "Which bot or persona; all by default"),
             _option(TEXT, "place", "Where; in this channel by default", choices=_choices(PLACES)),
         ),
@@ -181,21 +189,21 @@ def _room_parts(channel: Json, themes: Sequence[str]) -> list[Json]:
 
 def _of_new_room(channel: Json, themes: Sequence[str]) -> list[Json]:
     return [
-        _option(TEXT, "topic", "What it is about; without it a form opens", max_length=LONGEST_TOPIC),
+        _option(TEXT, "topic", "What it is about; without it a form opens", max_length=MAX_TOPIC),
         _typed("personas", "Who takes part, separated by commas; without it you choose from a list"),
         channel,
         _option(WHOLE, "turns", "How many turns it has; 20 by default", min_value=2, max_value=MOST_TURNS),
         _option(
             TEXT, "archive", "When a silent thread is archived; after a day by default", choices=_choices(ARCHIVES)
         ),
-        _option(TEXT, "policy", "Who speaks next; in turn by default", choices=_choices(POLICIES)),
+        _option(TEXT, "policy", "Who speaks next; in turn by default", choices=_choices(POLICY_TEXTS)),
         _typed("moderator", "Who names the next speaker, with the policy moderated"),
         _option(
             WHOLE,
             "audience",
             "Seconds for people after each round; the thread is locked otherwise",
             min_value=0,
-            max_value=LONGEST_SLOT,
+            max_value=MAX_SLOT,
         ),
         _option(YES_NO, "goodbye-ends", "Whether a post that only says goodbye ends the room; off by default"),
         _option(TEXT, "theme", "Its theme; debate by default", choices=_choices({name: name for name in themes})),
@@ -204,7 +212,7 @@ def _of_new_room(channel: Json, themes: Sequence[str]) -> list[Json]:
 
 def _typed(name: str, description: str, **more: Any) -> Json:
     """A text for which choices are offered while it is typed."""
-    return _option(TEXT, name, description, autocomplete=True, max_length=LONGEST_NAMES, **more)
+    return _option(TEXT, name, description, autocomplete=True, max_length=MAX_NAMES, **more)
 
 
 def _in_direct(command: Json) -> Json:
@@ -246,7 +254,7 @@ def _minutes(most: int, default: str) -> Json:
 
 
 def _choices(values: Mapping[str, str]) -> list[Json]:
-    return [{"name": shown, "value": value} for value, shown in list(values.items())[:MOST_CHOICES]]
+    return [{"name": shown, "value": value} for value, shown in list(values.items())[:MAX_CHOICES]]
 
 
 DIRECT_COMMANDS = [_in_direct(_slash("reset", RESET))]  # registered globally, by each bot

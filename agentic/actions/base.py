@@ -1,11 +1,7 @@
-"""ActionRequest, Actor, Outcome, replies, rights.
-
-Values of an action: the request of the page, and the end of it.
-
-Responses to a command as plain values: a private line, a public message, a file, a form, a menu.
+"""What an action gets and gives back: a request of the console's page, or a command of a person in a chat.
 
 A form or a menu has an id, which comes back with what the person filled in or chose, as a command of its own: the part
-of the id before the first colon names it, "form room" for the form "room:…" (components.py).
+of the id before the first colon names it, "form room" for the form "room:…".
 """
 
 from __future__ import annotations
@@ -58,28 +54,32 @@ Act = Callable[[Request], Awaitable[Done]]
 
 
 FORM, MENU = "form", "menu"  # commands that are not listed: a form that is submitted, a choice from a menu
-LONGEST_ARENA = 60  # minutes
-LONGEST_NAMES = 400  # characters: the members of a room
-LONGEST_SLOT = 3600  # seconds in which a room is open to its audience
+WHY = "Why?"  # the command of a message's menu
+MAX_STOP_MINUTES, MAX_MUTE_MINUTES, MAX_ARENA_MINUTES = 24 * 60, 7 * 24 * 60, 60
+MUTE_MINUTES = 60  # if nothing else is asked for
+MAX_BACK = 10  # changes in a file's history
+MAX_NAMES = 400  # characters: the members of a room
+MAX_SLOT = 3600  # seconds in which a room is open to its audience
 ARCHIVES = {"60": "after an hour", "1440": "after a day", "4320": "after three days", "10080": "after a week"}
-LONGEST_VALUE = 1_000  # characters, of an option
-POLICIES = {
+MAX_VALUE = 1_000  # characters, of an option
+POLICY_TEXTS = {
     "round-robin": "in turn, in the order given",
     "pull": "the one to whom the talk is closest",
     "moderated": "the moderator names the next; without one, you do",
     "rounds": "in rounds, in a different order each",
 }
-MOST_NAMED = 25  # values that are listed
+MAX_NAMED = 25  # values that are listed
 UNKNOWN = "This command is out of date. Discord refreshes its list within an hour; please try again then."
+PAUSED = "All bots are paused. Use /bots resume first."
 ONLY_HERE = "The shared storage (Redis) is unavailable: bots in other processes learn of this when it is back."
 
-MOST_FIELDS = 5  # Discord's limits for a form, as are the next five
+MAX_FIELDS = 5  # Discord's limits for a form, as are the next five
 FIELD_CHARACTERS = 4000
 TITLE_CHARACTERS = 45
 LABEL_CHARACTERS = 45
 HINT_CHARACTERS = 100
 ID_CHARACTERS = 100
-MOST_CHOICES = 25  # of a menu
+MAX_CHOICES = 25  # of a menu
 CHOICE_CHARACTERS = 100
 _PART = "part"  # of a text that is split into fields
 
@@ -95,7 +95,7 @@ class CommandReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsesField:
+class FormField:
     """A field of a form. `id` names its text in what comes back; it is never "id". `hint` is shown while it is
     empty."""
 
@@ -114,7 +114,7 @@ class Form:
 
     id: str
     title: str
-    fields: tuple[ResponsesField, ...]
+    fields: tuple[FormField, ...]
 
     @property
     def text(self) -> str:
@@ -155,11 +155,11 @@ Response = str | CommandReply | Form | Menu
 def text_form(form_id: str, title: str, text: str) -> Form:
     """A form to edit one text, split into fields between lines. Raises ValueError where it does not fit."""
     parts = tuple(_parts(text)) or ("",)
-    if len(parts) > MOST_FIELDS:
-        raise ValueError(f"a form holds {MOST_FIELDS} fields of {FIELD_CHARACTERS} characters")
+    if len(parts) > MAX_FIELDS:
+        raise ValueError(f"a form holds {MAX_FIELDS} fields of {FIELD_CHARACTERS} characters")
     label = "Text" if len(parts) == 1 else f"Text, part {{}} of {len(parts)}"
     fields = (
-        ResponsesField(id=f"{_PART}{number}", label=label.format(number), text=part, long=True)
+        FormField(id=f"{_PART}{number}", label=label.format(number), text=part, long=True)
         for number, part in enumerate(parts, 1)
     )
     return Form(id=form_id, title=title, fields=tuple(fields))
@@ -167,7 +167,7 @@ def text_form(form_id: str, title: str, text: str) -> Form:
 
 def text_in(values: Mapping[str, object]) -> str:
     """The text of such a form that came back."""
-    parts = (values.get(f"{_PART}{number}") for number in range(1, MOST_FIELDS + 1))
+    parts = (values.get(f"{_PART}{number}") for number in range(1, MAX_FIELDS + 1))
     return "\n".join(str(part) for part in parts if part is not None)
 
 
@@ -186,7 +186,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandInvocation:
+class ActionRequest:
     """A command as a person used it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is the interaction's.
 
     Ids in `values` are texts, as Discord sends them; a command from a message's menu has the message's id as `message`.
@@ -208,20 +208,21 @@ class CommandInvocation:
 class Completion:
     """A command that is being typed: `option` has the beginning of a text, for which choices are shown."""
 
-    command: CommandInvocation
+    command: ActionRequest
     option: str
     typed: str
 
 
-Handle = Callable[[CommandInvocation], Awaitable[Response]]
+Handle = Callable[[ActionRequest], Awaitable[Response]]
 Complete = Callable[[Completion], Awaitable[Sequence[Choice]]]
+IsHere = Callable[[int, ActionRequest], bool]  # whether a channel is in the server of the command
 
 
 async def no_choices(_: Completion) -> Sequence[Choice]:
     return ()
 
 
-def agent_in(command: CommandInvocation, names: Mapping[str, str]) -> str | None:
+def agent_in(command: ActionRequest, names: Mapping[str, str]) -> str | None:
     """Return the agent that the option names, by its key or as people call it; None if there is no such agent."""
     return agent_named(_agent_option(command), names)
 
@@ -234,7 +235,7 @@ def agent_named(written: str, names: Mapping[str, str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def unknown_agent(command: CommandInvocation, names: Mapping[str, str]) -> str:
+def unknown_agent(command: ActionRequest, names: Mapping[str, str]) -> str:
     """Return the line for an agent that does not exist."""
     return unknown_value("agent", _agent_option(command), [*names.values()])
 
@@ -243,13 +244,11 @@ def unknown_value(kind: str, written: str, known: Sequence[str]) -> str:
     """Return the line for a value that an option does not have: what was meant perhaps, and what there is."""
     close = nearest([Called(name, name) for name in known], written)
     meant = f" Did you mean {close}?" if close else ""
-    there_are = (
-        f" There are: {', '.join(known[:MOST_NAMED])}{', …' if len(known) > MOST_NAMED else ''}." if known else ""
-    )
+    there_are = f" There are: {', '.join(known[:MAX_NAMED])}{', …' if len(known) > MAX_NAMED else ''}." if known else ""
     return f"There is no {kind} called “{clean_name(written)}”.{meant}{there_are}"
 
 
-def _agent_option(command: CommandInvocation) -> str:
+def _agent_option(command: ActionRequest) -> str:
     return str(command.values.get("agent") or command.values.get("bot", ""))
 
 

@@ -18,10 +18,10 @@ from typing import Any
 import yaml
 
 from agentic.actions.base import (
-    LONGEST_VALUE,
-    MOST_CHOICES,
+    MAX_CHOICES,
+    MAX_VALUE,
+    ActionRequest,
     Choice,
-    CommandInvocation,
     CommandReply,
     Completion,
     Handle,
@@ -134,7 +134,7 @@ class ConfigCommands:
         self._services, self._rights = services, rights
         self.managers: Mapping[str, Handle] = {"config show": self._show, "config set": self._set}
 
-    async def _show(self, command: CommandInvocation) -> Response:
+    async def _show(self, command: ActionRequest) -> Response:
         agent = self._agent(command)
         if agent is None:
             return self._unknown_agent(command)
@@ -145,7 +145,7 @@ class ConfigCommands:
         found, sources = book.options(agent.key, place), book.sources(agent.key, place)
         return options_text(agent.shown, found, sources, option or None)
 
-    async def _set(self, command: CommandInvocation) -> Response:
+    async def _set(self, command: ActionRequest) -> Response:
         agent = self._agent(command) if command.values.get("agent") else None
         if agent is None and command.values.get("agent"):
             return self._unknown_agent(command)
@@ -171,7 +171,7 @@ class ConfigCommands:
         above = self._above(command, option, agent, f"{where.partition('@')[0]}:{who}")
         return f"{option} is {said(option, layer[option])} {whom} from now on{above}."
 
-    def _read_words(self, command: CommandInvocation, agent: RosterEntry | None) -> tuple[str, str, RosterEntry | None]:
+    def _read_words(self, command: ActionRequest, agent: RosterEntry | None) -> tuple[str, str, RosterEntry | None]:
         """The option, its value and the agent. People also type the agent's name before the option, or next to a value
         that is none with that name in it."""
         option, written = str(command.values.get("option", "")).strip(), str(command.values.get("value", "")).strip()
@@ -196,7 +196,7 @@ class ConfigCommands:
         log.info("option %s was taken back by a person, %s", option, whom)
         return f"{option} is no longer set by /config {whom}: files and settings hold again."
 
-    async def _refusal(self, command: CommandInvocation, option: str, reach: str) -> str | None:
+    async def _refusal(self, command: ActionRequest, option: str, reach: str) -> str | None:
         """Why this person may not set it; None where they may."""
         if option in OWNERS_LIVE and not await self._rights.is_owner(command.who):
             return (
@@ -207,7 +207,7 @@ class ConfigCommands:
             return EVERYWHERE_IS_THE_OWNERS
         return None
 
-    def _above(self, command: CommandInvocation, option: str, agent: RosterEntry | None, now_set: str) -> str:
+    def _above(self, command: ActionRequest, option: str, agent: RosterEntry | None, now_set: str) -> str:
         """A note if something else decides in this channel all the same: a pinned `.config`, or what was set for a
         narrower place or for one agent. `now_set`: the live entry's place and agent, as in OptionSource."""
         place, names = self._place(command), [agent.key] if agent else list(self._services.names)
@@ -217,15 +217,15 @@ class ConfigCommands:
         narrower = any(source is not None and source.kind == "live" and source.place != now_set for source in sources)
         return "; here, what was set for a narrower place or for one bot still wins" if narrower else ""
 
-    def _agent(self, command: CommandInvocation) -> RosterEntry | None:
+    def _agent(self, command: ActionRequest) -> RosterEntry | None:
         name = str(command.values.get("agent", "")).strip()
         return self._services.roster.of(name) or self._services.roster.named(name)
 
-    def _unknown_agent(self, command: CommandInvocation) -> str:
+    def _unknown_agent(self, command: ActionRequest) -> str:
         written = str(command.values.get("agent", ""))
         return unknown_value("agent", written, [entry.shown for entry in self._services.roster])
 
-    def _place(self, command: CommandInvocation) -> CommandPlace:
+    def _place(self, command: ActionRequest) -> CommandPlace:
         above = command.parent_id
         parent = CommandPlace(above, command.guild_id, (self._pinned(above),)) if above is not None else None
         pins = (*(parent.pins if parent else ()), self._pinned(command.channel_id))
@@ -241,10 +241,10 @@ def option_choices(typed: Completion) -> Sequence[Choice]:
     letters = typed.typed.strip().casefold().replace(" ", "_").replace("-", "_")
     found = [name for name in names if letters in name]
     first = sorted(found, key=lambda name: not name.startswith(letters))
-    return [Choice(name, name) for name in first[:MOST_CHOICES]]
+    return [Choice(name, name) for name in first[:MAX_CHOICES]]
 
 
-def _where(command: CommandInvocation, reach: str) -> str:
+def _where(command: ActionRequest, reach: str) -> str:
     if reach == "server" and command.guild_id is not None:
         return in_guild(command.guild_id)
     return EVERYWHERE if reach == "everywhere" else in_channel(command.channel_id, command.guild_id)
@@ -263,7 +263,7 @@ def _fits(option: str, written: str) -> bool:
 def _value_of(written: str) -> object:
     """The value as a line of a file would have it: `60`, `true`, `[a, b]`; a text where it is no YAML."""
     try:
-        return yaml.safe_load(written[:LONGEST_VALUE])
+        return yaml.safe_load(written[:MAX_VALUE])
     except (yaml.YAMLError, ValueError, RecursionError):
         return written
 

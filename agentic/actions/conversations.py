@@ -14,16 +14,21 @@ line for the owner, or raises Refused with one. It may raise RedisAway.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, time, timedelta
 
 from agentic.actions.base import (
-    LONGEST_ARENA,
+    MAX_ARENA_MINUTES,
+    MAX_MUTE_MINUTES,
+    MAX_STOP_MINUTES,
+    MUTE_MINUTES,
+    PAUSED,
     Act,
-    CommandInvocation,
+    ActionRequest,
     CommandReply,
     Done,
     Handle,
+    IsHere,
     Request,
     Response,
     agent_in,
@@ -46,7 +51,6 @@ from agentic.themes import THEMES
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC, Command
 
-PAUSED = "All bots are paused. Use /bots resume first."
 OUTCOMES: Mapping[str, str] = {
     "started": "Started a conversation in {where}.",
     "next started": "{agent} has a turn in {where}.",
@@ -63,8 +67,6 @@ OUTCOMES: Mapping[str, str] = {
     NOBODY: "The coordinator did not answer: it is not running, or busy. Nothing was done as far as I know.",
 }
 
-IsHere = Callable[[int, CommandInvocation], bool]
-
 
 class ConversationCommands:
     """`is_here` says whether a channel is in the server of the command."""
@@ -72,7 +74,7 @@ class ConversationCommands:
     def __init__(self, services: AgentServices, is_here: IsHere) -> None:
         self._services, self._is_here = services, is_here
 
-    async def start(self, command: CommandInvocation) -> str:
+    async def start(self, command: ActionRequest) -> str:
         values = command.values
         theme_name = str(values.get("theme") or "")
         if theme_name and theme_name.strip().lower() not in THEMES:
@@ -80,27 +82,27 @@ class ConversationCommands:
         theme, topic = (str(values[name]) if values.get(name) else None for name in ("theme", "topic"))
         return await self._give(command, "start", "starter", theme=theme, topic=topic)
 
-    async def next(self, command: CommandInvocation) -> str:
+    async def next(self, command: ActionRequest) -> str:
         agent = agent_in(command, self._services.names)
         if agent is not None and agent in await self._services.ledger.mutes.read([agent]):
             return f"{self._services.names.get(agent, agent)} is muted. Use /bots unmute first."
         return await self._give(command, "next", "bot")
 
-    async def end(self, command: CommandInvocation) -> str:
+    async def end(self, command: ActionRequest) -> str:
         return await self._give(command, "end")
 
-    async def pause(self, command: CommandInvocation) -> str:
+    async def pause(self, command: ActionRequest) -> str:
         await self._services.stops.stop(EVERYWHERE, f"c{command.id}")
         return self._heard("All bots are paused, in every channel. Use /bots resume to lift it.")
 
-    async def resume(self, _: CommandInvocation) -> str:
+    async def resume(self, _: ActionRequest) -> str:
         lifted = await self._services.stops.lift(EVERYWHERE)
         return self._heard("The bots resume." if lifted else "The bots were not paused.")
 
     def _heard(self, text: str) -> str:
         return heard(text, self._services.bus.ready.is_set())
 
-    async def _give(self, command: CommandInvocation, name: str, option: str = "", **fields: str | None) -> str:
+    async def _give(self, command: ActionRequest, name: str, option: str = "", **fields: str | None) -> str:
         """Give a command for the chosen channel to the coordinator; `option` names a bot."""
         services, chosen = self._services, command.values.get("channel")
         channel_id = int(chosen) if chosen is not None else command.parent_id or command.channel_id
@@ -136,7 +138,7 @@ class QuestionCommands:
         self._services = services
         self.everyone: Mapping[str, Handle] = {"ask": self.ask, "arena": self.arena}
 
-    async def ask(self, command: CommandInvocation) -> Response:
+    async def ask(self, command: ActionRequest) -> Response:
         """Post the question for everyone to see; it then counts as a message that mentions the agent."""
         agent, prompt = agent_in(command, self._services.names), str(command.values.get("prompt", ""))
         if agent is None:
@@ -150,7 +152,7 @@ class QuestionCommands:
             return f"{self._services.names[agent]} is offline."
         return CommandReply(question_text(user_id, prompt), public=True)
 
-    async def arena(self, command: CommandInvocation) -> str:
+    async def arena(self, command: ActionRequest) -> str:
         """Two hidden agents answer, within the limits on their calls and costs. Raises RedisAway."""
         if (refusal := self._refusal(command)) is not None:
             return refusal
@@ -161,7 +163,7 @@ class QuestionCommands:
             return NO_HOST
         return OPENED if await arenas.open(self._arena(command, question)) else HAS_ONE
 
-    def _arena(self, command: CommandInvocation, question: str) -> Arena:
+    def _arena(self, command: ActionRequest, question: str) -> Arena:
         return Arena(
             id=command.id,
             channel_id=command.channel_id,
@@ -169,11 +171,11 @@ class QuestionCommands:
             parent_id=command.parent_id,
             question=self._services.outbound.redact(question),
             asked_by=command.who.user_id,
-            minutes=min(max(int(command.values.get("minutes", USUAL_MINUTES)), 1), LONGEST_ARENA),
+            minutes=min(max(int(command.values.get("minutes", USUAL_MINUTES)), 1), MAX_ARENA_MINUTES),
             at=self._services.clock(),
         )
 
-    def _refusal(self, command: CommandInvocation) -> str | None:
+    def _refusal(self, command: ActionRequest) -> str | None:
         """Why nobody may ask the bots here, or not this person; None where they may."""
         settings, stops = self._services.settings, self._services.stops
         if stops.paused:
@@ -193,8 +195,6 @@ class QuestionCommands:
         return "The bots are set to ignore you." if message in ignored else None
 
 
-LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes, as in Discord
-MUTE_MINUTES = 60
 LATER = "Redis does not take it now: bots of other processes learn of this when it does."
 
 # The outcomes of commands, for an owner. The first ones are what was wanted.
@@ -275,7 +275,7 @@ class Actions:
         return await self._give(Command(command="end", channel_id=self._channel(asked)))
 
     async def _stop(self, asked: Request) -> Done:
-        channel, minutes = self._place(asked), _minutes(asked, LONGEST_STOP, LONGEST_STOP)
+        channel, minutes = self._place(asked), _minutes(asked, MAX_STOP_MINUTES, MAX_STOP_MINUTES)
         await self._parts.stops.stop(channel, f"click-{asked.id}", minutes * 60.0)
         until = self._clock(self._parts.clock() + minutes * 60.0)
         return self._done("stopped", f"The bots are silent in {self._shown(channel)} until {until}.", f"{minutes} min")
@@ -304,7 +304,7 @@ class Actions:
     # agents and money
 
     async def _mute(self, asked: Request) -> Done:
-        agent, minutes = self._agent(asked), _minutes(asked, MUTE_MINUTES, LONGEST_MUTE)
+        agent, minutes = self._agent(asked), _minutes(asked, MUTE_MINUTES, MAX_MUTE_MINUTES)
         until = await self._parts.ledger.mutes.mute(agent, minutes * 60.0)
         text = f"{self._name(agent)} is muted until {self._clock(until)}; it may finish a message that it is writing."
         return Done("muted", text, f"{minutes} min")

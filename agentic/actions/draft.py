@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import pydantic
 
-from agentic.actions.base import ARCHIVES, LONGEST_NAMES, LONGEST_SLOT, POLICIES, CommandInvocation, Form
-from agentic.actions.base import ResponsesField as Field
+from agentic.actions.base import ARCHIVES, MAX_NAMES, MAX_SLOT, POLICY_TEXTS, ActionRequest, Form, FormField
 from agentic.context.entries import one_line
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
@@ -22,9 +21,9 @@ from agentic.state.rooms import (
     RoomValue,
 )
 from agentic.themes import THEMES
+from agentic.wire.messages import MAX_TOPIC
 
 ROOM = "room"  # the form and the menu of the members, as their ids begin
-MOST_TOPIC = 200  # characters
 QUOTES = {
     '"': '"',
     "“": "”",
@@ -62,7 +61,7 @@ class RoomDraft(RoomValue):
     @pydantic.field_validator("topic")
     @classmethod
     def _one_line(cls, topic: str) -> str:
-        return topic_of(topic)[:MOST_TOPIC].rstrip()
+        return topic_of(topic)[:MAX_TOPIC].rstrip()
 
 
 def topic_of(text: str) -> str:
@@ -78,15 +77,15 @@ def topic_of(text: str) -> str:
 
 def too_long(text: str) -> str | None:
     """Return why a topic can't be used, or None if it can."""
-    if (length := len(topic_of(text))) <= MOST_TOPIC:
+    if (length := len(topic_of(text))) <= MAX_TOPIC:
         return None
     return (
-        f"The topic is {length} characters long, and {MOST_TOPIC} is the most. Shorten it, and put the details into the"
+        f"The topic is {length} characters long, and {MAX_TOPIC} is the most. Shorten it, and put the details into the"
         " rules: /room create without a topic opens a form that has them."
     )
 
 
-def draft_of(command: CommandInvocation) -> RoomDraft:
+def draft_of(command: ActionRequest) -> RoomDraft:
     """The draft that the options make."""
     values = command.values
     theme = str(values.get("theme", DEFAULT_THEME))
@@ -98,9 +97,9 @@ def draft_of(command: CommandInvocation) -> RoomDraft:
         topic=str(values.get("topic", "")),
         turns=min(max(int(values.get("turns", DEFAULT_TURNS)), 2), MOST_TURNS),
         archive_minutes=int(archive) if archive in ARCHIVES else DEFAULT_ARCHIVE_MINUTES,
-        policy=policy if policy in POLICIES else DEFAULT_POLICY,  # type: ignore[arg-type]
+        policy=policy if policy in POLICY_TEXTS else DEFAULT_POLICY,  # type: ignore[arg-type]
         moderator=str(values.get("moderator") or "") or None,
-        audience_seconds=min(max(int(values.get("audience", 0)), 0), LONGEST_SLOT),
+        audience_seconds=min(max(int(values.get("audience", 0)), 0), MAX_SLOT),
         goodbye_ends=bool(values.get("goodbye-ends", False)),
         theme=theme if theme in THEMES else DEFAULT_THEME,
         asked_by_name=command.who.name,
@@ -114,22 +113,28 @@ def form_of(draft: RoomDraft, names: str) -> Form:
         id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or "", draft.theme))),
         title="A new room",
         fields=(
-            Field(id="topic", label="Topic", hint="what it is about", required=True, most=MOST_TOPIC),
-            Field(
+            FormField(id="topic", label="Topic", hint="what it is about", required=True, most=MAX_TOPIC),
+            FormField(
                 id="personas",
                 label="Who takes part",
                 hint="names, separated by commas; left empty, you choose from a list",
                 text=names,
-                most=LONGEST_NAMES,
+                most=MAX_NAMES,
             ),
-            Field(id="turns", label="How many turns", text=str(draft.turns), most=3),
-            Field(id="rules", label="Rules", hint="for example: at most five sentences", long=True, most=MOST_RULES),
-            Field(id="question", label="First question", hint="what they begin with", most=MOST_QUESTION),
+            FormField(id="turns", label="How many turns", text=str(draft.turns), most=3),
+            FormField(
+                id="rules",
+                label="Rules",
+                hint="for example: at most five sentences",
+                long=True,
+                most=MOST_RULES,
+            ),
+            FormField(id="question", label="First question", hint="what they begin with", most=MOST_QUESTION),
         ),
     )
 
 
-def draft_in(command: CommandInvocation, values: Mapping[str, str]) -> RoomDraft:
+def draft_in(command: ActionRequest, values: Mapping[str, str]) -> RoomDraft:
     """The draft that a filled-in form makes. Raises ValueError for turns that are none."""
     names = ("channel", "archive", "policy", "audience", "goodbye", "moderator", "theme")
     _, *parts = values.get("id", "").split(":")
@@ -137,7 +142,7 @@ def draft_in(command: CommandInvocation, values: Mapping[str, str]) -> RoomDraft
     goodbye = options.pop("goodbye", "")
     given = {name: value for name, value in options.items() if value}
     base = draft_of(
-        CommandInvocation(
+        ActionRequest(
             id=command.id,
             name=command.name,
             who=command.who,

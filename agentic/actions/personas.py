@@ -28,15 +28,16 @@ from agent_config import NoModel
 from agentic.actions.base import (
     FIELD_CHARACTERS,
     FORM,
-    CommandInvocation,
+    ActionRequest,
     CommandReply,
     Form,
+    FormField,
     Handle,
     Response,
     given_back,
     text_form,
+    text_in,
 )
-from agentic.actions.base import ResponsesField as Field
 from agentic.agent.persona import front_of
 from agentic.agent.roster import KEY, RosterEntry, find, without_mentions
 from agentic.agent.services import AgentServices
@@ -118,6 +119,9 @@ class PersonaFileEditor:
         except ValueError as error:
             return CommandReply(f"{name} is too long to edit here: {error}. Edit it on disk.", file=(name, text))
 
+    async def save_form(self, command: ActionRequest) -> Response:
+        return await self.save(str(command.values.get("id", "")), text_in(command.values))
+
     async def save(self, form_id: str, text: str) -> Response:
         """Save a submitted form, unless it has problems or the file has changed since."""
         prefix, _, rest = form_id.partition(":")
@@ -192,13 +196,13 @@ class PersonaCommands:
             "agent delete": self.delete,
         }
 
-    async def list(self, _: CommandInvocation) -> str:
+    async def list(self, _: ActionRequest) -> str:
         entries = tuple(self._roster)
         lines = [_line(entry) for entry in entries[:MOST_LISTED]]
         more = [f"and {len(entries) - MOST_LISTED} more"] if len(entries) > MOST_LISTED else []
         return "\n".join(["Bots and personas:", *lines, *more])
 
-    async def show(self, command: CommandInvocation) -> Response:
+    async def show(self, command: ActionRequest) -> Response:
         entry = self._entry(command)
         if isinstance(entry, str):
             return entry
@@ -209,10 +213,10 @@ class PersonaCommands:
             return CommandReply(head, file=(SOUL, soul or ""))
         return text
 
-    async def create(self, _: CommandInvocation) -> Response:
+    async def create(self, _: ActionRequest) -> Response:
         return _form("", {}) if self._services.personas is not None else NO_FILES
 
-    async def edit(self, command: CommandInvocation) -> Response:
+    async def edit(self, command: ActionRequest) -> Response:
         entry = self._persona(command)
         if isinstance(entry, str):
             return entry
@@ -230,7 +234,7 @@ class PersonaCommands:
         }
         return _form(f"{entry.key}:{_personas_digest(soul, identity or '')}", values)
 
-    async def save(self, command: CommandInvocation) -> Response:
+    async def save(self, command: ActionRequest) -> Response:
         """The form was filled in."""
         values = {name: str(value) for name, value in command.values.items()}
         _, _, rest = values.get("id", "").partition(":")
@@ -242,7 +246,7 @@ class PersonaCommands:
         await self._roster.look()
         return self._saved(saved)
 
-    async def delete(self, command: CommandInvocation) -> str:
+    async def delete(self, command: ActionRequest) -> str:
         entry = self._persona(command)
         if isinstance(entry, str):
             return entry
@@ -323,12 +327,12 @@ class PersonaCommands:
         cache = FileCache()
         return read_file(self._folder / key, SOUL, cache) or "", read_file(self._folder / key, IDENTITY, cache)
 
-    def _entry(self, command: CommandInvocation) -> RosterEntry | str:
+    def _entry(self, command: ActionRequest) -> RosterEntry | str:
         """The agent that the option names, or why there is none."""
         name = without_mentions(str(command.values.get("name", "")), self._services.directory.agent_of)
         return find(tuple(self._roster), name)
 
-    def _persona(self, command: CommandInvocation) -> RosterEntry | str:
+    def _persona(self, command: ActionRequest) -> RosterEntry | str:
         entry = self._entry(command)
         if isinstance(entry, RosterEntry) and entry.is_bot:
             return f"{entry.shown} is a bot, no persona. Its files are shown and edited by /agent-file."
@@ -350,8 +354,8 @@ def _form(rest: str, values: Mapping[str, str]) -> Form:
         id=f"{PERSONA}:{rest}",
         title=f"Persona: {values['name']}" if values else "A new persona",
         fields=(
-            Field(id="name", label="Name", text=values.get("name", ""), required=True, most=MOST_NAME),
-            Field(
+            FormField(id="name", label="Name", text=values.get("name", ""), required=True, most=MOST_NAME),
+            FormField(
                 id="who",
                 label="Who it is",
                 hint="a historian who doubts every date and loves footnotes …",
@@ -359,21 +363,21 @@ def _form(rest: str, values: Mapping[str, str]) -> Form:
                 long=True,
                 required=True,
             ),
-            Field(
+            FormField(
                 id="model",
                 label="Model",
                 hint="provider/model; left empty, the least expensive that is set up",
                 text=values.get("model", ""),
                 most=MOST_MODEL,
             ),
-            Field(
+            FormField(
                 id="interests",
                 label="Interests",
                 hint="subjects, separated by commas",
                 text=values.get("interests", ""),
                 most=MOST_INTERESTS,
             ),
-            Field(
+            FormField(
                 id="further",
                 label="Further settings",
                 hint=FURTHER_HINT,

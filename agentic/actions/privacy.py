@@ -20,8 +20,7 @@ from datetime import datetime, tzinfo
 from cachetools import TTLCache
 
 from agent_config import FrontMatter, Settings
-from agentic.actions.base import FORM, CommandInvocation, CommandReply, Form, Handle, Response
-from agentic.actions.base import ResponsesField as Field
+from agentic.actions.base import FORM, ActionRequest, CommandReply, Form, FormField, Handle, Response
 from agentic.record.memories import Kept, MemoryReader, Profile
 from agentic.record.notes import Consents, Hearers
 from agentic.state.idle import UNASKED
@@ -322,16 +321,16 @@ class MemoryCommands:
             "privacy": self._about,
         }
 
-    async def _show(self, command: CommandInvocation) -> Response:
+    async def _show(self, command: ActionRequest) -> Response:
         text = await self._own.profile_text(command.who.user_id)
         if len(text) <= MOST_CHARACTERS:
             return text
         return CommandReply("Your profile:", file=(f"{PROFILE}.txt", text))
 
-    async def _edit(self, command: CommandInvocation) -> Response:
+    async def _edit(self, command: ActionRequest) -> Response:
         if problem := self._own.problem:
             return problem
-        field = Field(
+        field = FormField(
             id=TOPICS,
             label=f"Your topics, one a line, {MOST_TOPICS} at most",
             text="\n".join(await self._own.topics(command.who.user_id)),
@@ -340,13 +339,13 @@ class MemoryCommands:
         )
         return Form(id=PROFILE, title="Topics that you talk about", fields=(field,))
 
-    async def _save(self, command: CommandInvocation) -> Response:
+    async def _save(self, command: ActionRequest) -> Response:
         return self._own.save_profile(command.who.user_id, str(command.values.get(TOPICS, "")))
 
-    async def _delete(self, command: CommandInvocation) -> Response:
+    async def _delete(self, command: ActionRequest) -> Response:
         return self._own.delete_profile(command.who.user_id)
 
-    async def _about(self, command: CommandInvocation) -> Response:
+    async def _about(self, command: ActionRequest) -> Response:
         who = command.who.user_id
         if (wanted := command.values.get("unasked")) is not None:
             return await self._own.set_unasked(who, wanted == "on")

@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from agentic.actions.base import FORM, MENU, CommandInvocation, CommandReply, Form, Menu, Response
+from agentic.actions.base import FORM, MENU, ActionRequest, CommandReply, Form, Menu, Response
 from agentic.actions.draft import ROOM
 from agentic.actions.personas import EDIT_FILE, PERSONA
 from agentic.wire.entries import ActionNote
@@ -49,7 +49,7 @@ MAX_OUTCOME = 200  # characters
 _PERSON = re.compile(r"<@!?\d+>")  # the record has no ids of people besides the one who acted
 
 
-def note_of(command: CommandInvocation, response: Response, at: float) -> ActionNote | None:
+def note_of(command: ActionRequest, response: Response, at: float) -> ActionNote | None:
     """The note of a command that was carried out, or refused for what it found; None for one that is not noted."""
     action = ACTIONS.get(command.name)
     if action is None or isinstance(response, Form | Menu):
@@ -69,7 +69,7 @@ def note_of(command: CommandInvocation, response: Response, at: float) -> Action
     )
 
 
-def _detail(command: CommandInvocation) -> str:
+def _detail(command: ActionRequest) -> str:
     given = command.values
     if "option" in given:
         return f"{given['option']}: {given.get('value', '')}"[:MAX_OUTCOME]

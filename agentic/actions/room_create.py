@@ -13,19 +13,20 @@ from agentic.actions.base import (
     ARCHIVES,
     CHOICE_CHARACTERS,
     FORM,
+    MAX_CHOICES,
     MENU,
-    MOST_CHOICES,
+    PAUSED,
+    ActionRequest,
     Choice,
-    CommandInvocation,
     CommandReply,
     Handle,
+    IsHere,
     Menu,
     Response,
     given_back,
     unknown_value,
 )
-from agentic.actions.conversations import PAUSED, IsHere
-from agentic.actions.draft import MOST_TOPIC, ROOM, RoomDraft, draft_in, draft_of, form_of, too_long
+from agentic.actions.draft import ROOM, RoomDraft, draft_in, draft_of, form_of, too_long
 from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
 from agentic.agent.services import AgentServices
 from agentic.rooms.closing import cut
@@ -35,6 +36,7 @@ from agentic.state.rooms import FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, POLICI
 from agentic.text import counted, listed
 from agentic.themes import THEMES
 from agentic.wire.bus import NOBODY
+from agentic.wire.messages import MAX_TOPIC
 
 FILE = "room.txt"
 EXPIRED = "This choice has expired, or was used already. Use /room create again."
@@ -69,7 +71,7 @@ class RoomCreation:
             f"{MENU} {ROOM}": self.from_menu,
         }
 
-    async def create(self, command: CommandInvocation) -> Response:
+    async def create(self, command: ActionRequest) -> Response:
         policy = str(command.values.get("policy") or "")
         if policy and policy not in POLICIES:
             return unknown_value("policy", policy, POLICIES)
@@ -95,7 +97,7 @@ class RoomCreation:
             return form_of(draft, names)
         return await self._with_names(command, draft, names)
 
-    async def from_form(self, command: CommandInvocation) -> Response:
+    async def from_form(self, command: ActionRequest) -> Response:
         """The form was filled in. What cannot be used is given back with the reason."""
         values = {name: str(value) for name, value in command.values.items()}
         try:
@@ -108,7 +110,7 @@ class RoomCreation:
         response = await self._with_names(command, draft, values.get("personas", ""))
         return given_back(response, values, FILE) if isinstance(response, str) else response
 
-    async def from_menu(self, command: CommandInvocation) -> Response:
+    async def from_menu(self, command: ActionRequest) -> Response:
         """The members were chosen."""
         number = str(command.values.get("id", "")).partition(":")[2]
         request = int(number) if number.isdecimal() else 0
@@ -138,7 +140,7 @@ class RoomCreation:
         opening = await self._opened(request, draft, chosen)
         return _answer(opening, draft), opening.thread_id
 
-    async def _with_names(self, command: CommandInvocation, draft: RoomDraft, names: str) -> str | Menu | CommandReply:
+    async def _with_names(self, command: ActionRequest, draft: RoomDraft, names: str) -> str | Menu | CommandReply:
         found, problems = members_of(tuple(self._services.roster), self._plain(names))
         if problems:
             return f"{' '.join(problems)} Use /agent list to see who there is."
@@ -148,12 +150,12 @@ class RoomCreation:
             return refusal
         return CommandReply(await self._open(command.id, draft, found))
 
-    async def _menu(self, command: CommandInvocation, draft: RoomDraft) -> str | Menu:
+    async def _menu(self, command: ActionRequest, draft: RoomDraft) -> str | Menu:
         able = [entry for entry in self._services.roster if entry.why_not is None]
         if len(able) < FEWEST_MEMBERS:
             return "Fewer than two bots and personas can take part at present. /agent list says why."
         await self._services.ledger.room_openings.keep_draft(command.id, draft.model_dump_json())
-        more = " Use the option personas for one that is not in the list." if len(able) > MOST_CHOICES else ""
+        more = " Use the option personas for one that is not in the list." if len(able) > MAX_CHOICES else ""
         return Menu(
             id=f"{ROOM}:{command.id}",
             text=f"Who takes part in “{draft.topic}”?{more}",
@@ -174,7 +176,7 @@ class RoomCreation:
 
     # -- refusals -------------------------------------------------------------------------------------------------
 
-    def _refusal(self, draft: RoomDraft, command: CommandInvocation) -> str | None:
+    def _refusal(self, draft: RoomDraft, command: ActionRequest) -> str | None:
         """Why nothing can be opened in the channel."""
         if not self._is_here(draft.channel_id, command):
             return f"<#{draft.channel_id}> is not one of the bots' channels."
@@ -234,7 +236,7 @@ class RoomCreation:
 
         texts = {name: getattr(draft, name) for name in ("topic", "rules", "question", "asked_by_name")}
         texts = {name: redact(without_mentions(text, name_of)) for name, text in texts.items()}
-        return draft.model_copy(update={**texts, "topic": texts["topic"][:MOST_TOPIC]})
+        return draft.model_copy(update={**texts, "topic": texts["topic"][:MAX_TOPIC]})
 
     def _plain(self, names: str) -> str:
         return without_mentions(names, self._services.directory.agent_of)

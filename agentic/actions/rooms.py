@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from agentic.actions.base import (
     CHOICE_CHARACTERS,
-    MOST_CHOICES,
-    POLICIES,
+    MAX_CHOICES,
+    PAUSED,
+    POLICY_TEXTS,
+    ActionRequest,
     Choice,
-    CommandInvocation,
     CommandReply,
     Completion,
     Handle,
     Response,
 )
 from agentic.actions.config import option_choices
-from agentic.actions.conversations import PAUSED
 from agentic.actions.outcomes import ROOM_DONE, ROOM_REFUSALS
 from agentic.agent.roster import Called, Named, Roster, RosterEntry, find, without_mentions
 from agentic.agent.services import AgentServices
@@ -48,7 +48,7 @@ SEEN = 200  # rooms among which a topic is looked for
 _THREAD = re.compile(r"(?:<#|.*/)?(\d{15,20})>?/?", re.DOTALL)
 
 
-def may_be_named(room: Room, command: CommandInvocation, may_see: Callable[[int], MaySee]) -> bool:
+def may_be_named(room: Room, command: ActionRequest, may_see: Callable[[int], MaySee]) -> bool:
     """Whether the room is in this server and, unless for a manager, in a channel that all readers of this one read."""
     if room.guild_id != command.guild_id:
         return False
@@ -56,7 +56,7 @@ def may_be_named(room: Room, command: CommandInvocation, may_see: Callable[[int]
     return command.who.manages_guild or here == room.thread_id or may_see(here)(room.channel_id)
 
 
-async def room_in(command: CommandInvocation, rooms: Rooms, may_see: Callable[[int], MaySee]) -> Room | None:
+async def room_in(command: ActionRequest, rooms: Rooms, may_see: Callable[[int], MaySee]) -> Room | None:
     """The room that the option names, or that of the thread; None for none that may be named here."""
     wanted = str(command.values.get("room", "")).strip()
     by_id = _THREAD.fullmatch(wanted)
@@ -118,7 +118,7 @@ def _fitting(typed: str, choices: Iterable[Choice]) -> Sequence[Choice]:
     """Those that have the letters typed so far; what begins with them first."""
     letters = typed.casefold()
     found = [choice for choice in choices if letters in choice.label.casefold()]
-    return sorted(found, key=lambda choice: not choice.label.casefold().startswith(letters))[:MOST_CHOICES]
+    return sorted(found, key=lambda choice: not choice.label.casefold().startswith(letters))[:MAX_CHOICES]
 
 
 MOST_LISTED = 15
@@ -159,26 +159,26 @@ class RoomCommands:
 
     # -- the server's managers ------------------------------------------------------------------------------------
 
-    async def stop(self, command: CommandInvocation) -> str:
+    async def stop(self, command: ActionRequest) -> str:
         return await self._order(command, "room-pause", RoomOrder(reason="asked"))
 
-    async def resume(self, command: CommandInvocation) -> str:
+    async def resume(self, command: ActionRequest) -> str:
         turns = command.values.get("turns")
         more = None if turns is None else min(max(int(turns), 1), MOST_TURNS)
         room = await self._room_in(command)
         gone = self._services.roster.gone(room.names) if room is not None else ()
         return await self._order(command, "room-resume", RoomOrder(turns=more, gone=gone))
 
-    async def close(self, command: CommandInvocation) -> str:
+    async def close(self, command: ActionRequest) -> str:
         return await self._order(command, "room-close", RoomOrder())
 
-    async def next(self, command: CommandInvocation) -> str:
+    async def next(self, command: ActionRequest) -> str:
         return await self._of_member(command, "room-next")
 
-    async def remove(self, command: CommandInvocation) -> str:
+    async def remove(self, command: ActionRequest) -> str:
         return await self._of_member(command, "room-remove")
 
-    async def add(self, command: CommandInvocation) -> str:
+    async def add(self, command: ActionRequest) -> str:
         entry = find(tuple(self._services.roster), self._agent_in(command))
         if isinstance(entry, str):
             return entry
@@ -186,7 +186,7 @@ class RoomCommands:
             return f"{entry.shown} cannot take part: {entry.why_not}."
         return await self._order(command, "room-add", RoomOrder(member=entry.member.model_dump_json()), entry)
 
-    async def export(self, command: CommandInvocation) -> Response:
+    async def export(self, command: ActionRequest) -> Response:
         """The room's page, from the record on this machine."""
         settings = self._services.settings
         if not settings.records:
@@ -212,7 +212,7 @@ class RoomCommands:
             zone=self._services.settings.timezone,
         )
 
-    async def _of_member(self, command: CommandInvocation, name: str) -> str:
+    async def _of_member(self, command: ActionRequest, name: str) -> str:
         """An order about one who takes part, also one whose persona was deleted since."""
         room = await self._room_in(command)
         if room is None:
@@ -223,10 +223,10 @@ class RoomCommands:
             return f"{member} Members of <#{room.thread_id}>: {listed([one.shown for one in members])}."
         return await self._order(command, name, RoomOrder(), member)
 
-    def _agent_in(self, command: CommandInvocation) -> str:
+    def _agent_in(self, command: ActionRequest) -> str:
         return without_mentions(str(command.values.get("agent", "")), self._services.directory.agent_of)
 
-    async def _order(self, command: CommandInvocation, name: str, order: RoomOrder, agent: Named | None = None) -> str:
+    async def _order(self, command: ActionRequest, name: str, order: RoomOrder, agent: Named | None = None) -> str:
         room = await self._room_in(command)
         if room is None:
             return NO_ROOM
@@ -237,12 +237,12 @@ class RoomCommands:
         text = OUTCOMES.get(outcome, "The coordinator refused: {outcome}.")
         return text.format(room=f"<#{room.thread_id}>", agent=shown, outcome=outcome)
 
-    async def _room_in(self, command: CommandInvocation) -> Room | None:
+    async def _room_in(self, command: ActionRequest) -> Room | None:
         return await room_in(command, self._services.ledger.rooms, self._may_see)
 
     # -- everyone -------------------------------------------------------------------------------------------------
 
-    async def status(self, command: CommandInvocation) -> str:
+    async def status(self, command: ActionRequest) -> str:
         ledger = self._services.ledger
         room = await self._room_in(command)
         if room is None:
@@ -250,7 +250,7 @@ class RoomCommands:
         running = await ledger.conversations.running(room.thread_id) if room.status == "active" else None
         return "\n".join(_status(room, running, self._services.roster.names))
 
-    async def list(self, command: CommandInvocation) -> str:
+    async def list(self, command: ActionRequest) -> str:
         found = await self._services.ledger.rooms.list(limit=None)
         here = [room for room in found if may_be_named(room, command, self._may_see)]
         here.sort(key=lambda room: ("active", "paused", "closed").index(room.status))  # newest first in each
@@ -289,7 +289,7 @@ def _status(room: Room, running: Running | None, names: Mapping[str, str]) -> It
 
 def _policy(room: Room) -> str:
     if room.policy != "moderated":
-        return POLICIES[room.policy]
+        return POLICY_TEXTS[room.policy]
     moderator = room.member(room.moderator) if room.moderator is not None else None
     return f"{moderator.shown} names the next member" if moderator is not None else "people name the next member"
 

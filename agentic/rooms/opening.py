@@ -22,13 +22,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from agentic.actions.draft import MOST_TOPIC, RoomDraft
+from agentic.actions.draft import RoomDraft
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import one_line
 from agentic.state.rooms import MOST_RULES, Room, RoomMember, RoomOpening, RoomOpenings
 from agentic.wire.bus import NOBODY
 from agentic.wire.connection import RedisAway
-from agentic.wire.messages import Command, RoomOrder
+from agentic.wire.messages import MAX_TOPIC, Command, RoomOrder
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def opening_text(room: Room, question: str = "", asked_by: str = "") -> str:
     """The message above the thread. `asked_by`: the name of the person who opened the room, which pings nobody."""
     shown = [escaped(member.shown) for member in room.members]
     who = f"{', '.join(shown[:-1])} and {shown[-1]}"
-    first = f" The first question: {escaped(one_line(question, MOST_TOPIC))}" if question.strip() else ""
+    first = f" The first question: {escaped(one_line(question, MAX_TOPIC))}" if question.strip() else ""
     opener = f" {escaped(one_line(asked_by, MAX_NAME))} opened this room." if asked_by.strip() else ""
     return f"**{escaped(room.topic)}**: {who} discuss it in this thread.{opener}{first} {VOTES}"
 

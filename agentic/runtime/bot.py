@@ -24,8 +24,7 @@ import aiohttp
 import discord
 
 from agent_cogs.base import BaseAgentCog
-from agent_cogs.handlers import SlashHandlers
-from agent_cogs.slash import Slash
+from agent_cogs.slash import Slash, SlashHandlers
 from agent_cogs.slash_definitions import command_list
 from agent_cogs.slash_sync import CommandOwnership, CommandSync, priority_of
 from agent_cogs.thread_events import ThreadEvents

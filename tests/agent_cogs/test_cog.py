@@ -10,8 +10,7 @@ import pytest
 
 from agent_cogs import slash as cog
 from agent_cogs.slash import NOT_EDITABLE, TOO_SLOW, Slash
-from agentic.actions.base import Choice, CommandInvocation, CommandReply, Completion, Form, Menu, Response
-from agentic.actions.base import ResponsesField as Field
+from agentic.actions.base import ActionRequest, Choice, CommandReply, Completion, Form, FormField, Menu, Response
 from agentic.local.discord import messages
 from agentic.local.discord.backend import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
 from agentic.process.redaction import Redactor
@@ -25,8 +24,8 @@ FORM = Form(
     id="table:7",
     title="A table",
     fields=(
-        Field(id="name", label="Name", required=True, most=32),
-        Field(id="wishes", label="Wishes", text="by the window", hint="quiet, a chair for a child", long=True),
+        FormField(id="name", label="Name", required=True, most=32),
+        FormField(id="wishes", label="Wishes", text="by the window", hint="quiet, a chair for a child", long=True),
     ),
 )
 MENU = Menu(
@@ -43,11 +42,11 @@ class Kitchen:
     """Answers each command with the next of `answers`, and keeps what it was asked."""
 
     def __init__(self, *answers: Response) -> None:
-        self.answers, self.asked, self.typed = list(answers), list[CommandInvocation](), list[Completion]()
+        self.answers, self.asked, self.typed = list(answers), list[ActionRequest](), list[Completion]()
         self.open = asyncio.Event()
         self.open.set()
 
-    async def answer(self, command: CommandInvocation) -> Response:
+    async def answer(self, command: ActionRequest) -> Response:
         self.asked.append(command)
         await self.open.wait()
         return self.answers.pop(0)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent_cogs.handlers import NO_RIGHT_TO_RESET, NOT_ALL, NOT_HERE, REDIS_AWAY
-from agent_cogs.slash_definitions import SUB_COMMAND, WHY, command_list
-from agentic.actions.base import FORM, MENU, ONLY_HERE, UNKNOWN, CommandInvocation, CommandReply, Form
+from agent_cogs.slash import NO_RIGHT_TO_RESET, NOT_ALL, NOT_HERE, REDIS_AWAY
+from agent_cogs.slash_definitions import SUB_COMMAND, command_list
+from agentic.actions.base import FORM, MENU, ONLY_HERE, UNKNOWN, WHY, ActionRequest, CommandReply, Form
 from agentic.actions.explain import NO_RECORD
 from agentic.actions.forget import ForgetOutcome
 from agentic.agent.persona import MANAGERS_ONLY
@@ -333,7 +333,7 @@ async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
     async with a_place() as place:
         given = await orders_of(place, "started")
         await place.handlers.answer(
-            CommandInvocation(
+            ActionRequest(
                 id=1,
                 name="bots start",
                 who=MANAGER,
@@ -345,7 +345,7 @@ async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
         assert [(c.channel_id, c.theme) for c in given] == [(DEBATE, "roast")]
         await place.stops.stop(LOUNGE, "m1")
         assert "stopped" in await place.use("bots start")
-        elsewhere = CommandInvocation(
+        elsewhere = ActionRequest(
             id=2,
             name="bots start",
             who=MANAGER,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agent_cogs.handlers import NO_RIGHT_TO_RESET
+from agent_cogs.slash import NO_RIGHT_TO_RESET
 from agentic.agent.persona import MANAGERS_ONLY
 from agentic.local.discord.backend import EPHEMERAL
 from tests.flows.test_commands_flow import ready, told

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from agent_cogs.handlers import NOT_HERE, REDIS_AWAY
-from agent_cogs.slash import FAILED
-from agent_cogs.slash_definitions import WHY
+from agent_cogs.slash import FAILED, NOT_HERE, REDIS_AWAY
+from agentic.actions.base import WHY
 from agentic.agent.persona import MANAGERS_ONLY
 from agentic.local.discord.backend import ANSWER_SECONDS, EPHEMERAL
 from agentic.services.discord.gate import MAX_TEXT

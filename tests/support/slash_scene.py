@@ -12,9 +12,9 @@ from typing import Any
 
 from fakeredis import FakeServer
 
-from agent_cogs.handlers import SlashHandlers
+from agent_cogs.slash import SlashHandlers
 from agent_config import load_settings
-from agentic.actions.base import CommandInvocation
+from agentic.actions.base import ActionRequest
 from agentic.actions.forget import Forgetting
 from agentic.actions.privacy import OwnMemory, Privacy, RecordAccess
 from agentic.agent.options import OptionBook, base_layer
@@ -211,7 +211,7 @@ class Place:
         named = {name.rstrip("_").replace("_", "-"): value for name, value in values.items()}
         guild = named.pop("guild", GUILD)
         return await self.handlers.answer(
-            CommandInvocation(
+            ActionRequest(
                 id=next(self._ids),
                 name=command,
                 who=who,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.actions.base import CommandInvocation, CommandReply, Completion
+from agentic.actions.base import ActionRequest, CommandReply, Completion
 from agentic.actions.config import EVERYWHERE_IS_THE_OWNERS
 from agentic.agent.persona import MANAGERS_ONLY
 from agentic.context.entries import Entry, Speaker
@@ -187,7 +187,7 @@ async def test_a_long_list_comes_as_a_file_and_fields_stay_hidden():
 )
 async def test_options_are_offered_while_they_are_typed(command: str, typed: str, first: str, absent: str):
     async with a_place() as place:
-        used = CommandInvocation(id=1, name=command, who=MANAGER, channel_id=LOUNGE, guild_id=GUILD)
+        used = ActionRequest(id=1, name=command, who=MANAGER, channel_id=LOUNGE, guild_id=GUILD)
         choices = await place.handlers.complete(Completion(command=used, option="option", typed=typed))
     names = [choice.value for choice in choices]
     assert names[0] == first

@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from agent_cogs.slash_definitions import LONGEST_TOPIC, MOST_TURNS
-from agentic.actions.base import ARCHIVES, ID_CHARACTERS, POLICIES, CommandReply, Form, Menu
-from agentic.actions.conversations import PAUSED
+from agentic.actions.base import ARCHIVES, ID_CHARACTERS, PAUSED, POLICY_TEXTS, CommandReply, Form, Menu
 from agentic.actions.room_create import EXPIRED, NOT_MODERATED, NOT_YOURS
 from agentic.chat.outlet import CannotPost
 from agentic.chat.service import Person
 from agentic.rooms.opening import VOTES
 from agentic.state import rooms
-from agentic.state.rooms import Room
+from agentic.state.rooms import MOST_TURNS, Room
 from agentic.state.silence import EVERYWHERE
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC
@@ -50,8 +48,8 @@ def text_of(response: Any) -> str:
 
 def test_the_choices_that_discord_shows_are_those_that_a_room_knows():
     assert tuple(map(int, ARCHIVES)) == rooms.ARCHIVE_MINUTES
-    assert set(POLICIES) == set(rooms.POLICIES)
-    assert (MOST_TURNS, LONGEST_TOPIC) == (rooms.MOST_TURNS, MAX_TOPIC)
+    assert set(POLICY_TEXTS) == set(rooms.POLICIES)
+    assert (MOST_TURNS, MAX_TOPIC) == (rooms.MOST_TURNS, MAX_TOPIC)
 
 
 async def test_with_topic_and_names_it_is_opened_at_once(personas):

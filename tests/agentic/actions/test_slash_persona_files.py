@@ -2,8 +2,7 @@
 
 import pytest
 
-from agent_cogs.slash_definitions import MOST_BACK
-from agentic.actions.base import FIELD_CHARACTERS, MOST_FIELDS, CommandReply, Form, text_form, text_in
+from agentic.actions.base import FIELD_CHARACTERS, MAX_BACK, MAX_FIELDS, CommandReply, Form, text_form, text_in
 from agentic.actions.personas import UNKNOWN_FILE, PersonaFileEditor, problems_of
 from agentic.chat.splitting import length
 from agentic.personas.files import PERSONA_FILES
@@ -77,7 +76,7 @@ async def test_what_a_file_was_before_is_shown(desk, tmp_path):
 
 
 def test_the_command_goes_as_far_back_as_the_history() -> None:
-    assert MOST_BACK == VERSIONS
+    assert MAX_BACK == VERSIONS
 
 
 async def test_of_a_memorys_history_too_only_what_may_be_told_is_shown(desk, tmp_path):
@@ -164,7 +163,7 @@ async def test_what_no_form_can_hold_is_to_be_changed_on_its_disk(desk, tmp_path
 def test_the_parts_of_a_form_make_the_text_again():
     for text in ("", "one", "line\n" * 1500, "\n\n\nx\n" * 900, "y" * FIELD_CHARACTERS + "\n" + "z" * FIELD_CHARACTERS):
         fields = text_form("i", "t", text).fields
-        assert len(fields) <= MOST_FIELDS
+        assert len(fields) <= MAX_FIELDS
         assert all(len(field.text) <= FIELD_CHARACTERS for field in fields)
         assert text_in({field.id: field.text for field in fields}) == text
 

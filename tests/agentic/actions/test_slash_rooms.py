@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.actions.base import CommandInvocation, Completion
+from agentic.actions.base import ActionRequest, Completion
 from agentic.actions.rooms import NO_ROOM
 from agentic.chat.service import Person
 from agentic.state.rooms import RoomMember
@@ -182,7 +182,7 @@ async def test_of_a_room_that_is_not_recorded_nothing_is_exported(tmp_path):
 
 
 async def offered(place, command: str, option: str, typed: str, who: Person = MANAGER) -> list[str]:
-    used = CommandInvocation(id=1, name=command, who=who, channel_id=LOUNGE, guild_id=GUILD)
+    used = ActionRequest(id=1, name=command, who=who, channel_id=LOUNGE, guild_id=GUILD)
     choices = await place.handlers.complete(Completion(command=used, option=option, typed=typed))
     return [choice.value for choice in choices]
 
