@@ -1,15 +1,9 @@
-"""BaseAgentCog: Discord events of one bot to AgentHost.
+"""The cog of one agent: it hands what Discord says to its AgentHost and decides nothing.
 
-Keeps the transcripts true by gateway events.
+A new agent is a subclass with `_call_ai` and `_generate_image`, and a row in agent_config.AGENTS.
 
 All bots of a process write into the same transcripts, so each event comes up to four times; a transcript takes that
 without harm.
-
-Names the channels of the settings that a bot cannot speak in, a line each, when it comes online.
-
-BaseAgentCog: the ears of one agent in Discord. It hands what it hears to its AgentHost and decides nothing.
-
-A new agent is a subclass with `_call_ai` and `_generate_image`, and a row in agent_config.AGENTS.
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import discord
 
@@ -31,6 +25,7 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.commands import order_in
 from agentic.inbox.host import AgentHost
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
+from agentic.record.notes import GatewayNotes
 from agentic.services.discord.channels import Channel, author_of, parent_of, person_reaction, refusal_in
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.messages import command_question, incoming_message, to_entry
@@ -41,16 +36,6 @@ from agentic.services.signal.channels import with_signal
 log = logging.getLogger(__name__)
 
 
-class GatewayListener(Protocol):
-    """Hears of deletions and reactions, before the transcript does; agentic.record.notes."""
-
-    def deleted(self, channel_id: int, message_ids: Collection[int]) -> None: ...
-    def channel_deleted(self, channel_id: int) -> None: ...
-    def reacted(
-        self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = ...
-    ) -> None: ...
-
-
 class TranscriptCog(discord.Cog):
     """Records edits, deletions, pins and reactions. The subclass passes new messages to `record`: it knows which
     channels matter. `listener` hears of deletions, and as `agent` of reactions."""
@@ -59,7 +44,7 @@ class TranscriptCog(discord.Cog):
         self,
         bot: discord.Client,
         transcripts: Transcripts,
-        listener: GatewayListener | None = None,
+        listener: GatewayNotes | None = None,
         agent: str = "",
     ) -> None:
         self._client, self._transcripts = bot, transcripts
@@ -108,21 +93,25 @@ class TranscriptCog(discord.Cog):
     async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
         transcript = self._transcripts.known(event.channel_id)
         if transcript is not None:
-            name, bot = self._giver_name(event), self._by_bot(event)
-            transcript.react(event.message_id, str(event.emoji), event.user_id, name, bot=bot)
+            directory, name = self._transcripts.directory, NOBODY
+            guild = self._client.get_guild(event.guild_id) if event.guild_id else None
+            member = event.member or (guild.get_member(event.user_id) if guild else None)
+            if member is not None:
+                name = directory.distinct_name(event.user_id, clean_name(member.display_name), bot=member.bot)
+            transcript.react(event.message_id, str(event.emoji), event.user_id, name, bot=self._is_by_bot(event))
         self._report_reaction(event, given=True)
 
     @discord.Cog.listener()
     async def on_raw_reaction_remove(self, event: discord.RawReactionActionEvent) -> None:
         transcript = self._transcripts.known(event.channel_id)
         if transcript is not None:
-            transcript.unreact(event.message_id, str(event.emoji), event.user_id, bot=self._by_bot(event))
+            transcript.unreact(event.message_id, str(event.emoji), event.user_id, bot=self._is_by_bot(event))
         self._report_reaction(event, given=False)
 
     def _report_reaction(self, event: discord.RawReactionActionEvent, *, given: bool) -> None:
         if self._listener is not None:
-            emoji, place = str(event.emoji), (event.channel_id, event.message_id)
-            self._listener.reacted(self._agent, *place, event.user_id, emoji, given=given)
+            at = (event.channel_id, event.message_id, event.user_id)
+            self._listener.reacted(self._agent, *at, str(event.emoji), given=given)
 
     @discord.Cog.listener()
     async def on_raw_reaction_clear(self, event: discord.RawReactionClearEvent) -> None:
@@ -159,18 +148,10 @@ class TranscriptCog(discord.Cog):
             self._listener.channel_deleted(channel_id)
         self._transcripts.drop(channel_id)
 
-    def _by_bot(self, event: discord.RawReactionActionEvent) -> bool:
+    def _is_by_bot(self, event: discord.RawReactionActionEvent) -> bool:
         """Whether a bot gave the reaction. Discord sends the giver in a server alone; our own are known everywhere."""
         bot = event.member is not None and event.member.bot
         return bot or self._transcripts.directory.agent_of(event.user_id) is not None
-
-    def _giver_name(self, event: discord.RawReactionActionEvent) -> str:
-        guild = self._client.get_guild(event.guild_id) if event.guild_id else None
-        member = event.member or (guild.get_member(event.user_id) if guild else None)
-        if member is None:
-            return NOBODY
-        name = clean_name(member.display_name)
-        return self._transcripts.directory.distinct_name(event.user_id, name, bot=member.bot)
 
 
 def channel_problems(bot: discord.Client, channel_ids: Iterable[int], guild_ids: Collection[int]) -> Iterator[str]:
@@ -310,7 +291,7 @@ class BaseAgentCog(TranscriptCog):
         await self.host.on_message(facts, theme)
 
     @discord.Cog.listener("on_raw_message_edit")
-    async def on_grown(self, event: discord.RawMessageUpdateEvent) -> None:
+    async def on_bot_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
         """Another agent's post may be complete now; the transcript has its own listener."""
         if "content" in event.data and event.new_message.author.bot and self.bot.user is not None:
             theme = self._theme(event.new_message)

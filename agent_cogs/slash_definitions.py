@@ -1,4 +1,4 @@
-"""Slash command definitions as sent to Discord, and their comparison with the registered ones.
+"""The slash commands as sent to Discord, and their comparison with the registered ones.
 
 Definitions hold no permissions: Discord can require one for a whole command only, and `/bots` has sub-commands for
 everyone and for server managers. Rights are checked when a command is used.
@@ -39,16 +39,8 @@ ON_OFF = {"on": "on", "off": "off"}
 
 # The fields to compare; Discord sets the others (ids, versions, defaults).
 _COMPARED = (
-    "name",
-    "description",
-    "required",
-    "min_value",
-    "max_value",
-    "max_length",
-    "choices",
-    "channel_types",
-    "contexts",
-    "autocomplete",
+    *("name", "description", "required", "min_value", "max_value", "max_length"),
+    *("choices", "channel_types", "contexts", "autocomplete"),
 )
 
 
@@ -68,6 +60,7 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
     prompt = _option(TEXT, "prompt", "Your question", required=True, max_length=LONGEST_QUESTION)
     file = _option(TEXT, "file", "Which file", required=True, choices=_choices({name: name for name in files}))
     message = _option(TEXT, "message", "Link or id of the message", required=True)
+    unasked = _option(TEXT, "unasked", "Whether bots may write to you unasked", choices=_choices(ON_OFF))
     arena = "Let two hidden agents answer, and vote on who is better"
     return [
         _slash("bots", "The bots of this server", *_bots_parts(agents, themes, bot, channel)),
@@ -79,7 +72,15 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
         _slash("room", "Debates of bots and personas, in threads", *_room_parts(channel, themes)),
         *_of_files(agent, file, files),
         _slash("config", "Options of the bots (server managers)", *_config_parts()),
-        *_of_privacy(),
+        _slash(
+            "profile",
+            "Topics that the bots noted of you; nobody else sees them here",
+            _part("show", "Show your topics, and where they come from"),
+            _part("edit", "Change your topics, in a form"),
+            _part("delete", "Remove your topics"),
+        ),
+        _slash("privacy", "What is kept here and about you, and who reads it", unasked),
+        _slash("forget", "Your data", _part("me", "Remove what the bots keep about you")),
         _slash("why", "Explain why a bot posted a message", message),
         _slash("why-not", "Explain why a bot is silent here", bot),
         {"type": MESSAGE, "name": WHY},
@@ -103,20 +104,6 @@ def _bots_parts(agents: Mapping[str, str], themes: Sequence[str], bot: Json, cha
         _part("ignore", "Make the bots ignore a person (server managers)", person),
         _part("unignore", "Let the bots listen to a person again (server managers)", person),
     )
-
-
-def _of_privacy() -> list[Json]:
-    profile = (
-        _part("show", "Show your topics, and where they come from"),
-        _part("edit", "Change your topics, in a form"),
-        _part("delete", "Remove your topics"),
-    )
-    unasked = _option(TEXT, "unasked", "Whether bots may write to you unasked", choices=_choices(ON_OFF))
-    return [
-        _slash("profile", "Topics that the bots noted of you; nobody else sees them here", *profile),
-        _slash("privacy", "What is kept here and about you, and who reads it", unasked),
-        _slash("forget", "Your data", _part("me", "Remove what the bots keep about you")),
-    ]
 
 
 def _of_files(agent: Json, file: Json, files: Sequence[str]) -> list[Json]:
@@ -215,10 +202,6 @@ def _typed(name: str, description: str, **more: Any) -> Json:
     return _option(TEXT, name, description, autocomplete=True, max_length=MAX_NAMES, **more)
 
 
-def _in_direct(command: Json) -> Json:
-    return {**command, "contexts": [BOT_DM]}
-
-
 def same(registered: Json, wanted: Json) -> bool:
     """Whether a registered command equals its definition."""
     return registered.get("type", SLASH) == wanted["type"] and _shape(registered) == _shape(wanted)
@@ -257,4 +240,4 @@ def _choices(values: Mapping[str, str]) -> list[Json]:
     return [{"name": shown, "value": value} for value, shown in list(values.items())[:MAX_CHOICES]]
 
 
-DIRECT_COMMANDS = [_in_direct(_slash("reset", RESET))]  # registered globally, by each bot
+DIRECT_COMMANDS = [{**_slash("reset", RESET), "contexts": [BOT_DM]}]  # registered globally, by each bot

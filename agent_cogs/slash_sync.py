@@ -1,13 +1,7 @@
-"""Registers commands; picks the bot that owns them.
+"""Register a bot's slash commands, and choose the one bot that does so: each appears once, the others clear theirs.
 
-Choose the one bot that registers the slash commands, so that each appears once; the others clear theirs.
-
-agent_cogs/slash_definitions.py lists the commands, handlers.py says what each one does.
-
-Register a bot's commands in its guilds: one read, and a write only where something differs.
-
-Guild commands appear immediately but not in direct messages; those need global commands. Commands that the application
-has from another program are kept.
+A guild takes one read, and a write only if something differs. Guild commands appear immediately but not in direct
+messages; those need global commands. Commands that the application has from another program are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, repeat
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import discord
 
@@ -25,6 +19,7 @@ from agent_cogs.slash_definitions import DIRECT_COMMANDS, Json, is_ours, same
 from agent_config import Settings
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, in_full
 from agentic.services.discord.odd_payloads import answer_read
+from agentic.state.presence import CommandOwner
 from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
@@ -34,24 +29,9 @@ SOON = 5.0  # seconds: by then the gateway has brought all servers
 RENEW_EVERY = 60.0
 ROUNDS_TO_WAIT = 2  # for the first bot to claim the commands, before another one does
 TRY_AGAIN = 3600.0  # seconds until a server that refused is asked again: Discord counts refusals
+SCOPE = "applications.commands"
 
 Priority = Literal["chosen", "first", "later", "never"]
-
-
-class CommandOwnerStore(Protocol):
-    """Implemented by agentic.state.presence."""
-
-    async def claim(self, agent: str, *, insist: bool = False) -> bool: ...
-
-    async def holder(self) -> str | None: ...
-
-
-class Sync(Protocol):
-    """Implemented by agent_cogs.slash_sync."""
-
-    async def register(self, guild_id: int) -> bool: ...
-
-    async def clear(self, guild_id: int) -> bool: ...
 
 
 def priority_of(agent: str, settings: Settings) -> Priority:
@@ -70,8 +50,8 @@ class CommandOwnership:
         self,
         agent: str,
         priority: Priority,
-        store: CommandOwnerStore,
-        sync: Sync,
+        store: CommandOwner,
+        sync: CommandSync,
         guilds: Callable[[], Iterable[int]],
         may_act: Callable[[], bool] = lambda: True,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -103,7 +83,11 @@ class CommandOwnership:
             self._owner = owner
             self._rounds_left.clear()
         for guild_id in self._guilds():
-            await self._update_guild(guild_id, owner)
+            if (rounds := self._rounds_left.get(guild_id, 0.0)) > 0:
+                self._rounds_left[guild_id] = rounds - 1
+                continue
+            done = await (self._sync.register(guild_id) if owner else self._sync.clear(guild_id))
+            self._rounds_left[guild_id] = float("inf") if done else TRY_AGAIN / RENEW_EVERY
 
     async def _is_owner(self) -> bool | None:
         """Whether this bot owns the commands; None while that is undecided."""
@@ -113,17 +97,6 @@ class CommandOwnership:
         if waits and (holder := await self._store.holder()) != self._agent:
             return None if holder is None else False
         return await self._store.claim(self._agent, insist=self._priority == "chosen" and self._rounds == 0)
-
-    async def _update_guild(self, guild_id: int, owner: bool) -> None:
-        rounds = self._rounds_left.get(guild_id, 0.0)
-        if rounds > 0:
-            self._rounds_left[guild_id] = rounds - 1
-            return
-        done = await (self._sync.register(guild_id) if owner else self._sync.clear(guild_id))
-        self._rounds_left[guild_id] = float("inf") if done else TRY_AGAIN / RENEW_EVERY
-
-
-SCOPE = "applications.commands"
 
 
 class CommandSync:
@@ -199,12 +172,8 @@ class CommandSync:
         registered = await self._gate.request(read)
         with answer_read():
             ours = [command for command in registered if is_ours(command, known)]
-            if _up_to_date(ours, wanted):
+            if len(ours) == len(wanted) and all(any(same(have, want) for have in ours) for want in wanted):
                 return False
         others = [command for command in registered if command not in ours]
         await self._gate.request(lambda: write([*others, *wanted]))
         return True
-
-
-def _up_to_date(registered: Sequence[Json], wanted: Sequence[Json]) -> bool:
-    return len(registered) == len(wanted) and all(any(same(have, want) for have in registered) for want in wanted)

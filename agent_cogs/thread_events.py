@@ -1,4 +1,4 @@
-"""Changes of threads and channels, as plain values.
+"""Hand on what Discord says of threads and channels, as plain values.
 
 py-cord drops an archived thread from its cache and parses no update of one that it does not know, so the raw events are
 used. When a channel is deleted Discord says nothing of its threads.
@@ -8,70 +8,61 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
-from typing import Protocol
 
 import discord
 
+from agentic.rooms.threads import ThreadWatch
+
 log = logging.getLogger(__name__)
-
-
-class ThreadListener(Protocol):
-    """Implemented by agentic.rooms.threads."""
-
-    async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None: ...
-    async def deleted(self, thread_id: int) -> None: ...
-    async def channel_deleted(self, channel_id: int) -> None: ...
-    async def permissions_changed(self, guild_id: int) -> None: ...
-    async def came_back(self) -> None: ...
 
 
 class ThreadEvents(discord.Cog):
     """Hand one bot's events to a listener. What the listener raises is logged: the next event is heard all the same."""
 
-    def __init__(self, bot: discord.Bot, listener: ThreadListener) -> None:
+    def __init__(self, bot: discord.Bot, listener: ThreadWatch) -> None:
         self.bot, self._listener = bot, listener
 
     @discord.Cog.listener()
     async def on_ready(self) -> None:
         """Also after each new session."""
-        await _heard(self._listener.came_back())
+        await _report(self._listener.came_back())
 
     @discord.Cog.listener()
     async def on_raw_thread_update(self, event: discord.RawThreadUpdateEvent) -> None:
         now = event.data.get("thread_metadata") or {}
         archived, locked = bool(now.get("archived")), bool(now.get("locked"))
-        await _heard(self._listener.changed(event.thread_id, archived=archived, locked=locked))
+        await _report(self._listener.changed(event.thread_id, archived=archived, locked=locked))
 
     @discord.Cog.listener()
     async def on_raw_thread_delete(self, event: discord.RawThreadDeleteEvent) -> None:
-        await _heard(self._listener.deleted(event.thread_id))
+        await _report(self._listener.deleted(event.thread_id))
 
     @discord.Cog.listener()
     async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
-        await _heard(self._listener.channel_deleted(channel.id))
+        await _report(self._listener.channel_deleted(channel.id))
 
     @discord.Cog.listener()
     async def on_guild_channel_update(self, before: discord.abc.GuildChannel, after: discord.abc.GuildChannel) -> None:
         if before.overwrites != after.overwrites:
-            await _heard(self._listener.permissions_changed(after.guild.id))
+            await _report(self._listener.permissions_changed(after.guild.id))
 
     @discord.Cog.listener()
     async def on_guild_role_update(self, before: discord.Role, after: discord.Role) -> None:
         if before.permissions != after.permissions:
-            await _heard(self._listener.permissions_changed(after.guild.id))
+            await _report(self._listener.permissions_changed(after.guild.id))
 
     @discord.Cog.listener()
     async def on_guild_role_delete(self, role: discord.Role) -> None:
-        await _heard(self._listener.permissions_changed(role.guild.id))
+        await _report(self._listener.permissions_changed(role.guild.id))
 
     @discord.Cog.listener()
     async def on_member_update(self, before: discord.Member, after: discord.Member) -> None:
         """Discord sends a bot's own updates without the intent for members."""
         if after == after.guild.me and before.roles != after.roles:
-            await _heard(self._listener.permissions_changed(after.guild.id))
+            await _report(self._listener.permissions_changed(after.guild.id))
 
 
-async def _heard(work: Awaitable[None]) -> None:
+async def _report(work: Awaitable[None]) -> None:
     try:
         await work
     except Exception:
