@@ -50,8 +50,8 @@ from agentic.local.settings import (
     local_world,
 )
 from agentic.local.terminal.commands import Use
-from agentic.local.terminal.terminal import Header, Terminal
-from agentic.local.terminal.view import Names, SavedFiles
+from agentic.local.terminal.terminal import Terminal
+from agentic.local.terminal.view import Header, Names, SavedFiles
 from agentic.local.voices.scene import SaidInRooms
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES

@@ -1,26 +1,30 @@
-"""The bots' commands, menus, and forms as typed.
+"""The bots' commands as they are typed in the terminal: `/bots mute grok 5`; and the menus and forms in their answers.
 
-Numbers of the messages in the terminal, from 1: short enough to be typed, as in `/why 12`.
-
-The bots' commands as they are typed in the terminal: `/bots mute grok 5`, `/why` for the newest message of a bot.
-
-Words fill the options in their order; one that does not fit an option is tried for the next. A free text, such as a
+Words fill the options in their order; a word that does not fit an option is tried for the next. A free text, such as a
 topic or a question, takes all words up to the name of another option: `/room create Tea or coffee? turns: 4`. As in
-Discord's own form, a command with errors is not sent.
+Discord's own form, a command with errors is not sent. Messages have numbers from 1, short enough to be typed, as in
+`/why 12`; without a number a command means the newest message of a bot.
 
-A menu or a form of the bots, asked in the terminal one field after another.
-
-A menu's choices are numbered: `1 3` takes the first and the third, names do too, `all` takes all of them.
+A menu or a form is asked one field after another. A menu's choices are numbered: `1 3` takes the first and the third,
+names do too, `all` takes all of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_cogs.slash_definitions import CHANNEL, OLD_NAMES, SLASH, SUB_COMMAND, TEXT, USER, WHOLE, YES_NO
+
+Json = Mapping[str, Any]
+Value = str | int
+Values = Sequence[str | Sequence[str]]
+
+MIN_ID = 15  # digits of a snowflake; the numbers of messages in the terminal are shorter
+CANCEL = "/cancel"
+_BETWEEN = re.compile(r"[,;]\s*|(?<!\s)\s++(?=\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +74,6 @@ class MessageNumbers:
         return next(fitting, None)
 
 
-Json = Mapping[str, Any]
-Value = str | int
-
-SHORTEST_ID = 15  # digits of a snowflake; the numbers of messages in the terminal are shorter
-
-
 @dataclass(frozen=True, slots=True)
 class Use:
     """A command of the bots with its options, as the stand-in expects them."""
@@ -114,7 +112,7 @@ def command_names(commands: Sequence[Json]) -> list[str]:
 
 def read_use(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -> Use | str | None:
     """Parse a command: its use, a hint if it is unclear, None if the command is unknown."""
-    filled = _filled(words, commands, names)
+    filled = _fill_options(words, commands, names)
     if not isinstance(filled, _Filled):
         return filled
     values = dict(filled.values)
@@ -136,22 +134,21 @@ def next_words(words: Sequence[str], commands: Sequence[Json], names: KnownNames
     parts = _parts(command) if command is not None else {}
     if parts and len(words) == 1:
         return list(parts)
-    filled = _filled(words, commands, names)
+    filled = _fill_options(words, commands, names)
     if not isinstance(filled, _Filled):
         return []
-    return [f"{option['name']}:" for option in filled.left] if filled.by_name else list(_values(filled.left, names))
-
-
-def _values(left: Sequence[Json], names: KnownNames) -> Iterator[str]:
-    """The values of the options up to the first required one."""
-    for option in left:
-        yield from (str(choice["value"]) for choice in option.get("choices", ()))
+    if filled.by_name:
+        return [f"{option['name']}:" for option in filled.left]
+    follow: list[str] = []
+    for option in filled.left:  # up to the first required one
+        follow += (str(choice["value"]) for choice in option.get("choices", ()))
         if option["type"] == CHANNEL:
-            yield from (f"#{name}" for name in names.channels)
+            follow += (f"#{name}" for name in names.channels)
         if option["type"] == USER:
-            yield from (f"@{name}" for name in names.users)
+            follow += (f"@{name}" for name in names.users)
         if option.get("required"):
-            return
+            break
+    return follow
 
 
 def _command(word: str, commands: Sequence[Json]) -> Json | None:
@@ -164,8 +161,11 @@ def _parts(command: Json) -> dict[str, Json]:
     return {str(option["name"]): option for option in command.get("options", ()) if option["type"] == SUB_COMMAND}
 
 
-def _filled(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -> _Filled | str | None:
-    """Find the command and fill its options; a hint where a word does not fit, None if the command is unknown."""
+def _fill_options(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -> _Filled | str | None:
+    """Find the command and fill its options; a hint if a word does not fit, None if the command is unknown.
+
+    Options are filled by their places, then by their names: `turns: 4`. Free text goes on to the next name.
+    """
     command = _command(words[0], commands)
     if command is None:
         return None
@@ -176,64 +176,38 @@ def _filled(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -
         if part is None:
             return f"/{path} needs one of {', '.join(parts)}"
         path, rest, options = f"{path} {part['name']}", rest[1:], part.get("options", ())
-    return _with_values(path, rest, options, names)
-
-
-def _with_values(path: str, words: Sequence[str], options: Sequence[Json], names: KnownNames) -> _Filled | str:
-    """Fill options by their places, then by their names: `turns: 4`. Free text goes on to the next name."""
     texts, left, open_text = dict[str, list[str]](), list(options), ""
-    for word in words:
-        named, rest = _option_named(word, options)
+    for word in rest:
+        name, colon, value_text = word.partition(":")
+        named = next((option for option in options if colon and option["name"] == name.lower()), None)
         if named is not None and named["name"] not in texts:
             open_text = named["name"]
-            texts[open_text] = [rest] if rest else []
+            texts[open_text] = [value_text] if value_text else []
         elif open_text:
             texts[open_text].append(word)
         else:
             fitting = next((option for option in left if _value(word, option, names) is not None), None)
             if fitting is None:
-                return f"{word} does not fit /{path}: {_fits(left)}"
+                expected = "; ".join(f"{option['name']} is {_expected(option)}" for option in left)
+                return f"{word} does not fit /{path}: {expected or 'it takes no more options'}"
             texts[fitting["name"]] = [word]
-            open_text = fitting["name"] if _takes_all(fitting, left) else ""
+            # The last free text takes all words that follow, and so does one that is no name of something. Ids and
+            # links have no max_length.
+            is_free = fitting["type"] == TEXT and "max_length" in fitting
+            takes_all = is_free and (fitting is left[-1] or not fitting.get("autocomplete"))
+            open_text = fitting["name"] if takes_all else ""
             left = left[left.index(fitting) + 1 :]
-    filled = _converted(path, {name: " ".join(said) for name, said in texts.items()}, options, names)
-    if not isinstance(filled, dict):
-        return filled
-    further = options if open_text else left
-    left = [option for option in further if option["name"] not in filled]
-    return _Filled(path, filled, options, left, by_name=bool(open_text))
-
-
-def _option_named(word: str, options: Sequence[Json]) -> tuple[Json | None, str]:
-    """The option whose name begins the word, as in `turns:4`, and the rest of the word."""
-    name, colon, rest = word.partition(":")
-    return next((option for option in options if colon and option["name"] == name.lower()), None), rest
-
-
-def _takes_all(option: Json, left: Sequence[Json]) -> bool:
-    """Whether the option takes all words that follow: the last free text, and one that is no name of something."""
-    return _is_free(option) and (option is left[-1] or not option.get("autocomplete"))
-
-
-def _converted(
-    path: str, texts: Mapping[str, str], options: Sequence[Json], names: KnownNames
-) -> dict[str, Value] | str:
-    """The values of the options, in the options' order; a hint where a text does not fit."""
     values: dict[str, Value] = {}
     for option in (option for option in options if option["name"] in texts):
-        text, most = texts[option["name"]], option.get("max_length")
-        if most is not None and len(text) > most:
-            return f"{option['name']} is {len(text)} characters long; {most} is the most"
+        text, longest = " ".join(texts[option["name"]]), option.get("max_length")
+        if longest is not None and len(text) > longest:
+            return f"{option['name']} is {len(text)} characters long; {longest} is the most"
         value = _value(text, option, names)
         if value is None:
             return f"{text} does not fit /{path}: {option['name']} is {_expected(option)}"
         values[option["name"]] = value
-    return values
-
-
-def _fits(left: Sequence[Json]) -> str:
-    """Describe the options that are left."""
-    return "; ".join(f"{option['name']} is {_expected(option)}" for option in left) or "it takes no more options"
+    left = [option for option in (options if open_text else left) if option["name"] not in values]
+    return _Filled(path, values, options, left, by_name=bool(open_text))
 
 
 def _expected(option: Json) -> str:
@@ -253,33 +227,12 @@ def _expected(option: Json) -> str:
     return f"one of {', '.join(choices)}" if choices else "a text"
 
 
-def _is_free(option: Json) -> bool:
-    """Whether the option is free text; ids and links have no max_length."""
-    return option["type"] == TEXT and "max_length" in option
-
-
-def _message_id(word: str, names: KnownNames) -> str | None:
-    """The message that a number, an id or a link means."""
-    if word.isdecimal() and len(word) < SHORTEST_ID:
-        message = names.messages.get(int(word))
-        return str(message.id) if message is not None else None
-    return word if word.isdecimal() or "://" in word else None
-
-
 def _is_message(option: Json) -> bool:
     return bool(option["type"] == TEXT and option["name"] == "message")
 
 
 def _is_room(option: Json) -> bool:
     return bool(option["type"] == TEXT and option["name"] == "room")
-
-
-def _room(word: str, names: KnownNames) -> str | None:
-    """Convert a word for a room: the id of a `#room-1`, else a link or topic. A short number is none of these."""
-    thread = names.channels.get(word.lower().removeprefix("#"))
-    if thread is not None:
-        return str(thread)
-    return None if word.isdecimal() and len(word) < SHORTEST_ID else word
 
 
 def _value(word: str, option: Json, names: KnownNames) -> Value | None:
@@ -290,23 +243,26 @@ def _value(word: str, option: Json, names: KnownNames) -> Value | None:
     if kind == USER:
         return names.users.get(name.removeprefix("@"))
     if kind == WHOLE:
-        number = int(name) if name.isdecimal() and len(name) < SHORTEST_ID else None  # int() refuses very long ones
+        number = int(name) if name.isdecimal() and len(name) < MIN_ID else None  # int() refuses very long ones
         return number if number is not None and option["min_value"] <= number <= option["max_value"] else None
     if kind == YES_NO:
         return {"yes": True, "true": True, "no": False, "false": False}.get(name)
     if kind != TEXT:
         return None
-    if _is_message(option):
-        return _message_id(word, names)
-    if _is_room(option):
-        return _room(word, names)
+    is_short_number = word.isdecimal() and len(word) < MIN_ID
+    if _is_message(option):  # a number, an id or a link
+        message = names.messages.get(int(word)) if is_short_number else None
+        if message is not None:
+            return str(message.id)
+        return word if not is_short_number and (word.isdecimal() or "://" in word) else None
+    if _is_room(option):  # the id of a `#room-1`, else a link or topic
+        thread = names.channels.get(name.removeprefix("#"))
+        if thread is not None:
+            return str(thread)
+        return None if is_short_number else word
     choices = option.get("choices", ())
     fits = (choice for choice in choices if name.removeprefix("@") in (choice["value"], choice["name"].lower()))
     return word if not choices else next((str(choice["value"]) for choice in fits), None)
-
-
-CANCEL = "/cancel"
-_BETWEEN = re.compile(r"[,;]\s*|(?<!\s)\s++(?=\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,9 +295,6 @@ class Answer:
     questions: Questions | None = None
 
 
-Values = Sequence[str | Sequence[str]]
-
-
 @dataclass(frozen=True, slots=True)
 class Questions:
     """The fields of a menu or form. `send` sends what a person put into them, texts or chosen values; it raises
@@ -364,12 +317,15 @@ class Asking:
         """The field that is asked now, None once all are answered."""
         return self.questions.fields[len(self.values)] if len(self.values) < len(self.questions.fields) else None
 
-    def shown(self) -> str:
+    def render(self) -> str:
         """The present question, with what may be typed."""
         field = self.field
         assert field is not None
         if field.choices:
-            return "\n".join([f"{field.label}: {_how_many(field)}", *_numbered(field.choices)])
+            width = max(len(choice.label) for choice in field.choices)
+            numbered = enumerate(field.choices, 1)
+            lines = (f"{number:>2} {each.label.ljust(width)}  {each.about}".rstrip() for number, each in numbered)
+            return "\n".join([f"{field.label}: {_how_many(field)}", *lines])
         notes = ["required" if field.fewest and not field.text else "", field.hint and f"such as {field.hint}"]
         notes.append("an empty line keeps it" if field.text else "" if field.fewest else "an empty line skips it")
         asked = f"{field.label} ({', '.join(filter(None, notes))})"
@@ -380,7 +336,7 @@ class Asking:
         field = self.field
         assert field is not None
         try:
-            self.values.append(_chosen(line, field) if field.choices else _text(line, field))
+            self.values.append(_read_choices(line, field) if field.choices else _read_text(line, field))
         except ValueError as error:
             return str(error)
         return None
@@ -406,7 +362,7 @@ class Dialog:
             self._asking = Asking(answer.questions)
             if answer.questions.title:
                 self._note(f"{answer.questions.title}; {CANCEL} leaves it")
-            self._note(self._asking.shown())
+            self._note(self._asking.render())
 
     def takes(self, line: str) -> bool:
         """Whether the line answers an open question. The terminal's other commands remain what they are."""
@@ -425,17 +381,10 @@ class Dialog:
             self._note(hint)
             return None
         if asking.field is not None:
-            self._note(asking.shown())
+            self._note(asking.render())
             return None
         self._asking = None
         return asking.questions.send(asking.values)
-
-
-def _numbered(choices: Sequence[Choice]) -> list[str]:
-    width = max(len(choice.label) for choice in choices)
-    return [
-        f"{number:>2} {choice.label.ljust(width)}  {choice.about}".rstrip() for number, choice in enumerate(choices, 1)
-    ]
 
 
 def _how_many(field: Field) -> str:
@@ -445,7 +394,7 @@ def _how_many(field: Field) -> str:
     return f"type {field.fewest} to {most} of these numbers"
 
 
-def _text(line: str, field: Field) -> str:
+def _read_text(line: str, field: Field) -> str:
     text = line.strip() or field.text
     if field.fewest and not text:
         raise ValueError(f"{field.label} is required; {CANCEL} leaves it")
@@ -454,23 +403,21 @@ def _text(line: str, field: Field) -> str:
     return text
 
 
-def _chosen(line: str, field: Field) -> list[str]:
+def _read_choices(line: str, field: Field) -> list[str]:
+    """The values that numbers or names mean. Raises ValueError."""
+    chosen: dict[str, None] = {}
     if line.strip().lower() == "all":
-        wanted = [choice.value for choice in field.choices]
+        chosen = dict.fromkeys(choice.value for choice in field.choices)
     else:
-        wanted = [_choice(word, field.choices) for word in _BETWEEN.split(line.strip()) if word]
-    chosen = list(dict.fromkeys(wanted))
+        by_name = {name.lower(): each.value for each in reversed(field.choices) for name in (each.label, each.value)}
+        for word in filter(None, _BETWEEN.split(line.strip())):
+            number = int(word[:4]) if word.isdecimal() else 0
+            value = by_name.get(word.strip().lower().removeprefix("@"))
+            if 0 < number <= len(field.choices):
+                value = field.choices[number - 1].value
+            if value is None:
+                raise ValueError(f"{word} is none of these; type their numbers")
+            chosen[value] = None
     if not field.fewest <= len(chosen) <= field.most:
         raise ValueError(f"{_how_many(field)}; {CANCEL} leaves it")
-    return chosen
-
-
-def _choice(word: str, choices: Sequence[Choice]) -> str:
-    """The value that a number or a name means. Raises ValueError."""
-    if word.isdecimal() and 0 < int(word[:4]) <= len(choices):
-        return choices[int(word[:4]) - 1].value
-    meant = word.strip().lower().removeprefix("@")
-    for choice in choices:
-        if meant in (choice.value.lower(), choice.label.lower()):
-            return choice.value
-    raise ValueError(f"{word} is none of these; type their numbers")
+    return list(chosen)

@@ -1,7 +1,4 @@
-"""The terminal: shows events and obeys typed lines.
-
-view.py renders events, typed_lines.py parses lines. Knows no agents, models or Redis.
-"""
+"""Shows events in the terminal and obeys typed lines. Knows no agents, models or Redis."""
 
 from __future__ import annotations
 
@@ -22,6 +19,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from agentic.local.discord.server import DiscordStandIn
 from agentic.local.terminal.commands import Answer, Dialog, MessageNumbers, Use
 from agentic.local.terminal.typed_lines import (
     Fire,
@@ -53,36 +51,12 @@ from agentic.local.terminal.view import (
     who_page,
 )
 
-__all__ = ["Header", "Names", "StandIn", "Terminal"]
+log = logging.getLogger(__name__)
 
 Ending = Literal["quit", "eof"]
 UseCommand = Callable[[int, Use], Awaitable[Answer]]
 
 _LONG_WORD = re.compile(r"(\S{60})\S+")  # a hint repeats what was typed, which may be a page
-
-log = logging.getLogger(__name__)
-
-
-class StandIn(Protocol):
-    """The part of the Discord stand-in that the terminal uses. Messages are given by id; KeyError: it is gone."""
-
-    def subscribe(self, callback: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
-        """Call `callback` with (event name, gateway payload) from the loop; return a function that ends this."""
-        ...
-
-    async def say(
-        self, author: int | str, channel: int | str, text: str, *, reply_to: int | None = None
-    ) -> dict[str, Any]: ...
-
-    async def react(self, author: int | str, channel: int | str, message: int, emoji: str) -> bool:
-        """Return False if it was there before. Raises ValueError with Discord's words for one that it would refuse."""
-        ...
-
-    async def unreact(self, author: int | str, channel: int | str, message: int, emoji: str) -> None: ...
-
-    async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> bool:
-        """Return False if that changed nothing."""
-        ...
 
 
 class Conversations(Protocol):
@@ -110,7 +84,7 @@ class Terminal:
     def __init__(
         self,
         console: Console,
-        stand_in: StandIn,
+        stand_in: DiscordStandIn,
         *,
         names: Names,
         me: int | str,
@@ -156,10 +130,17 @@ class Terminal:
 
     async def run(self) -> Ending:
         """Obey typed lines and show events; return how it ended."""
-        async with self.watching(), aclosing(joined(self._lines or self._standard_input())) as lines:
+        if self._lines is not None:
+            source = self._lines
+        elif self.has_toolbar:
+            source = typed_lines(self._prompt, lambda: self._status() or self._view.typing(), self._completions)
+        else:
+            source = piped_lines(sys.stdin.fileno())
+        async with self.watching(), aclosing(joined(source)) as lines:
             async for line in lines:
                 if self._dialog.takes(line.strip()):
-                    self._take_answer(line.strip())
+                    if (sending := self._dialog.take(line.strip())) is not None:
+                        self._start_task(self._show_answer(sending), "answers")
                     continue
                 typed = read_line(line, self._channel, self._vocabulary())
                 if isinstance(typed, Quit):
@@ -184,7 +165,10 @@ class Terminal:
         finally:
             self._watched = False
             unsubscribe()
-            await self._stop_tasks()
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def tasks_done(self) -> None:
         """Wait for the end of the conversations and commands that typed lines have started."""
@@ -192,20 +176,24 @@ class Terminal:
 
     def show(self, event: str, data: Mapping[str, Any]) -> None:
         """Print an event if it is worth a line."""
-        self._follow_threads(event, data)
-        shown = self._view.shown(event, data, self._console.width)
-        if shown is not None:
-            self._console.print(shown)
-        if self._save is not None and event in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
-            for attachment in data.get("attachments") or ():
-                self._show_saved(attachment, self._save)
-
-    def _follow_threads(self, event: str, data: Mapping[str, Any]) -> None:
         here = self._threads.get(self._channel)
         if line := self._threads.take(event, data):
             self.note(line)
         if here is not None and self._threads.get(self._channel) is None:  # it was deleted
             self.go_to(here.parent_id)
+        rendered = self._view.render(event, data, self._console.width)
+        if rendered is not None:
+            self._console.print(rendered)
+        if self._save is None or event not in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
+            return
+        for attachment in data.get("attachments") or ():
+            try:
+                path = self._save(attachment)
+            except OSError as error:
+                self.note(f"the file {one_line(attachment.get('filename'))} was not saved: {error.strerror or error}")
+                continue
+            if path is not None:  # whole: a terminal makes no link of a path that is cut in two
+                self._console.print(Text(f"      {path}", Style(dim=True, link=path.as_uri())), soft_wrap=True)
 
     def go_to(self, channel_id: int) -> None:
         """Let typed lines go to a channel or thread."""
@@ -213,16 +201,6 @@ class Terminal:
         thread = self._threads.get(channel_id)
         about = f": “{thread.name}”" if thread is not None else ""
         self.note(f"you are in #{self._names.channels[channel_id]}{about}")
-
-    def _show_saved(self, attachment: Mapping[str, Any], save: SaveFile) -> None:
-        """Save a file and print its path whole: a terminal makes no link of a path that is cut in two."""
-        try:
-            path = save(attachment)
-        except OSError as error:
-            self.note(f"the file {one_line(attachment.get('filename'))} was not saved: {error.strerror or error}")
-            return
-        if path is not None:
-            self._console.print(Text(f"      {path}", Style(dim=True, link=path.as_uri())), soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Print a dim line, or several, of the program's own; continuation lines are indented."""
@@ -238,11 +216,6 @@ class Terminal:
             raise RuntimeError("export_svg() needs a Console(record=True)")
         svg = self._console.export_svg(title=title, clear=False)
         path.write_text(re.sub(r"@font-face \{[^{}]*\}\s*", "", svg), encoding="utf-8")
-
-    def _standard_input(self) -> AsyncGenerator[str]:
-        if self.has_toolbar:
-            return typed_lines(self._prompt, lambda: self._status() or self._view.typing(), self._completions)
-        return piped_lines(sys.stdin.fileno())
 
     def _prompt(self) -> str:
         return f"{self._dialog.label or '#' + self._names.channels.get(self._channel, 'channel')} › "
@@ -262,7 +235,13 @@ class Terminal:
             case Move(channel_id):
                 self.go_to(channel_id)
             case Fire(channel_id, theme):
-                self._start(channel_id or self._channel, theme)
+                channel_id = channel_id or self._channel
+                if refusal := self._conversations.refusal(channel_id):
+                    self.note(f"no conversation started: {refusal}")
+                    return
+                about = f", with the theme {theme}" if theme else ""
+                self.note(f"starting a conversation in #{self._names.channels[channel_id]}{about}")
+                self._start_task(self._hold_conversation(channel_id, theme), "conversation")
             case Use() as use:
                 self._start_task(self.use(use), "command")
             case Show("help"):
@@ -293,20 +272,12 @@ class Terminal:
         except ValueError as error:
             self.note(f"Discord would refuse that: {error}")
 
-    def _start(self, channel_id: int, theme: str | None) -> None:
-        if refusal := self._conversations.refusal(channel_id):
-            self.note(f"no conversation started: {refusal}")
-            return
-        about = f", with the theme {theme}" if theme else ""
-        self.note(f"starting a conversation in #{self._names.channels[channel_id]}{about}")
-        self._start_task(self._held(channel_id, theme), "conversation")
-
     def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _held(self, channel_id: int, theme: str | None) -> None:
+    async def _hold_conversation(self, channel_id: int, theme: str | None) -> None:
         try:
             if why_not := await self._conversations.hold(channel_id, theme):
                 self.note(f"no conversation started: {why_not}")
@@ -320,19 +291,8 @@ class Terminal:
         assert self._use is not None
         await self._show_answer(self._use(self._channel, use))
 
-    def _take_answer(self, line: str) -> None:
-        """Take a line as the answer to a question of a bot."""
-        if (sending := self._dialog.take(line)) is not None:
-            self._start_task(self._show_answer(sending), "answers")
-
     async def _show_answer(self, answering: Awaitable[Answer]) -> None:
         try:
             self._dialog.show(await answering)
         except (LookupError, ValueError, TimeoutError) as error:
             self.note(f"the command failed: {error}")
-
-    async def _stop_tasks(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,17 +1,9 @@
-"""Events as lines; pages; numbers.
-
-Files and pictures that bots post, saved in a folder: a terminal cannot show them.
-
-Threads as they are typed in the terminal: `#room-1`, `#room-2`, in the order in which they appear.
-
-A thread's own name is a topic, which is too long to be typed and to stand before each message.
-
-Discord's events as lines of a terminal.
+"""Renders Discord's events as lines of a terminal, and pages: the header at the start, the help, lists of names.
 
 Text from messages is untrusted: it is only put into rich `Text`, which has no markup, and its control characters are
-removed first, so that it cannot colour, move or reverse the text around it.
-
-Pages that the terminal shows by itself: the header at the start, the help, and the lists of names.
+removed first, so that it cannot color, move or reverse the text around it. Files that bots post are saved in a folder,
+since a terminal cannot show them. A thread is typed as `#room-1`: its own name is a topic, too long to be typed and to
+stand before each message.
 """
 
 from __future__ import annotations
@@ -19,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -35,128 +27,12 @@ from agentic.chat.directory import clean_name
 from agentic.local.terminal.commands import MessageNumbers
 from agentic.services.discord.mentions import to_names
 
+Data = Mapping[str, Any]
 SaveFile = Callable[[Mapping[str, Any]], Path | None]
 """Save an attachment; return its path, None if it was saved before. Raises OSError."""
 
-MOST_FILES = 200  # in the folder; the oldest are removed first
-MOST_CHARACTERS = 80  # of a name
-
-
-class SavedFiles:
-    """Saves attachments in `folder`; `content_of` gives the content by an attachment's id, None for an unknown one."""
-
-    def __init__(self, folder: Path, content_of: Callable[[int], bytes | None]) -> None:
-        self._folder, self._content_of = folder.absolute(), content_of
-        self._saved: set[int] = set()
-
-    def save(self, attachment: Mapping[str, Any]) -> Path | None:
-        """Save an attachment of a message, once; None if it was saved before or its content is gone. Raises OSError."""
-        attachment_id = int(attachment["id"])
-        content = self._content_of(attachment_id)
-        if content is None or attachment_id in self._saved:
-            return None
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._free(str(attachment["filename"]))
-        path.write_bytes(content)
-        self._saved.add(attachment_id)
-        self._remove_oldest()
-        return path
-
-    def _free(self, filename: str) -> Path:
-        """A path that does not exist yet, for a name that anybody may have chosen."""
-        name = Path("".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in filename).lstrip("."))
-        stem, suffix = name.stem[:MOST_CHARACTERS] or "file", name.suffix[:MOST_CHARACTERS]
-        number, path = 1, self._folder / f"{stem}{suffix}"
-        while path.exists():
-            number += 1
-            path = self._folder / f"{stem}-{number}{suffix}"
-        return path
-
-    def _remove_oldest(self) -> None:
-        files = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
-        for path in files[: max(0, len(files) - MOST_FILES)]:
-            path.unlink()
-
-
-SHORT = "room-{}"
-
-Data = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Thread:
-    """A thread; `short` is how it is typed, `name` what Discord calls it."""
-
-    short: str
-    name: str
-    parent_id: int
-    archived: bool = False
-    locked: bool = False
-
-
-class Threads:
-    """The threads that there are. Their short names are added to `channels`, which has those of the channels."""
-
-    def __init__(self, channels: MutableMapping[int, str]) -> None:
-        self._channels = channels
-        self._known: dict[int, Thread] = {}
-        self._seen = 0
-
-    def get(self, channel_id: int) -> Thread | None:
-        """None for a channel."""
-        return self._known.get(channel_id)
-
-    def take(self, event: str, data: Data) -> str | None:
-        """Follow an event; return a line about what it changed for the person."""
-        match event:
-            case "THREAD_CREATE":
-                return self._created(data)
-            case "THREAD_UPDATE":
-                return self._changed(data)
-            case "THREAD_DELETE":
-                return self._deleted(int(data["id"]))
-        return None
-
-    def _created(self, data: Data) -> str | None:
-        if int(data["id"]) in self._known:
-            return None
-        self._seen += 1
-        thread = _thread(SHORT.format(self._seen), data)
-        self._known[int(data["id"])] = thread
-        self._channels[int(data["id"])] = thread.short
-        parent = self._channels.get(thread.parent_id, "channel")
-        return f"a thread in #{parent}: “{thread.name}”; #{thread.short} goes there"
-
-    def _changed(self, data: Data) -> str | None:
-        before = self._known.get(int(data["id"]))
-        if before is None:
-            return None
-        now = self._known[int(data["id"])] = _thread(before.short, data)
-        if (now.archived, now.locked) == (before.archived, before.locked):
-            return None
-        return f"#{now.short} is {_state(now)}"
-
-    def _deleted(self, thread_id: int) -> str | None:
-        thread = self._known.pop(thread_id, None)
-        if thread is None:
-            return None
-        del self._channels[thread_id]
-        return f"#{thread.short} was deleted"
-
-
-def _thread(short: str, data: Data) -> Thread:
-    state = data.get("thread_metadata") or {}
-    return Thread(
-        short, str(data["name"]), int(data["parent_id"]), bool(state.get("archived")), bool(state.get("locked"))
-    )
-
-
-def _state(thread: Thread) -> str:
-    if thread.archived:
-        return "archived and locked" if thread.locked else "archived; a message opens it again"
-    return "locked: only moderators can write there" if thread.locked else "open"
-
-
+MAX_FILES = 200  # in the folder; the oldest are removed first
+MAX_NAME = 80  # characters of a file's name
 NARROW = 70  # columns; below it a message is shown under its author
 CHANNEL_COLUMNS = 14
 NAME_COLUMNS = 16
@@ -164,20 +40,37 @@ NUMBER_COLUMNS = 3
 ASIDE_COLUMNS = 6  # before the lines between messages
 SMALL = "-# "  # begins a line of Discord's small print
 SNIPPET = 40  # characters
-REMEMBERED = 500  # messages
+MAX_REMEMBERED = 500  # messages
 PINNED, REPLY = 6, 19  # types of messages; the first reports a pin
 OF_THREADS = (18, 21)  # report a thread, which has a line of its own
 TYPING_SECONDS = 10.0  # as long as Discord shows one
 STRANGERS = ("cyan", "magenta", "yellow", "green", "bright_blue", "bright_red", "bright_magenta", "bright_green")
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_TAB = " " * 4
 _LINK = re.compile(r"https://discord\.com/channels/\d+/\d+/(\d{1,20})", re.ASCII)
 _TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
+
+HELP = (
+    ("@claude hello", "mention a bot, anywhere in the line; several are fine, @bots calls all"),
+    ("hello", "write into the channel; the next bot of a running conversation responds"),
+    ("#debate  #room-1", "go to another channel or room; #debate hello writes there"),
+    ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
+    ("/reply 12 I agree", "reply to message 12; the number stands before each message"),
+    ("/react 12 stop", "react with an emoji or a word for one (stop is 🛑, hide 🫥); again removes it"),
+    ("/pin 12  /unpin 12", "pin a message, so that its .config takes effect, or remove the pin"),
+    ("/room create", "open a room in which personas debate; /room list, stop, resume, close"),
+    ("/bots status  /why 12", "the bots' commands, as in Discord; Tab lists them"),
+    (".history last: 12", "numbers of messages stand for their links"),
+    ("/who  /channels", "list the bots and people, the channels with their ids"),
+    ("//text  ##text", "post a line that begins with / or #"),
+    ("a line with \\ at its end", "goes on in the next line"),
+    ("/quit", "leave; Ctrl-D does the same"),
+)
+"""Commands that need a message mean the newest one of a bot if no number is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Channel id → name, user id → (display name, rich colour), role id → name; persona's display name → rich colour,
+    """Channel id → name, user id → (display name, rich color), role id → name; persona's display name → rich color,
     of those without an account. Read for each event."""
 
     channels: Mapping[int, str]
@@ -205,19 +98,19 @@ class View:
         self._names, self._numbers, self._clock, self._timezone = names, numbers, clock, timezone
         self._seen: OrderedDict[int, _Seen] = OrderedDict()
         self._typing: dict[tuple[int, int], float] = {}
-        self._strangers: dict[tuple[int, str], str] = {}  # their colours
+        self._strangers: dict[tuple[int, str], str] = {}  # their colors
 
-    def shown(self, event: str, data: Data, width: int) -> RenderableType | None:
+    def render(self, event: str, data: Data, width: int) -> RenderableType | None:
         """Render an event; None for one that is not worth a line."""
         match event:
             case "MESSAGE_CREATE":
-                return self._message(data, width)
+                return self._render_message(data, width)
             case "MESSAGE_UPDATE":
-                return self._edit(data)
+                return self._render_edit(data)
             case "MESSAGE_DELETE":
-                return self._deletion(data)
+                return self._render_deletion(data)
             case "MESSAGE_REACTION_ADD":
-                return self._reaction(data)
+                return self._render_reaction(data)
             case "TYPING_START":
                 self._typing[_id(data, "channel_id"), _id(data, "user_id")] = self._clock() + TYPING_SECONDS
         return None
@@ -241,84 +134,76 @@ class View:
         self._typing = {key: until for key, until in self._typing.items() if until > now}
         return ", ".join(f"{self._user(user)[0]} is typing in #{self._channel(at)}" for at, user in self._typing)
 
-    def _message(self, data: Data, width: int) -> RenderableType | None:
+    def _render_message(self, data: Data, width: int) -> RenderableType | None:
         if data.get("type") in OF_THREADS:
             return None
-        author, style = self._author(data.get("author") or {})
+        message_id, channel_id, writer = _id(data, "id"), _id(data, "channel_id"), data.get("author") or {}
+        author, style = self._author(writer)
         if data.get("type") == PINNED:
             return _aside("↳", (author, style), (f" pinned {self._numbered(data.get('message_reference') or {})}", ""))
-        number = self._numbers.add(
-            _id(data, "id"), _id(data, "channel_id"), by_bot=bool((data.get("author") or {}).get("bot"))
-        )
-        self._typing.pop((_id(data, "channel_id"), _id(data.get("author") or {}, "id")), None)
-        self._remember(data, author, style)
+        number = self._numbers.add(message_id, channel_id, by_bot=bool(writer.get("bot")))
+        self._typing.pop((channel_id, _id(writer, "id")), None)
+        self._seen[message_id] = _Seen(author, style, str(data.get("content") or ""))
+        while len(self._seen) > MAX_REMEMBERED:
+            self._seen.popitem(last=False)
         time = datetime.fromtimestamp(self._clock(), self._timezone).strftime("%H:%M")
-        channel = f"#{self._channel(_id(data, 'channel_id'))}"
+        channel = f"#{self._channel(channel_id)}"
         body = Group(*self._lines(data))
         if width < NARROW:
             head = Text.assemble((f"{time} {number} {channel}", "dim"), " ", (author, f"bold {style}"))
             return Group(head, Padding(body, (0, 0, 0, 2)))
+        # All messages have the same columns, so that they line up.
+        channels = max((len(name) + 1 for name in self._names.channels.values()), default=CHANNEL_COLUMNS)
+        known = (*(name for name, _ in self._names.users.values()), *self._names.personas)
+        authors = max((len(clean_name(name)) for name in known), default=NAME_COLUMNS)
+        row = Table.grid(padding=(0, 1))
+        row.add_column(width=5, no_wrap=True)
+        row.add_column(width=max(NUMBER_COLUMNS, len(str(number))), no_wrap=True, justify="right")
+        row.add_column(width=min(channels, CHANNEL_COLUMNS), no_wrap=True)
+        row.add_column(width=min(authors, NAME_COLUMNS), no_wrap=True, overflow="ellipsis")
+        row.add_column(overflow="fold")
         dim = (Text(time, "dim"), Text(str(number), "dim"), Text(channel, "dim"))
-        return self._row(*dim, Text(author, f"bold {style}"), body)
+        row.add_row(*dim, Text(author, f"bold {style}"), body)
+        return row
 
     def _numbered(self, reference: Data) -> str:
         """A message that a payload refers to, by its number."""
         number = self._numbers.number_of(_id(reference, "message_id"))
         return "an earlier message" if number is None else f"message {number}"
 
-    def _row(self, time: Text, number: Text, channel: Text, author: Text, body: RenderableType) -> Table:
-        """Give all messages the same columns, so that they line up."""
-        channels = max((len(name) + 1 for name in self._names.channels.values()), default=CHANNEL_COLUMNS)
-        known = (*(name for name, _ in self._names.users.values()), *self._names.personas)
-        authors = max((len(clean_name(name)) for name in known), default=NAME_COLUMNS)
-        row = Table.grid(padding=(0, 1))
-        row.add_column(width=5, no_wrap=True)
-        row.add_column(width=max(NUMBER_COLUMNS, len(number)), no_wrap=True, justify="right")
-        row.add_column(width=min(channels, CHANNEL_COLUMNS), no_wrap=True)
-        row.add_column(width=min(authors, NAME_COLUMNS), no_wrap=True, overflow="ellipsis")
-        row.add_column(overflow="fold")
-        row.add_row(time, number, channel, author, body)
-        return row
-
     def _lines(self, data: Data) -> list[Text]:
-        lines = self._cause(data)
-        lines += [self._content(data)] if data.get("content") else []
+        lines = []
+        if used := data.get("interaction"):  # the message or command that this one answers, as Discord shows it
+            lines.append(Text(f"↱ {self._author(used.get('user') or {})[0]} used /{one_line(used.get('name'))}", "dim"))
+        elif data.get("type") == REPLY:
+            lines.append(Text(f"↱ to {self._numbered(data.get('message_reference') or {})}", "dim"))
+        if data.get("content"):
+            lines.append(self._content(data))
         for attachment in data.get("attachments") or ():
-            kind = "picture" if _is_picture(attachment) else "file"
-            lines.append(Text(f"[{kind}: {one_line(attachment.get('filename'))}]", "italic"))
+            name, media_type = one_line(attachment.get("filename")), str(attachment.get("content_type") or "")
+            is_picture = media_type.startswith("image/") or name.lower().endswith(PICTURES)
+            lines.append(Text(f"[{'picture' if is_picture else 'file'}: {name}]", "italic"))
         for embed in data.get("embeds") or ():
             parts = (embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text"))
             lines.append(Text(f"[{' · '.join(filter(None, map(one_line, parts))) or 'embed'}]", "dim"))
         return lines or [Text("[empty]", "dim")]
 
-    def _cause(self, data: Data) -> list[Text]:
-        """A line about the message or command that this one answers, as Discord shows it."""
-        if used := data.get("interaction"):
-            return [Text(f"↱ {self._author(used.get('user') or {})[0]} used /{one_line(used.get('name'))}", "dim")]
-        if data.get("type") != REPLY:
-            return []
-        return [Text(f"↱ to {self._numbered(data.get('message_reference') or {})}", "dim")]
-
     def _content(self, data: Data) -> Text:
-        """The text, with mentions as names in their users' colours, and Discord's small print dim."""
+        """The text, with mentions as names in their users' colors, and Discord's small print dim."""
         mentioned = {_id(user, "id"): _shown_name(user) for user in data.get("mentions") or ()}
-        named = harmless(_LINK.sub(self._link_number, self._named(str(data["content"]), mentioned)))
+        text = self._named(str(data["content"]), mentioned)
+        named = harmless(_LINK.sub(lambda link: str(self._numbers.number_of(int(link[1])) or link[0]), text))
         lines = [Text(line.removeprefix(SMALL), "dim" if line.startswith(SMALL) else "") for line in named.split("\n")]
-        text = Text("\n").join(lines)
-        for name, colour in self._names.users.values():
-            text.highlight_words([f"@{clean_name(name)}"], f"bold {colour}")
-        return text
-
-    def _link_number(self, link: re.Match[str]) -> str:
-        """The number of the message that a link leads to; the link itself for one that has none."""
-        number = self._numbers.number_of(int(link[1]))
-        return link[0] if number is None else str(number)
+        content = Text("\n").join(lines)
+        for name, color in self._names.users.values():
+            content.highlight_words([f"@{clean_name(name)}"], f"bold {color}")
+        return content
 
     def _named(self, text: str, mentioned: Mapping[int, str]) -> str:
         known = {user: name for user, (name, _) in self._names.users.items()}
         return to_names(text, {**mentioned, **known}, self._names.channels, self._names.roles)
 
-    def _edit(self, data: Data) -> Padding | None:
+    def _render_edit(self, data: Data) -> Padding | None:
         """None for an update that did not change the text: a preview, a pin, a thread."""
         seen, content = self._seen.get(_id(data, "id")), data.get("content")
         if content is None or seen is None or seen.text == content:
@@ -326,14 +211,14 @@ class View:
         self._seen[_id(data, "id")] = _Seen(seen.author, seen.style, str(content))
         return _aside("✎", (seen.author, seen.style), (" edited: ", ""), (self._content(data).plain, ""))
 
-    def _deletion(self, data: Data) -> Padding:
+    def _render_deletion(self, data: Data) -> Padding:
         seen = self._seen.pop(_id(data, "id"), None)
         self._numbers.delete(_id(data, "id"))
         if seen is None:
             return _aside("✗", ("an earlier message was deleted", ""))
         return _aside("✗", ("a message of ", ""), (seen.author, seen.style), (" was deleted", ""))
 
-    def _reaction(self, data: Data) -> Padding:
+    def _render_reaction(self, data: Data) -> Padding:
         user, emoji = self._user(_id(data, "user_id")), one_line((data.get("emoji") or {}).get("name")) or "?"
         seen = self._seen.get(_id(data, "message_id"))
         if seen is None:
@@ -343,21 +228,15 @@ class View:
         about = f": {snippet}" if snippet else ""
         return _aside("↳", user, (f" reacted {emoji} to ", ""), (seen.author, seen.style), (about, ""))
 
-    def _remember(self, data: Data, author: str, style: str) -> None:
-        self._seen[_id(data, "id")] = _Seen(author, style, str(data.get("content") or ""))
-        while len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
-
     def _author(self, author: Data) -> tuple[str, str]:
         known = self._names.users.get(_id(author, "id"))
         if known is not None:
             return clean_name(known[0]), known[1]
         name = _shown_name(author)
-        return name, self._names.personas.get(name) or self._colour(_id(author, "id"), name)
-
-    def _colour(self, user_id: int, name: str) -> str:
-        """Personas share the id of a webhook, so the name counts too. The first strangers all differ."""
-        return self._strangers.setdefault((user_id, name), STRANGERS[len(self._strangers) % len(STRANGERS)])
+        # Personas share the id of a webhook, so the name counts too. The first strangers all differ.
+        fresh = STRANGERS[len(self._strangers) % len(STRANGERS)]
+        color = self._names.personas.get(name) or self._strangers.setdefault((_id(author, "id"), name), fresh)
+        return name, color
 
     def _user(self, user_id: int) -> tuple[str, str]:
         name, style = self._names.users.get(user_id, ("someone", STRANGERS[user_id % len(STRANGERS)]))
@@ -369,8 +248,10 @@ class View:
 
 def harmless(text: str) -> str:
     """Remove control, bidirectional and other characters that affect a terminal; newlines stay."""
-    text = text.replace("\r\n", "\n").replace("\t", _TAB)
-    return "".join(char for char in text if char == "\n" or not _is_control(char))
+    text = text.replace("\r\n", "\n").replace("\t", "    ")
+    # Joiners stay, since emoji contain them.
+    categories = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(c for c in text if c in "\n\u200c\u200d" or unicodedata.category(c) not in categories)
 
 
 def one_line(text: object) -> str:
@@ -378,18 +259,8 @@ def one_line(text: object) -> str:
     return " ".join(harmless(str(text)).split()) if text is not None else ""
 
 
-def _is_control(char: str) -> bool:
-    """Joiners do not count, since emoji contain them."""
-    return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in "\u200c\u200d"
-
-
 def _shown_name(user: Data) -> str:
     return clean_name(str(user.get("global_name") or user.get("username") or ""))
-
-
-def _is_picture(attachment: Data) -> bool:
-    media_type, name = str(attachment.get("content_type") or ""), str(attachment.get("filename") or "")
-    return media_type.startswith("image/") or name.lower().endswith(PICTURES)
 
 
 def _aside(mark: str, *parts: tuple[str, str]) -> Padding:
@@ -404,25 +275,6 @@ def _id(data: Data, key: str) -> int:
     """A snowflake of a payload as a number; 0 if it is missing."""
     value = str(data.get(key) or "")
     return int(value) if value.isdecimal() else 0
-
-
-HELP = (
-    ("@claude hello", "mention a bot, anywhere in the line; several are fine, @bots calls all"),
-    ("hello", "write into the channel; the next bot of a running conversation responds"),
-    ("#debate  #room-1", "go to another channel or room; #debate hello writes there"),
-    ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
-    ("/reply 12 I agree", "reply to message 12; the number stands before each message"),
-    ("/react 12 stop", "react with an emoji or a word for one (stop is 🛑, hide 🫥); again removes it"),
-    ("/pin 12  /unpin 12", "pin a message, so that its .config takes effect, or remove the pin"),
-    ("/room create", "open a room in which personas debate; /room list, stop, resume, close"),
-    ("/bots status  /why 12", "the bots' commands, as in Discord; Tab lists them"),
-    (".history last: 12", "numbers of messages stand for their links"),
-    ("/who  /channels", "list the bots and people, the channels with their ids"),
-    ("//text  ##text", "post a line that begins with / or #"),
-    ("a line with \\ at its end", "goes on in the next line"),
-    ("/quit", "leave; Ctrl-D does the same"),
-)
-"""Commands that need a message mean the newest one of a bot if no number is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,24 +294,20 @@ class Header:
         models = dict.fromkeys(model for model in self.voices.values() if model is not None)
         free = [self._speakers(model) for model in models if model in self.free]
         paid = [self._speakers(model) for model in models if model not in self.free]
-        lines = []
-        if scripted:
-            lines.append(_labelled("scripted", f"{', '.join(scripted)}: prepared lines, no model, no cost"))
-        if free:
-            lines.append(_labelled("local", f"{', '.join(free)}: a model on your own machines, no cost"))
-        if paid:
-            lines.append(_labelled("paid", f"{', '.join(paid)}: calls cost money"))
-        if self.console:
-            lines.append(_labelled("browser", self.console))
-        if self.data_dir:
-            lines.append(_labelled("data", self.data_dir))
-        if self.room:
-            lines.append(_labelled("room", self.room))
         if self.joinable:
-            lines.append(_labelled("type", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
+            what = ("type", '"@claude hello", "#debate", "/fire", "/quit", "/help"')
         else:
-            what = "one short room" if self.room else "one conversation"
-            lines.append(_labelled("once", f"{what}; without --once you can join in"))
+            what = ("once", f"{'one short room' if self.room else 'one conversation'}; without --once you can join in")
+        rows = (
+            ("scripted", scripted and f"{', '.join(scripted)}: prepared lines, no model, no cost"),
+            ("local", free and f"{', '.join(free)}: a model on your own machines, no cost"),
+            ("paid", paid and f"{', '.join(paid)}: calls cost money"),
+            ("browser", self.console),
+            ("data", self.data_dir),
+            ("room", self.room),
+            what,
+        )
+        lines = [Text.assemble((label.ljust(10), "bold"), one_line(text)) for label, text in rows if text]
         return Panel(
             Group(*lines), title="agentic-discord, local", title_align="left", border_style="dim", padding=(0, 1)
         )
@@ -471,24 +319,19 @@ class Header:
 def help_page(width: int) -> RenderableType:
     """The commands; in a narrow terminal each explanation stands below its command."""
     if width < NARROW:
-        return Group(*_below(HELP))
+        pairs = ((Text(what, "bold"), Padding(Text(why, "dim"), (0, 0, 0, 2))) for what, why in HELP)
+        return Group(*(line for pair in pairs for line in pair))
     rows = Table.grid(padding=(0, 2))
     for what, why in HELP:
         rows.add_row(Text(what, "bold", no_wrap=True), Text(why, "dim"))
     return Padding(rows, (0, 0, 0, 6))
 
 
-def _below(rows: Iterable[tuple[str, str]]) -> Iterable[RenderableType]:
-    for what, why in rows:
-        yield Text(what, "bold")
-        yield Padding(Text(why, "dim"), (0, 0, 0, 2))
-
-
 def who_page(names: Names, header: Header) -> Group:
     rows = []
-    for name, colour in names.users.values():
+    for name, color in names.users.values():
         model = header.voices.get(name, "")
-        rows.append(Text.assemble("      ", (name, f"bold {colour}"), (f"  {model or ''}", "dim")))
+        rows.append(Text.assemble("      ", (name, f"bold {color}"), (f"  {model or ''}", "dim")))
         if model is None:
             rows[-1].append("scripted", "dim")
     return Group(*rows)
@@ -506,5 +349,86 @@ def channels_page(names: Names, threads: Threads, current: int) -> Group:
     return Group(*rows)
 
 
-def _labelled(label: str, text: str) -> Text:
-    return Text.assemble((label.ljust(10), "bold"), one_line(text))
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread; `short` is how it is typed, `name` what Discord calls it."""
+
+    short: str
+    name: str
+    parent_id: int
+    archived: bool = False
+    locked: bool = False
+
+
+class Threads:
+    """The threads that there are. Their short names are added to `channels`, which has those of the channels."""
+
+    def __init__(self, channels: MutableMapping[int, str]) -> None:
+        self._channels = channels
+        self._known: dict[int, Thread] = {}
+        self._seen = 0
+
+    def get(self, channel_id: int) -> Thread | None:
+        """None for a channel."""
+        return self._known.get(channel_id)
+
+    def take(self, event: str, data: Data) -> str | None:
+        """Follow an event; return a line about what it changed for the person."""
+        if event not in ("THREAD_CREATE", "THREAD_UPDATE", "THREAD_DELETE"):
+            return None
+        thread_id = int(data["id"])
+        before = self._known.get(thread_id)
+        if (event == "THREAD_CREATE") == (before is not None):
+            return None
+        if before is not None and event == "THREAD_DELETE":
+            del self._known[thread_id], self._channels[thread_id]
+            return f"#{before.short} was deleted"
+        if before is None:
+            self._seen += 1
+        state = data.get("thread_metadata") or {}
+        archived, locked = bool(state.get("archived")), bool(state.get("locked"))
+        short = f"room-{self._seen}" if before is None else before.short
+        thread = Thread(short, str(data["name"]), int(data["parent_id"]), archived, locked)
+        self._known[thread_id] = thread
+        if before is None:
+            self._channels[thread_id] = short
+            parent = self._channels.get(thread.parent_id, "channel")
+            return f"a thread in #{parent}: “{thread.name}”; #{short} goes there"
+        if (archived, locked) == (before.archived, before.locked):
+            return None
+        if archived:
+            return f"#{short} is {'archived and locked' if locked else 'archived; a message opens it again'}"
+        return f"#{short} is {'locked: only moderators can write there' if locked else 'open'}"
+
+
+class SavedFiles:
+    """Saves attachments in `folder`; `content_of` gives the content by an attachment's id, None for an unknown one."""
+
+    def __init__(self, folder: Path, content_of: Callable[[int], bytes | None]) -> None:
+        self._folder, self._content_of = folder.absolute(), content_of
+        self._saved: set[int] = set()
+
+    def save(self, attachment: Mapping[str, Any]) -> Path | None:
+        """Save an attachment of a message, once; None if it was saved before or its content is gone. Raises OSError."""
+        attachment_id = int(attachment["id"])
+        content = self._content_of(attachment_id)
+        if content is None or attachment_id in self._saved:
+            return None
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._free_path(str(attachment["filename"]))
+        path.write_bytes(content)
+        self._saved.add(attachment_id)
+        files = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        for oldest in files[: max(0, len(files) - MAX_FILES)]:
+            oldest.unlink()
+        return path
+
+    def _free_path(self, filename: str) -> Path:
+        """A path that does not exist yet, for a name that anybody may have chosen."""
+        name = Path("".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in filename).lstrip("."))
+        stem, suffix = name.stem[:MAX_NAME] or "file", name.suffix[:MAX_NAME]
+        number, path = 1, self._folder / f"{stem}{suffix}"
+        while path.exists():
+            number += 1
+            path = self._folder / f"{stem}-{number}{suffix}"
+        return path

@@ -39,7 +39,7 @@ def dialog(notes: list[str], sender: Sender, *fields: Field, text: str = "") -> 
 
 
 def test_the_choices_of_a_menu_are_numbered() -> None:
-    assert asking(WHO).shown().splitlines() == [
+    assert asking(WHO).render().splitlines() == [
         "Who takes part?: type 2 to all of these numbers",
         " 1 Historian    reads the present",
         " 2 Engineer",
@@ -76,13 +76,13 @@ def test_a_choice_that_a_menu_does_not_take_is_asked_again(line: str, hint: str)
 
 def test_a_form_is_asked_field_after_field_and_an_empty_line_keeps_or_skips() -> None:
     form = asking(TOPIC, RULES, NOTE)
-    assert form.shown() == "Topic (required, such as Is P equal to NP?)"
+    assert form.render() == "Topic (required, such as Is P equal to NP?)"
     assert "Topic is required" in (form.take("") or "")
     assert "has at most 20" in (form.take("x" * 21) or "")
     assert form.take("P and NP") is None
-    assert form.shown() == "Rules (an empty line keeps it):\nBe brief."
+    assert form.render() == "Rules (an empty line keeps it):\nBe brief."
     assert form.take("") is None
-    assert form.shown() == "Note (an empty line skips it)"
+    assert form.render() == "Note (an empty line skips it)"
     assert form.take("") is None
     assert (form.field, form.values) == (None, ["P and NP", "Be brief.", ""])
 

@@ -30,7 +30,7 @@ def test_a_name_leads_to_no_other_folder(tmp_path: Path, name: str) -> None:
 
 
 def test_only_the_newest_files_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_files, "MOST_FILES", 3)
+    monkeypatch.setattr(saved_files, "MAX_FILES", 3)
     files = SavedFiles(tmp_path, dict.fromkeys(range(5), b"x").get)
     paths = [files.save({"id": str(number), "filename": f"{number}.txt"}) for number in range(5)]
     assert sorted(tmp_path.iterdir()) == paths[2:]

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
 from agentic.local.terminal.commands import Answer, MessageNumbers, NumberedMessage, Use
-from agentic.local.terminal.terminal import Header, Terminal
+from agentic.local.terminal.terminal import Terminal
 from agentic.local.terminal.typed_lines import (
     Fire,
     Move,
@@ -35,7 +35,7 @@ from agentic.local.terminal.typed_lines import (
     read_line,
     typed_lines,
 )
-from agentic.local.terminal.view import Names, harmless
+from agentic.local.terminal.view import Header, Names, harmless
 
 NOON = 1_790_000_000.0 - 1_790_000_000.0 % 86_400 + 43_200
 NAMES = Names(
