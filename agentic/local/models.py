@@ -1,24 +1,13 @@
-"""Model servers on this machine; who is thinking.
+"""Model servers on this machine, whether the model of `--model` can be used, and which bots are thinking.
 
-The four usual kinds of model servers: their names, and how their lists of models look. Data and pure functions.
+Each usual address on loopback is asked while the rest of the program starts. Any program may listen there and answer
+anything, or nothing: answers are limited in size and time, redirects are not followed, and a program that does not
+answer as a model server does is not mentioned. The chosen model is asked about before anything is opened, at no cost,
+also for the number of tokens that it reads at a time: a longer prompt fails, or loses its older messages.
 
-Sources: https://docs.ollama.com/api/tags, https://lmstudio.ai/docs/developer/rest/endpoints,
-https://github.com/ggml-org/llama.cpp/tree/master/tools/server, https://docs.vllm.ai/en/stable/serving/openai_compatible_server
-
-Model servers on this machine: each usual address on loopback is asked while the rest of the program starts.
-
-Any program may listen there and answer anything, or nothing: answers are limited in size and time, redirects are not
-followed, and a program that does not answer as a model server does is not mentioned.
-
-The number of tokens that a model reads at a time, as its server has loaded it: a longer prompt fails, or loses its
-older messages.
-
-Sources: https://docs.ollama.com/api-reference/show-model-details, https://lmstudio.ai/docs/developer/rest/endpoints,
-https://github.com/ggml-org/llama.cpp/tree/master/tools/server (GET /props)
-
-The model of `--model`: whether it can be used, asked before anything is opened, at no cost.
-
-Bots that think: a slow model looks like a hanging program unless somebody sees that it is at work.
+Sources: https://docs.ollama.com/api/tags, https://docs.ollama.com/api-reference/show-model-details,
+https://lmstudio.ai/docs/developer/rest/endpoints, https://github.com/ggml-org/llama.cpp/tree/master/tools/server,
+https://docs.vllm.ai/en/stable/serving/openai_compatible_server
 """
 
 from __future__ import annotations
@@ -39,7 +28,7 @@ import aiohttp
 
 from agent_config import ModelSettings, Settings
 from agentic.check.agents import error_of
-from agentic.llm.errors import BadAnswer, BadKey, ModelError, Retryable
+from agentic.llm.errors import BadAnswer, BadKey, Retryable
 from agentic.llm.http import on_loopback
 from agentic.llm.profiles import DEFAULTS, ENDPOINTS
 from agentic.llm.providers.ollama import LEAST_CONTEXT
@@ -50,8 +39,17 @@ from agentic.runtime.bot import cancel
 from agentic.settings.models import KEY_SETTINGS, PROVIDERS, endpoint_key
 
 Body = Mapping[str, Any]
+Found = Callable[[], Coroutine[Any, Any, list["RunningServer"]]]
+
+PATIENCE = 0.2  # seconds from the first question; the rest of the start takes longer
+SECONDS = 5.0  # for an answer
+MAX_BYTES = 4_000_000  # gateways list hundreds of models
+MAX_SHOWN = 3  # models of a server in a line
+MAX_NAMED = 8  # models in a line about a wrong name
+NO_LIST = (404, 405)
+SLOW = 10.0  # seconds of thinking, from which on a line is worth it
+PAUSE = 60.0  # seconds between two such lines
 _NAME = re.compile(r"[\w./:@+-]{1,120}")  # may be typed in a shell as it is
-MOST_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +73,6 @@ class RunningServer:
     models: Sequence[str]
 
 
-def advice(server: RunningServer) -> str:
-    """How to let the bots speak by it."""
-    kind = server.kind
-    if not server.models:
-        return f"{kind.title} runs on this machine, without a model. {kind.get}, then start again"
-    return (
-        f"{kind.title} runs on this machine ({some_of(server.models)}). To let all four bots speak by it, at no cost:"
-        f" make local ARGS='--model {kind.name}/{server.models[0]}'"
-    )
-
-
-def some_of(names: Sequence[str], most: int = MOST_SHOWN) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
 def plain_name(model: str) -> str:
     """A model's name without the tag that Ollama adds by itself."""
     return model.removesuffix(":latest")
@@ -105,12 +86,9 @@ def listed_names(body: Body) -> list[str]:
 def _ollama(body: Body) -> list[str] | None:
     if not isinstance(body.get("models"), list):
         return None
-    return [plain_name(text(model, "name")) for model in parts(body, "models") if not _embeds(model)]
-
-
-def _embeds(model: Body) -> bool:
-    """Whether it turns texts into numbers and cannot speak."""
-    return "bert" in text(part(model, "details"), "family")
+    # A "bert" turns texts into numbers and cannot speak.
+    speak = (model for model in parts(body, "models") if "bert" not in text(part(model, "details"), "family"))
+    return [plain_name(text(model, "name")) for model in speak]
 
 
 def _lm_studio(body: Body) -> list[str] | None:
@@ -171,26 +149,12 @@ KINDS: Mapping[str, Kind] = {
 """Provider → kind."""
 
 
-def named(kind: Kind, body: Body) -> RunningServer | None:
-    """The server that gave this list of models; None for another program."""
-    names = kind.names(body)
-    return None if names is None else RunningServer(kind, [name for name in names if _NAME.fullmatch(name)])
-
-
-PATIENCE = 0.2  # seconds from the first question; the rest of the start takes longer
-SECONDS = 5.0  # for an answer
-MOST_BYTES = 4_000_000  # gateways list hundreds of models
-_CHUNK = 65_536
-
-Found = Callable[[], Coroutine[Any, Any, list[RunningServer]]]
-
-
 @dataclass(frozen=True, slots=True)
 class JsonAnswer:
     """`body` is empty unless it is a JSON object."""
 
     status: int
-    body: Mapping[str, Any]
+    body: Body
 
 
 class NoAnswer(Exception):
@@ -198,7 +162,7 @@ class NoAnswer(Exception):
 
 
 async def nothing_found() -> list[RunningServer]:
-    """A search that was not made."""
+    """Stand for a search that was not made."""
     return []
 
 
@@ -207,7 +171,7 @@ async def looking_for_servers(settings: Settings) -> AsyncIterator[Found]:
     """Ask all addresses from now on. The result returns the servers that have answered; it waits for at most PATIENCE
     since the beginning."""
     began = time.monotonic()
-    async with json_session() as session:
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
         tasks = [asyncio.create_task(_look(session, settings, kind)) for kind in KINDS.values()]
 
         async def found() -> list[RunningServer]:
@@ -225,10 +189,28 @@ async def _look(session: aiohttp.ClientSession, settings: Settings, kind: Kind) 
     if not on_loopback(address) or not address.endswith("/v1"):
         return None
     try:
-        answer = await get_json(session, address.removesuffix("/v1") + kind.path, key_of(settings, kind.name))
+        answer = await ask(session, address.removesuffix("/v1") + kind.path, key_of(settings, kind.name))
     except NoAnswer:
         return None
-    return named(kind, answer.body) if answer.status == 200 else None
+    names = kind.names(answer.body) if answer.status == 200 else None
+    return None if names is None else RunningServer(kind, [name for name in names if _NAME.fullmatch(name)])
+
+
+def advice(server: RunningServer) -> str:
+    """How to let the bots speak by it."""
+    kind = server.kind
+    if not server.models:
+        return f"{kind.title} runs on this machine, without a model. {kind.get}, then start again"
+    return (
+        f"{kind.title} runs on this machine ({some_of(server.models)}). To let all four bots speak by it, at no cost:"
+        f" make local ARGS='--model {kind.name}/{server.models[0]}'"
+    )
+
+
+def some_of(names: Sequence[str], most: int = MAX_SHOWN) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def address_of(settings: Settings, provider: str) -> str:
@@ -242,90 +224,24 @@ def key_of(settings: Settings, provider: str) -> str | None:
     return key.get_secret_value() if key else None
 
 
-def json_session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(auto_decompress=False)
-
-
-async def get_json(session: aiohttp.ClientSession, url: str, key: str | None) -> JsonAnswer:
-    """Return the answer to a GET. Raises NoAnswer."""
-    return await _request(session, "GET", url, key)
-
-
-async def post_json(session: aiohttp.ClientSession, url: str, key: str | None, body: Mapping[str, Any]) -> JsonAnswer:
-    """Return the answer to a POST. Raises NoAnswer."""
-    return await _request(session, "POST", url, key, body)
-
-
-async def _request(
-    session: aiohttp.ClientSession, method: str, url: str, key: str | None, body: Mapping[str, Any] | None = None
-) -> JsonAnswer:
+async def ask(session: aiohttp.ClientSession, url: str, key: str | None, body: Body | None = None) -> JsonAnswer:
+    """Return the answer to a GET, or to a POST of `body`. Raises NoAnswer."""
     headers = {"accept-encoding": "identity"} | ({"authorization": f"Bearer {key}"} if key else {})
+    method = "GET" if body is None else "POST"
     asking = session.request(method, url, headers=headers, json=body, allow_redirects=False)
+    read = bytearray()
     try:
         async with asyncio.timeout(SECONDS), asking as response:
-            return JsonAnswer(response.status, _object_in(await _bounded(response)))
+            async for chunk in response.content.iter_chunked(65_536):
+                read += chunk
+                if len(read) > MAX_BYTES:
+                    raise NoAnswer
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
         raise NoAnswer from error
-
-
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_chunked(_CHUNK):
-        body += chunk
-        if len(body) > MOST_BYTES:
-            raise NoAnswer
-    return bytes(body)
-
-
-def _object_in(body: bytes) -> Mapping[str, Any]:
     try:
-        return json_object(body)
+        return JsonAnswer(response.status, json_object(bytes(read)))
     except BadAnswer:
-        return {}
-
-
-async def context_warning(
-    session: aiohttp.ClientSession, provider: str, address: str, model: str, key: str | None, listed: Body
-) -> str | None:
-    """A line for a model whose context is too small; None for one that is large enough, or not known. `listed` is the
-    server's list of models."""
-    kind = KINDS.get(provider)
-    if kind is None or not address.endswith("/v1"):
-        return None
-    try:
-        tokens = await _context(session, provider, address.removesuffix("/v1"), model, key, listed)
-    except NoAnswer:
-        return None
-    if not 0 < tokens < LEAST_CONTEXT:
-        return None
-    return (
-        f"{kind.title} reads {tokens:,} tokens at a time by this model, less than a long prompt has"
-        f" ({LEAST_CONTEXT:,}); {kind.longer}, or set CONTEXT_WINDOW_SIZE lower"
-    )
-
-
-async def _context(
-    session: aiohttp.ClientSession, provider: str, root: str, model: str, key: str | None, listed: Body
-) -> int:
-    """Tokens, 0 if not known. Raises NoAnswer."""
-    match provider:
-        case "ollama":  # which is asked for a size with each request, up to the model's own
-            shown = (await post_json(session, f"{root}/api/show", key, {"model": model})).body
-            family = text(part(shown, "model_info"), "general.architecture")
-            return number(shown, "model_info", f"{family}.context_length")
-        case "lmstudio":
-            models = parts((await get_json(session, f"{root}/api/v0/models", key)).body, "data")
-            return next((number(each, "loaded_context_length") for each in models if text(each, "id") == model), 0)
-        case "llamacpp":
-            properties = (await get_json(session, f"{root}/props", key)).body
-            return number(properties, "default_generation_settings", "n_ctx")
-        case _:
-            models = parts(listed, "data")
-            return next((number(each, "max_model_len") for each in models if text(each, "id") == model), 0)
-
-
-MOST_NAMED = 8
-NO_LIST = (404, 405)
+        return JsonAnswer(response.status, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,95 +266,107 @@ async def verdict_on(settings: Settings, name: str) -> Verdict:
     if provider not in known or (not model and provider in KEY_SETTINGS):
         expected = f"expected provider/model, such as ollama/llama3.3; the providers are {', '.join(sorted(known))}"
         return Verdict(expected)
+    chosen = next(iter(settings.agents.values())).models[0]
     if provider not in KEY_SETTINGS:
-        return await _at_endpoint(settings, provider, model)
-    return Verdict(await _problem_at_provider(_of_all(settings)) or "")
-
-
-def _of_all(settings: Settings) -> ModelSettings:
-    return next(iter(settings.agents.values())).models[0]
-
-
-async def _problem_at_provider(model: ModelSettings) -> str | None:
-    if model.lacks:
-        return f"{model.lacks} is not set; set it in .env"
-    error = await error_of(model, model.model)
+        return await _ask_endpoint(settings, provider, model, chosen)
+    if chosen.lacks:
+        return Verdict(f"{chosen.lacks} is not set; set it in .env")
+    error = await error_of(chosen, chosen.model)
     if error is None or (isinstance(error, Retryable) and error.status is not None):
-        return None  # a busy provider is no reason not to start
+        return Verdict()  # a busy provider is no reason not to start
     if error.status == 404:
-        usual = DEFAULTS.get(model.provider)
-        return f"{model.provider} has no such model" + (f"; its usual one is {usual.model}" if usual else "")
+        usual = DEFAULTS.get(chosen.provider)
+        return Verdict(f"{chosen.provider} has no such model" + (f"; its usual one is {usual.model}" if usual else ""))
     if isinstance(error, BadKey):
-        return f"the key was refused; correct {model.key_setting}"
-    return f"{error.kind}{_status(error)}"
+        return Verdict(f"the key was refused; correct {chosen.key_setting}")
+    return Verdict(f"{error.kind}{f' ({error.status})' if error.status else '; check the network'}")
 
 
-def _status(error: ModelError) -> str:
-    return f" ({error.status})" if error.status else "; check the network"
-
-
-async def _at_endpoint(settings: Settings, provider: str, model: str) -> Verdict:
-    if model and (needed := _of_all(settings).lacks):
+async def _ask_endpoint(settings: Settings, provider: str, model: str, chosen: ModelSettings) -> Verdict:
+    if model and (needed := chosen.lacks):
         return Verdict(f"{needed} is not set; set it in .env")
     address, key = address_of(settings, provider), key_of(settings, provider)
-    async with json_session() as session:
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
         try:
-            answer = await get_json(session, f"{address}/models", key)
+            answer = await ask(session, f"{address}/models", key)
         except NoAnswer:
-            return Verdict(f"nothing answers at {_shown(address)}; {_to_do(settings, provider)}")
-        if problem := _problem_in(answer, provider, model, address, has_key=key is not None):
+            kind, own = KINDS.get(provider), settings.endpoints.get(provider)
+            start = f"start {kind.title} ({kind.start})" if kind else "check the network"
+            correct = ", or correct config/endpoints.yaml" if own and own.base_url else ""
+            return Verdict(f"nothing answers at {_without_password(address)}; {start}{correct}")
+        if problem := _find_problem(answer, provider, model, address, has_key=key is not None):
             return Verdict(problem)
         return Verdict(warning=await context_warning(session, provider, address, model, key, answer.body) or "")
 
 
-def _to_do(settings: Settings, provider: str) -> str:
-    kind, own = KINDS.get(provider), settings.endpoints.get(provider)
-    start = f"start {kind.title} ({kind.start})" if kind else "check the network"
-    return f"{start}, or correct config/endpoints.yaml" if own and own.base_url else start
+async def context_warning(
+    session: aiohttp.ClientSession, provider: str, address: str, model: str, key: str | None, listed: Body
+) -> str | None:
+    """A line for a model whose context is too small; None for one that is large enough, or not known. `listed` is the
+    server's list of models."""
+    kind = KINDS.get(provider)
+    if kind is None or not address.endswith("/v1"):
+        return None
+    root = address.removesuffix("/v1")
+    try:
+        match provider:
+            case "ollama":  # which is asked for a size with each request, up to the model's own
+                shown = (await ask(session, f"{root}/api/show", key, {"model": model})).body
+                family = text(part(shown, "model_info"), "general.architecture")
+                tokens = number(shown, "model_info", f"{family}.context_length")
+            case "lmstudio":
+                models = parts((await ask(session, f"{root}/api/v0/models", key)).body, "data")
+                tokens = next(
+                    (number(each, "loaded_context_length") for each in models if text(each, "id") == model), 0
+                )
+            case "llamacpp":
+                properties = (await ask(session, f"{root}/props", key)).body
+                tokens = number(properties, "default_generation_settings", "n_ctx")
+            case _:
+                models = parts(listed, "data")
+                tokens = next((number(each, "max_model_len") for each in models if text(each, "id") == model), 0)
+    except NoAnswer:
+        return None
+    if not 0 < tokens < LEAST_CONTEXT:
+        return None
+    return (
+        f"{kind.title} reads {tokens:,} tokens at a time by this model, less than a long prompt has"
+        f" ({LEAST_CONTEXT:,}); {kind.longer}, or set CONTEXT_WINDOW_SIZE lower"
+    )
 
 
-def _problem_in(answer: JsonAnswer, provider: str, model: str, address: str, *, has_key: bool) -> str | None:
-    """Read the list of models of an endpoint."""
+def _find_problem(answer: JsonAnswer, provider: str, model: str, address: str, *, has_key: bool) -> str | None:
+    """Read an endpoint's list of models. Return why the model cannot be used."""
     if answer.status in (401, 403):
         setting = endpoint_key(provider)
         key = f"refused the key; correct {setting}" if has_key else f"wants a key; set {setting} in .env"
-        return f"{_shown(address)} {key}"
+        return f"{_without_password(address)} {key}"
     if answer.status in NO_LIST and provider not in KINDS and model:
         return None  # not every gateway lists its models
     if answer.status == 503:
-        return f"{_shown(address)} is not ready (503), it may be loading its model; try again in a moment"
+        return f"{_without_password(address)} is not ready (503), it may be loading its model; try again in a moment"
     if answer.status != 200 or not isinstance(answer.body.get("data"), list):
-        return f"the program at {_shown(address)} is no model server (status {answer.status})"
+        return f"the program at {_without_password(address)} is no model server (status {answer.status})"
     names = [name for name in listed_names(answer.body) if name]
     if not model:
         return (
-            f"name one of its models: {some_of([f'{provider}/{name}' for name in names], MOST_NAMED) or 'it has none'}"
+            f"name one of its models: {some_of([f'{provider}/{name}' for name in names], MAX_NAMED) or 'it has none'}"
         )
-    return None if _has(names, model, provider) else _not_among(names, model, provider)
-
-
-def _has(names: list[str], model: str, provider: str) -> bool:
-    """Gateways append variants to a name, such as :free, which they do not list."""
-    return plain_name(model) in names or (provider not in KINDS and model.partition(":")[0] in names)
-
-
-def _not_among(names: list[str], model: str, provider: str) -> str:
-    kind, close = KINDS.get(provider), difflib.get_close_matches(model, names, MOST_NAMED)
+    # Gateways append variants to a name, such as :free, which they do not list.
+    kind = KINDS.get(provider)
+    if plain_name(model) in names or (kind is None and model.partition(":")[0] in names):
+        return None
+    close = difflib.get_close_matches(model, names, MAX_NAMED)
     names = [*close, *(name for name in names if name not in close)]
-    owner = kind.title if kind else provider
-    it_has = f"it has {some_of(names, MOST_NAMED)}" if names else f"it has none. {kind.get if kind else ''}".rstrip()
+    it_has = f"it has {some_of(names, MAX_NAMED)}" if names else f"it has none. {kind.get if kind else ''}".rstrip()
     pull = f". To get it: ollama pull {model}" if provider == "ollama" and names else ""
-    return f"{owner} has no such model; {it_has}{pull}"
+    return f"{kind.title if kind else provider} has no such model; {it_has}{pull}"
 
 
-def _shown(address: str) -> str:
+def _without_password(address: str) -> str:
     """The address without a password."""
     parts = urlsplit(address)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-SLOW = 10.0  # seconds, from which on a line is worth it
-PAUSE = 60.0  # seconds between two such lines
 
 
 @dataclass(eq=False, slots=True)
@@ -466,21 +394,22 @@ class Thinking:
         finally:
             self._thoughts.remove(thought)
 
-    def shown(self, least: float = 0.0) -> str:
+    def render(self, least: float = 0.0) -> str:
         """A line about the bots that have thought for at least so many seconds, "" for none."""
         now = self._clock()
-        return ", ".join(self._words(each, now) for each in self._thoughts if now - each.since >= least)
+        words = []
+        for each in self._thoughts:
+            if now - each.since >= least:
+                place = f" in #{self._channel_name(each.channel)}" if each.channel is not None else ""
+                words.append(f"{each.bot} is thinking{place}… {now - each.since:.0f} s")
+        return ", ".join(words)
 
     def slow_line(self) -> str:
         """The same for slow ones, at most once in PAUSE seconds."""
-        line = self.shown(SLOW) if self._clock() >= self._next_line else ""
+        line = self.render(SLOW) if self._clock() >= self._next_line else ""
         if line:
             self._next_line = self._clock() + PAUSE
         return line
-
-    def _words(self, thought: _Thought, now: float) -> str:
-        where = f" in #{self._channel_name(thought.channel)}" if thought.channel is not None else ""
-        return f"{thought.bot} is thinking{where}… {now - thought.since:.0f} s"
 
 
 class WatchedModel:

@@ -1,9 +1,4 @@
-"""The person at terminal and browser.
-
-The person of local mode, as they write and react in the console's page.
-
-The bots' commands, used by the person at the terminal.
-"""
+"""The person of local mode: as they write and react in the console's page, and as they use commands at the terminal."""
 
 from __future__ import annotations
 
@@ -13,8 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from agentic.console.parts import NotSaid, Upload
-from agentic.local.discord import backend as components
-from agentic.local.discord.backend import EPHEMERAL, Interaction
+from agentic.local.discord.backend import EPHEMERAL, MENU, Interaction, fields
 from agentic.local.discord.server import DiscordStandIn, File, People
 from agentic.local.discord.world import Attachment
 from agentic.local.settings import to_edit
@@ -22,6 +16,8 @@ from agentic.local.terminal.commands import Answer, Choice, Field, Questions, Us
 from agentic.local.terminal.typed_lines import MAX_MESSAGE, Vocabulary, with_mentions
 from agentic.local.terminal.view import SaveFile
 
+MAX_SECONDS = 70.0  # for an answer; a bot gives up after a minute
+TO_READ = (".md", ".txt")  # files that the terminal shows; others, such as a room's page, are saved
 COMMAND = "commands are typed in the terminal; to post this as text, begin with //"
 
 
@@ -54,7 +50,10 @@ class BrowserPerson:
         if len(text) > MAX_MESSAGE:
             raise NotSaid(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
         try:
-            files = [_file(upload)] if upload is not None else []
+            files: list[File] = []
+            if upload is not None:  # its type is guessed from its name, as Discord does
+                file_name = PurePosixPath(upload.name.replace("\\", "/")).name or "file"
+                files.append((file_name, upload.data, mimetypes.guess_type(file_name)[0] or "application/octet-stream"))
             posted = await self._people.say(self._name, channel_id, text, reply_to=reply_to, attachments=files)
         except KeyError:
             raise NotSaid("the channel or the message that you answer is gone") from None
@@ -72,16 +71,6 @@ class BrowserPerson:
             raise NotSaid("the message is gone") from None
         except ValueError as error:
             raise NotSaid(str(error) or "Discord would refuse that") from None
-
-
-def _file(upload: Upload) -> File:
-    """The file as the stand-in takes it; its type is guessed from its name, as Discord does."""
-    name = PurePosixPath(upload.name.replace("\\", "/")).name or "file"
-    return name, upload.data, mimetypes.guess_type(name)[0] or "application/octet-stream"
-
-
-LONGEST = 70.0  # seconds for an answer; a bot gives up after a minute
-TO_READ = (".md", ".txt")  # files that the terminal shows; others, such as a room's page, are saved
 
 
 class CommandUse:
@@ -103,38 +92,34 @@ class CommandUse:
         return await self._answer(used, use)
 
     async def _answer(self, used: Interaction, use: Use) -> Answer:
+        async def fill_in(values: Values) -> Answer:
+            return await self._answer(await self._server.fill_in(used, *values), use)
+
+        async def choose(values: Values) -> Answer:
+            (chosen,) = values
+            return await self._answer(await self._server.choose(used, *chosen), use)
+
         try:
-            await self._server.wait_for(lambda: used.done, LONGEST)
+            await self._server.wait_for(lambda: used.done, MAX_SECONDS)
         except TimeoutError:
             raise LookupError("no bot answered; try again in a moment") from None
         if used.form is not None:
             if "file" in use.values:
-                return Answer(f"in Discord a form opens here; instead, edit {self._file(use.values)}")
-            return Answer(questions=self._form(used, used.form, use))
+                file = self._personas / str(use.values.get("agent", "")) / str(use.values["file"])
+                return Answer(f"in Discord a form opens here; instead, edit {to_edit(file)}")
+            shown = tuple(_field(one) for one in fields(used.form))
+            return Answer(questions=Questions(str(used.form["title"]), shown, fill_in))
         text = answer_text(used.answers[-1], self._server.backend.attachments, self._save)
-        return Answer(text, self._menu(used, used.menu, use) if used.menu is not None else None)
-
-    def _form(self, used: Interaction, form: Mapping[str, Any], use: Use) -> Questions:
-        async def send(values: Values) -> Answer:
-            return await self._answer(await self._server.fill_in(used, *values), use)
-
-        return Questions(str(form["title"]), tuple(_field(one) for one in components.fields(form)), send)
-
-    def _menu(self, used: Interaction, menu: Mapping[str, Any], use: Use) -> Questions:
-        async def send(values: Values) -> Answer:
-            (chosen,) = values
-            return await self._answer(await self._server.choose(used, *chosen), use)
-
-        return Questions("", (_choices(menu, str(menu.get("placeholder") or "Your choice")),), send)
-
-    def _file(self, values: Mapping[str, str | int]) -> Path:
-        """The persona file that a command names."""
-        return to_edit(self._personas / str(values.get("agent", "")) / str(values.get("file", "")))
+        if used.menu is None:
+            return Answer(text)
+        return Answer(
+            text, Questions("", (_menu_field(used.menu, str(used.menu.get("placeholder") or "Your choice")),), choose)
+        )
 
 
 def _field(shown: Mapping[str, Any]) -> Field:
-    if shown["type"] == components.MENU:
-        return _choices(shown, str(shown["label"]))
+    if shown["type"] == MENU:
+        return _menu_field(shown, str(shown["label"]))
     return Field(
         str(shown["label"]),
         most=int(shown.get("max_length") or 4000),
@@ -144,7 +129,7 @@ def _field(shown: Mapping[str, Any]) -> Field:
     )
 
 
-def _choices(menu: Mapping[str, Any], label: str) -> Field:
+def _menu_field(menu: Mapping[str, Any], label: str) -> Field:
     choices = (
         Choice(str(one["value"]), str(one["label"]), str(one.get("description") or "")) for one in menu["options"]
     )
@@ -155,18 +140,16 @@ def _choices(menu: Mapping[str, Any], label: str) -> Field:
 
 def answer_text(answer: Mapping[str, Any], attachments: Mapping[int, Attachment], save: SaveFile) -> str:
     """The text of an answer to one person, with that of its files, or where they are; "" for one that everybody sees in
-    the channel. Raises ValueError where a file is not saved."""
+    the channel. Raises ValueError if a file is not saved."""
     if not answer.get("flags", 0) & EPHEMERAL:
         return ""
-    files = (_file_shown(file, attachments, save) for file in answer.get("attachments") or ())
-    return "\n".join(filter(None, [str(answer["content"]), *files]))
-
-
-def _file_shown(file: Mapping[str, Any], attachments: Mapping[int, Attachment], save: SaveFile) -> str:
-    if Path(str(file["filename"])).suffix in TO_READ:
-        return attachments[int(file["id"])].content.decode(errors="replace")
-    try:
-        path = save(file)
-    except OSError as error:
-        raise ValueError(f"the file {file['filename']} was not saved: {error.strerror or error}") from None
-    return str(path or "")
+    parts = [str(answer["content"])]
+    for file in answer.get("attachments") or ():
+        if Path(str(file["filename"])).suffix in TO_READ:
+            parts.append(attachments[int(file["id"])].content.decode(errors="replace"))
+            continue
+        try:
+            parts.append(str(save(file) or ""))
+        except OSError as error:
+            raise ValueError(f"the file {file['filename']} was not saved: {error.strerror or error}") from None
+    return "\n".join(filter(None, parts))

@@ -1,14 +1,8 @@
-"""Its log, lock, streams, summary.
+"""The session of local mode: the lock of its folder, its log, the standard streams, and the summary of `--once`.
 
-Standard streams that are missing (`<&-`), or whose encoding lacks characters.
-
-The summary of a conversation for `--once`, as a table.
-
-Warnings of the log as notes in the terminal: none twice a minute, and a failing model in one line a minute.
-
-The log of local mode: a file, so that it does not mix with the conversation; warnings also in the terminal.
-
-The lock of local mode's folder: a second start there says so at once, before anything is opened.
+A second start in a folder says so immediately, before anything is opened. The log is a file, so that it does not mix
+with the conversation; warnings are also shown in the terminal: none twice a minute, and a failing model in one line a
+minute. Standard streams may be missing (`<&-`), or their encoding may lack characters.
 """
 
 from __future__ import annotations
@@ -50,53 +44,10 @@ from agentic.process.redaction import Redactor
 from agentic.settings.models import KEY_SETTINGS
 from agentic.wire.reasons import ENDINGS
 
-PLAIN = {"·": "-", "↳": ">", "↱": ">", "←": "<", "›": ">", "…": "...", "✗": "x", "✎": "~"}
-"""What stands for a character of the terminal where the encoding lacks it; anything else becomes a question mark."""
-
-
-def fill_standard_streams() -> None:
-    """Open the null device for each missing stream, before anything else is opened: a file or connection that got its
-    descriptor would be read as typed input."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
-
-
-def allow_any_characters() -> None:
-    """Let standard output take characters that its encoding lacks, instead of ending the program."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        codecs.register_error("plain characters", _plain)
-        sys.stdout.reconfigure(errors="plain characters")
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lacking = error.object[error.start : error.end]
-    return "".join(PLAIN.get(letter, "?") for letter in lacking), error.end
-
-
-HEADINGS = ("messages", "skips", "timeouts", "reactions", "pictures", "calls", "tokens", "cost")
-
-
-def summary(report: ConversationReport, names: Mapping[str, str]) -> RenderableType:
-    """A headline and a row for each agent; `names` maps agents to display names."""
-    table = Table(box=None, pad_edge=False, show_footer=True)
-    table.add_column("", footer="all")
-    for heading, total in zip(HEADINGS, _cells(sum(report.per_agent.values(), Tally())), strict=True):
-        table.add_column(heading, footer=total, justify="right")
-    for agent, tally in sorted(report.per_agent.items()):
-        table.add_row(Text(names.get(agent, agent)), *_cells(tally))
-    rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
-    return Group(Text(f"{rounds}, ended: {ENDINGS[report.ended_because]}", "bold"), table)
-
-
-def _cells(tally: Tally) -> tuple[str, ...]:
-    tokens = tally.input_tokens + tally.output_tokens
-    counts = (tally.messages, tally.skips, tally.timeouts, tally.reactions, tally.pictures, tally.calls, tokens)
-    return (*(f"{count:,}" for count in counts), f"${tally.cost_usd:.4f}")
-
-
+LOCK_FILE = "running.lock"
+LOG_FILE = "agentic-discord.log"
+LOG_BYTES = 2_000_000
+MAX_EARLY_WARNINGS = 1_000
 EVERY_SECONDS = 60.0
 MODEL_CALLS = "agentic.llm."  # each attempt is logged there; the failure of the turn is what a person wants to know
 ADVICE: Mapping[type[ModelError], str] = {
@@ -111,6 +62,88 @@ ADVICE: Mapping[type[ModelError], str] = {
     BadAnswer: "ask again, or give it another model",
     NotInstalled: "install the package that the log names",
 }
+HEADINGS = ("messages", "skips", "timeouts", "reactions", "pictures", "calls", "tokens", "cost")
+PLAIN = {"·": "-", "↳": ">", "↱": ">", "←": "<", "›": ">", "…": "...", "✗": "x", "✎": "~"}
+"""Replacements for characters that an encoding lacks; any other becomes a question mark."""
+
+
+class AlreadyRunning(Exception):
+    """Another process runs in this folder. `process` is its id, "" if unknown."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__(process)
+        self.process = process
+
+    def __str__(self) -> str:
+        process = f" (process {self.process})" if self.process else ""
+        return f"Already running in this folder{process}: type /quit there first, or set DATA_DIR to another folder."
+
+
+@contextmanager
+def only_start(folder: Path) -> Iterator[None]:
+    """Hold the lock while entered; the kernel releases it when the process dies.
+
+    Raises AlreadyRunning, and SettingsError if the folder is not writable.
+    """
+    with writable():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        opened = (folder / LOCK_FILE).open("a+", encoding="utf-8")
+    with opened as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise AlreadyRunning(file.read(20).strip()) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+@contextmanager
+def writable() -> Iterator[None]:
+    """Turn an OSError below the data folder into a SettingsError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"DATA_DIR: expected to be able to write {error.filename} ({error.strerror or error})"
+        raise SettingsError([problem]) from error
+
+
+class SessionLog:
+    """The log, entered by `open()`. Warnings are held until `show_warnings()`, since the first come before the
+    terminal."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._redact = Redactor(settings.secrets()).secrets
+        self._early = MemoryHandler(MAX_EARLY_WARNINGS, logging.CRITICAL + 1, flushOnClose=False)
+        self._early.setLevel(logging.WARNING)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Raises SettingsError if the file cannot be written."""
+        settings, folder = self._settings, self._settings.data_dir
+        with writable():
+            for each_folder in (folder.parent, folder):
+                each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
+        set_up_logging(settings.log_level, (file, self._early), style=settings.log_format, redact=self._redact)
+        try:
+            yield
+        finally:
+            file.close()
+            logging.getLogger().handlers.clear()
+
+    def show_warnings(self, note: Callable[[str], None]) -> None:
+        """Pass warnings to `note`: earlier ones now, others as they come."""
+        names = {name: agent.display_name for name, agent in self._settings.agents.items()}
+        warnings = WarningNotes(note, self._redact, names, str(self._settings.data_dir / LOG_FILE))
+        root = logging.getLogger()
+        self._early.setTarget(warnings)
+        self._early.flush()
+        root.removeHandler(self._early)
+        root.addHandler(warnings)
 
 
 class WarningNotes(logging.Handler):
@@ -135,15 +168,12 @@ class WarningNotes(logging.Handler):
             text = f"{record.levelname.lower()}: {self._redact(record.getMessage())}"
             self._note_rarely(text, text)
         elif not record.name.startswith(MODEL_CALLS):
-            self._note_rarely(str(arguments[0]), self._of_model(str(arguments[0]), failed))
-
-    def _of_model(self, agent: str, failed: ModelError) -> str:
-        """A line about the failure of an agent's model: what happened, and what to do."""
-        advice = next((text for kind, text in ADVICE.items() if isinstance(failed, kind)), "")
-        if isinstance(failed, BadKey) and (setting := KEY_SETTINGS.get(failed.provider)):
-            advice = f"check {setting} in .env"
-        done = f"{self._names.get(agent, agent)} could not answer, {failed.kind} ({failed.model})"
-        return f"{done}{f'; {advice}' if advice else ''}. More is in {self._log_file}"
+            agent = str(arguments[0])
+            advice = next((text for kind, text in ADVICE.items() if isinstance(failed, kind)), "")
+            if isinstance(failed, BadKey) and (setting := KEY_SETTINGS.get(failed.provider)):
+                advice = f"check {setting} in .env"
+            done = f"{self._names.get(agent, agent)} could not answer, {failed.kind} ({failed.model})"
+            self._note_rarely(agent, f"{done}{f'; {advice}' if advice else ''}. More is in {self._log_file}")
 
     def _note_rarely(self, subject: str, text: str) -> None:
         """Pass the text on, unless there was a note on the subject within the last minute."""
@@ -154,89 +184,41 @@ class WarningNotes(logging.Handler):
             self._note(text)
 
 
-LOG_FILE = "agentic-discord.log"
-LOG_BYTES = 2_000_000
-EARLY_WARNINGS = 1_000
+def summary(report: ConversationReport, names: Mapping[str, str]) -> RenderableType:
+    """A headline and a row for each agent; `names` maps agents to display names."""
+    table = Table(box=None, pad_edge=False, show_footer=True)
+    table.add_column("", footer="all")
+    for heading, total in zip(HEADINGS, _cells(sum(report.per_agent.values(), Tally())), strict=True):
+        table.add_column(heading, footer=total, justify="right")
+    for agent, tally in sorted(report.per_agent.items()):
+        table.add_row(Text(names.get(agent, agent)), *_cells(tally))
+    rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
+    return Group(Text(f"{rounds}, ended: {ENDINGS[report.ended_because]}", "bold"), table)
 
 
-class SessionLog:
-    """The log, entered by `open()`. Warnings are held until `show_warnings()`, since the first come before the
-    terminal."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._redact = Redactor(settings.secrets()).secrets
-        self._early = MemoryHandler(EARLY_WARNINGS, logging.CRITICAL + 1, flushOnClose=False)
-        self._early.setLevel(logging.WARNING)
-
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        """Raises SettingsError if the file cannot be written."""
-        folder = self._settings.data_dir
-        with writable():
-            for each_folder in (folder.parent, folder):
-                each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
-        settings = self._settings
-        set_up_logging(settings.log_level, (file, self._early), style=settings.log_format, redact=self._redact)
-        try:
-            yield
-        finally:
-            file.close()
-            logging.getLogger().handlers.clear()
-
-    def show_warnings(self, note: Callable[[str], None]) -> None:
-        """Pass warnings to `note`: earlier ones now, others as they come."""
-        names = {name: agent.display_name for name, agent in self._settings.agents.items()}
-        warnings = WarningNotes(note, self._redact, names, str(self._settings.data_dir / LOG_FILE))
-        root = logging.getLogger()
-        self._early.setTarget(warnings)
-        self._early.flush()
-        root.removeHandler(self._early)
-        root.addHandler(warnings)
+def _cells(tally: Tally) -> tuple[str, ...]:
+    tokens = tally.input_tokens + tally.output_tokens
+    counts = (tally.messages, tally.skips, tally.timeouts, tally.reactions, tally.pictures, tally.calls, tokens)
+    return (*(f"{count:,}" for count in counts), f"${tally.cost_usd:.4f}")
 
 
-@contextmanager
-def writable() -> Iterator[None]:
-    """Turn an OSError below the data folder into a SettingsError that names the file."""
-    try:
-        yield
-    except OSError as error:
-        problem = f"DATA_DIR: expected to be able to write {error.filename} ({error.strerror or error})"
-        raise SettingsError([problem]) from error
+def fill_standard_streams() -> None:
+    """Open the null device for each missing stream, before anything else is opened: a file or connection that got its
+    descriptor would be read as typed input."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
-FILE = "running.lock"
+def allow_any_characters() -> None:
+    """Let standard output take characters that its encoding lacks, instead of ending the program."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        codecs.register_error("plain characters", _replace_lacking)
+        sys.stdout.reconfigure(errors="plain characters")
 
 
-class AlreadyRunning(Exception):
-    """Another process runs in this folder. `process` is its id, "" if unknown."""
-
-    def __init__(self, process: str) -> None:
-        super().__init__(process)
-        self.process = process
-
-    def __str__(self) -> str:
-        process = f" (process {self.process})" if self.process else ""
-        return f"Already running in this folder{process}: type /quit there first, or set DATA_DIR to another folder."
-
-
-@contextmanager
-def only_start(folder: Path) -> Iterator[None]:
-    """Hold the lock while entered; the kernel releases it when the process dies.
-
-    Raises AlreadyRunning, and SettingsError if the folder is not writable.
-    """
-    with writable():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        opened = (folder / FILE).open("a+", encoding="utf-8")
-    with opened as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise AlreadyRunning(file.read(20).strip()) from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
+def _replace_lacking(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(PLAIN.get(letter, "?") for letter in lacking), error.end

@@ -1,21 +1,14 @@
-"""Settings and world of local mode.
+"""The settings of local mode, made from an owner's, and the world and the personas that it runs with.
 
-The world of local mode: the same guild, channels, people and bots at every start.
+Tokens, channels and REDIS_URL of .env are not used, and data is kept separately under data/local/. The world has the
+same guild, channels, people and bots at every start: their ids are kept in data/local/ids.json, so that data/local
+still refers to them (the channels of notes, stops, what `/forget me` looks for). Messages are not kept.
 
-Their ids are kept in data/local/ids.json, so that data/local still refers to them: the channels of notes, stops, what
-`/forget me` looks for. Messages are not kept.
+The personas are the program's own files, with a separate memory, so that local mode writes nothing into the folder of
+the real bots, be it `personas` or that of PERSONAS_DIR:
 
-The personas of local mode: the program's own files, with a separate memory.
-
-    data/local/personas/claude/soul.md → personas/claude/soul.md    a link, so an edit there counts here too
+    data/local/personas/claude/soul.md → personas/claude/soul.md    a link, so an edit there takes effect here too
     data/local/personas/claude/memory.md, .history/, workspace/     local mode's own
-
-So local mode writes nothing into the folder of the real bots, be it `personas` or that of PERSONAS_DIR.
-
-The settings of local mode, made from an owner's, and the world that it runs in.
-
-Tokens, channels and REDIS_URL of .env are not used, and data is kept separately under data/local/, the agents' notes
-too (own_personas.py).
 """
 
 from __future__ import annotations
@@ -38,46 +31,110 @@ from agentic.local.discord.channels import small_world
 from agentic.local.discord.world import World
 from agentic.personas.files import PERSONA_FILES
 from agentic.runtime.services import coordinator_config
-from agentic.settings.agents import CodingSettings
 from agentic.settings.fields import NO_LIMIT
 
 log = logging.getLogger(__name__)
 
-
-FILE = "ids.json"
-MOST = 2**63
-
-
-def kept_world(folder: Path, make: Callable[[Mapping[str, int]], World]) -> World:
-    """Make a world with the ids of earlier starts, and keep new ids. Raises OSError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    known = _read(folder / FILE)
-    world = make(known)
-    ids = {**known, **world.named_ids()}
-    if ids != known:
-        beside = folder / f"{FILE}.new"
-        beside.write_text(json.dumps(ids, indent=1) + "\n", encoding="utf-8")
-        os.replace(beside, folder / FILE)
-    return world
+CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; the terminal starts in the first
+PERSON = "Sam"  # the person at the terminal: a name that the bots can use
+LOCAL_COOLDOWN = 2.0  # seconds; fifteen would look like a fault to somebody who tries it
+LOCAL_POLICY = "pull"
+LOCAL = "local"  # the folder below DATA_DIR
+IDS_FILE = "ids.json"
+OWN = ("memory.md",)  # persona files that are not linked
+SLOW_TURN = 300.0  # seconds; without a graphics card a model reads a prompt of 5,000 tokens in minutes
 
 
-def _read(path: Path) -> dict[str, int]:
-    """Read the known ids; a missing or unreadable file counts as empty, and everything gets a new id."""
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    if not isinstance(read, dict):
-        return {}
-    return {name: number for name, number in read.items() if type(number) is int and 0 < number < MOST}
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Ranges in seconds: how long a scripted voice thinks, the coordinator's pause between turns; rounds at most."""
+
+    thinking: tuple[float, float]
+    between_turns: tuple[float, float]
+    max_rounds: int
 
 
-OWN = ("memory.md",)
+WATCHING = Pace(thinking=(0.6, 1.8), between_turns=(1.0, 2.5), max_rounds=8)
+ONCE = Pace(thinking=(0.02, 0.1), between_turns=(0.05, 0.2), max_rounds=5)
+
+
+def local_world(settings: Settings) -> World:
+    bots = {name: (agent.display_name, _token(name)) for name, agent in settings.agents.items()}
+    return kept_world(settings.data_dir / LOCAL, lambda ids: small_world(bots, CHANNELS, (PERSON,), ids=ids))
+
+
+def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
+    data, personas = settings.data_dir / LOCAL, local_personas(settings)
+    one_person_budget = (
+        settings.budget_user_usd if "budget_user_usd" in settings.model_fields_set else settings.budget_daily_usd
+    )
+    # Time for a slow model, and one question of each bot at a time, unless the owner set them.
+    patience: dict[str, Any] = {}
+    if _may_be_slow(settings):
+        patience = {"turn_timeout_seconds": SLOW_TURN, "max_concurrent_turns": 1}
+    return settings.with_(
+        agents={name: _local_agent(agent, personas, data) for name, agent in settings.agents.items()},
+        personas_dir=personas,
+        guild_ids=(world.guild.id,),
+        channel_ids=(),
+        channel_theme_map={world.channel(name).id: name for name in CHANNELS},
+        priority_channels=(),
+        bot_ids=(),
+        bots_role_id=world.role("bots").id,
+        redis_url=None,
+        data_dir=data,
+        schedule_min=0,
+        schedule_max=0,
+        fire_on_startup=False,
+        turn_delay_min=pace.between_turns[0],
+        turn_delay_max=pace.between_turns[1],
+        max_rounds=min(settings.max_rounds, pace.max_rounds),
+        agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
+        mentions_per_minute=NO_LIMIT,
+        budget_user_usd=one_person_budget,
+        **{name: value for name, value in patience.items() if name not in settings.model_fields_set},
+    )
+
+
+def local_coordinator(settings: Settings) -> CoordinatorConfig:
+    """The coordinator's part of these settings. A scheduled turn by a slow model has as much time as an answer to
+    a person. Unless the owner set a policy, the agents with the strongest pull speak."""
+    usual = coordinator_config(settings)
+    slow = settings.turn_timeout_seconds if _may_be_slow(settings) else 0.0
+    policy = usual.policy if "policy" in settings.model_fields_set else LOCAL_POLICY
+    return replace(usual, turn_seconds=max(usual.turn_seconds, slow), policy=policy)
+
+
+def _may_be_slow(settings: Settings) -> bool:
+    """Whether a model runs on the owner's machines."""
+    return any(is_free(model) for agent in settings.agents.values() for model in agent.usable)
+
+
+def local_personas(settings: Settings) -> Path:
+    """A folder below the data folder, with links to the files of PERSONAS_DIR."""
+    folder = settings.data_dir / LOCAL / "personas"
+    if settings.personas_dir.resolve() == folder.resolve():
+        return folder  # a link to itself would be none
+    personas = PersonaFolders(settings.personas_dir).refresh()  # those without a bot
+    return link_personas(settings.personas_dir, folder, dict.fromkeys([*settings.agents, *personas]))
+
+
+def _local_agent(agent: AgentSettings, personas: Path, data: Path) -> AgentSettings:
+    coding = agent.coding
+    if coding is not None:
+        workspace, home = personas / agent.name / "workspace", data / "agent-sdk" / agent.name
+        coding = replace(coding, workspace=workspace.absolute(), home=home.absolute())
+    return replace(agent, token=SecretStr(_token(agent.name)), coding=coding, servers={})
+
+
+def _token(agent: str) -> str:
+    """A token that only the stand-in accepts."""
+    return f"local-{agent}"
 
 
 def link_personas(source: Path, folder: Path, agents: Iterable[str]) -> Path:
     """Link the persona files of `source` into `folder`, except for memories; return `folder`. `agents` have one even
-    where `source` has none; links to a persona that is gone from there go too. Raises OSError."""
+    if `source` has none; links to a persona that is gone from there go too. Raises OSError."""
     folder.mkdir(0o700, parents=True, exist_ok=True)
     before = (entry.name for entry in folder.iterdir() if entry.is_dir())
     for agent in sorted({*agents, *PersonaFolders(source).refresh(), *before}):
@@ -108,102 +165,20 @@ def _link(here: Path, target: Path) -> None:
         here.symlink_to(target)
 
 
-CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; the terminal starts in the first
-PERSON = "Sam"  # the person at the terminal: a name that the bots can use
-LOCAL_COOLDOWN = 2.0  # seconds; fifteen would look like a fault to somebody who tries it
-LOCAL_POLICY = "pull"
-LOCAL = "local"  # the folder below DATA_DIR
-SLOW_TURN = 300.0  # seconds; without a graphics card a model reads a prompt of 5,000 tokens in minutes
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Ranges in seconds: how long a scripted voice thinks, the coordinator's pause between turns; rounds at most."""
-
-    thinking: tuple[float, float]
-    between_turns: tuple[float, float]
-    max_rounds: int
-
-
-WATCHING = Pace(thinking=(0.6, 1.8), between_turns=(1.0, 2.5), max_rounds=8)
-ONCE = Pace(thinking=(0.02, 0.1), between_turns=(0.05, 0.2), max_rounds=5)
-
-
-def local_world(settings: Settings) -> World:
-    bots = {name: (agent.display_name, _token(name)) for name, agent in settings.agents.items()}
-    return kept_world(settings.data_dir / LOCAL, lambda ids: small_world(bots, CHANNELS, (PERSON,), ids=ids))
-
-
-def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
-    data, personas = settings.data_dir / LOCAL, local_personas(settings)
-    one_person_budget = (
-        settings.budget_user_usd if "budget_user_usd" in settings.model_fields_set else settings.budget_daily_usd
-    )
-    return settings.with_(
-        agents={name: _local_agent(agent, personas, data) for name, agent in settings.agents.items()},
-        personas_dir=personas,
-        guild_ids=(world.guild.id,),
-        channel_ids=(),
-        channel_theme_map={world.channel(name).id: name for name in CHANNELS},
-        priority_channels=(),
-        bot_ids=(),
-        bots_role_id=world.role("bots").id,
-        redis_url=None,
-        data_dir=data,
-        schedule_min=0,
-        schedule_max=0,
-        fire_on_startup=False,
-        turn_delay_min=pace.between_turns[0],
-        turn_delay_max=pace.between_turns[1],
-        max_rounds=min(settings.max_rounds, pace.max_rounds),
-        agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
-        mentions_per_minute=NO_LIMIT,
-        budget_user_usd=one_person_budget,
-        **_patience(settings),
-    )
-
-
-def _patience(settings: Settings) -> dict[str, Any]:
-    """Time for a slow model, and one question of each bot at a time, unless the owner set them."""
-    wanted = {"turn_timeout_seconds": SLOW_TURN, "max_concurrent_turns": 1} if _may_be_slow(settings) else {}
-    return {name: value for name, value in wanted.items() if name not in settings.model_fields_set}
-
-
-def local_coordinator(settings: Settings) -> CoordinatorConfig:
-    """The coordinator's part of these settings. A scheduled turn by a slow model has as much time as an answer to
-    a person. Unless the owner set a policy, the agents with the strongest pull speak."""
-    usual = coordinator_config(settings)
-    slow = settings.turn_timeout_seconds if _may_be_slow(settings) else 0.0
-    policy = usual.policy if "policy" in settings.model_fields_set else LOCAL_POLICY
-    return replace(usual, turn_seconds=max(usual.turn_seconds, slow), policy=policy)
-
-
-def _may_be_slow(settings: Settings) -> bool:
-    """Whether a model runs on the owner's machines."""
-    return any(is_free(model) for agent in settings.agents.values() for model in agent.usable)
-
-
-def local_personas(settings: Settings) -> Path:
-    """A folder below the data folder, with links to the files of PERSONAS_DIR."""
-    folder = settings.data_dir / LOCAL / "personas"
-    if settings.personas_dir.resolve() == folder.resolve():
-        return folder  # a link to itself would be none
-    personas = PersonaFolders(settings.personas_dir).refresh()  # those without a bot
-    return link_personas(settings.personas_dir, folder, dict.fromkeys([*settings.agents, *personas]))
-
-
-def _local_agent(agent: AgentSettings, personas: Path, data: Path) -> AgentSettings:
-    return replace(agent, token=SecretStr(_token(agent.name)), coding=_local_folders(agent, personas, data), servers={})
-
-
-def _local_folders(agent: AgentSettings, personas: Path, data: Path) -> CodingSettings | None:
-    """A coding agent's folders."""
-    if agent.coding is None:
-        return None
-    workspace, home = personas / agent.name / "workspace", data / "agent-sdk" / agent.name
-    return replace(agent.coding, workspace=workspace.absolute(), home=home.absolute())
-
-
-def _token(agent: str) -> str:
-    """A token that only the stand-in accepts."""
-    return f"local-{agent}"
+def kept_world(folder: Path, make: Callable[[Mapping[str, int]], World]) -> World:
+    """Make a world with the ids of earlier starts, and keep new ids. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        read = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        read = None
+    known: dict[str, int] = {}
+    if isinstance(read, dict):  # otherwise everything gets a new id
+        known = {name: number for name, number in read.items() if type(number) is int and 0 < number < 2**63}
+    world = make(known)
+    ids = {**known, **world.named_ids()}
+    if ids != known:
+        beside = folder / f"{IDS_FILE}.new"
+        beside.write_text(json.dumps(ids, indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, folder / IDS_FILE)
+    return world

@@ -1,13 +1,7 @@
-"""Reads, completes, and parses typed lines.
-
-Read the lines that a person types.
+"""Reads the lines that a person types, parses them into what the person says or wants to do, and completes words.
 
 A terminal is read with prompt_toolkit, which keeps the typed line separate from the output. A pipe or file is read in a
 thread, since an event loop cannot wait for every kind of standard input.
-
-Typed lines, parsed: what a person says, or wants to see or do.
-
-Tab completion: the words that may stand where the cursor is.
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ import re
 import select
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,104 +32,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.document import Document
 
-
 READ_BYTES = 65_536
-
-
-async def joined(lines: AsyncGenerator[str]) -> AsyncGenerator[str]:
-    """Join each line that ends in a backslash with the next one; a message may have several lines."""
-    begun = ""
-    async with aclosing(lines):
-        async for line in lines:
-            if line.endswith("\\"):
-                begun += f"{line[:-1]}\n"
-                continue
-            yield begun + line
-            begun = ""
-    if begun:
-        yield begun
-
-
-async def typed_lines(
-    prompt: Callable[[], str], toolbar: Callable[[], str], complete: Callable[[str], Iterable[str]]
-) -> AsyncGenerator[str]:
-    """Yield lines from the terminal until Ctrl-D or Ctrl-C. Output appears above the prompt meanwhile.
-
-    `complete` is for completer_of().
-    """
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.patch_stdout import patch_stdout
-
-    session: PromptSession[str] = PromptSession(
-        prompt,
-        completer=completer_of(complete),
-        complete_while_typing=False,
-        erase_when_done=True,  # the message comes back from Discord's side
-        bottom_toolbar=lambda: toolbar() or None,
-        enable_suspend=True,  # Ctrl-Z, as in any program of a shell
-        refresh_interval=1.0,
-    )
-    with patch_stdout(raw=True):
-        while True:
-            try:
-                # Signals and the loop's errors are handled by the program, not by the prompt.
-                line = await session.prompt_async(handle_sigint=False, set_exception_handler=False)
-            except (EOFError, KeyboardInterrupt):
-                return
-            yield line
-
-
-def completer_of(complete: Callable[[str], Iterable[str]]) -> Completer:
-    """A completer for prompt_toolkit of the words that may replace the last one of the text before the cursor."""
-    from prompt_toolkit.completion import Completer, Completion
-
-    class Words(Completer):
-        def get_completions(self, document: Document, complete_event: object) -> Iterator[Completion]:
-            text = document.text_before_cursor
-            word = text.rpartition(" ")[2]
-            return (Completion(each, start_position=-len(word)) for each in complete(text))
-
-    return Words()
-
-
-async def piped_lines(fd: int) -> AsyncGenerator[str]:
-    """Yield lines of UTF-8 from a file descriptor until its end. The reading thread ends with the descriptor."""
-    loop, queue = asyncio.get_running_loop(), asyncio.Queue[str | None]()
-
-    def put(line: str | None) -> None:
-        loop.call_soon_threadsafe(queue.put_nowait, line)
-
-    # A daemon, since a read of standard input cannot be cancelled; os.read holds no lock that would block the exit.
-    threading.Thread(target=_read_lines, args=(fd, put), name="stdin", daemon=True).start()
-    while (line := await queue.get()) is not None:
-        yield line
-
-
-def _read_lines(fd: int, put: Callable[[str | None], None]) -> None:
-    decode, rest = codecs.getincrementaldecoder("utf-8")("replace").decode, ""
-    try:
-        while chunk := _read(fd):
-            *lines, rest = (rest + decode(chunk)).split("\n")
-            for line in lines:
-                put(line)
-        if rest:
-            put(rest)
-        put(None)
-    except RuntimeError:
-        return  # the loop is closed
-
-
-def _read(fd: int) -> bytes:
-    """Wait for bytes; b"" at the end, also if the descriptor is closed or was never open."""
-    while True:
-        try:
-            return os.read(fd, READ_BYTES)
-        except BlockingIOError:
-            select.select([fd], [], [])
-        except OSError:
-            return b""
-
-
 MAX_MESSAGE = 2000  # characters, Discord's own limit
 LINK = "https://discord.com/channels/{guild}/{channel}/{message}"
 Topic = Literal["help", "who", "channels"]
@@ -235,7 +132,14 @@ def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
     if line.startswith("/"):
         return _command(line, current, known)
     if re.match(r"#\w", line):
-        return _to_channel(line, known)
+        name, _, text = line[1:].partition(" ")
+        channel = _lookup(known.channels, name)
+        if channel is None:
+            meant = _suggest(f"#{name}", [f"#{each}" for each in known.channels]) or "/channels lists them"
+            return Unclear(
+                f"there is no channel #{name}, nothing was posted; {meant} (type ##{name} to post it as text)"
+            )
+        return _said(text.strip(), channel, known) if text.strip() else Move(channel)
     return _said(line, current, known)
 
 
@@ -259,39 +163,30 @@ def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
             return _react(words, current, known)
         case "/pin" | "/unpin" as name:
             return _pin(name, words, current, known)
-    return _use(line.split(), current, known)
-
-
-def _use(words: list[str], current: int, known: Vocabulary) -> TypedLine:
-    """A command of the bots."""
-    match read_use(words, known.commands, known.names(current)):
+    first = line.split()[0]
+    match read_use(line.split(), known.commands, known.names(current)):
         case Use() as use:
             return use
         case None:
-            names = [*OWN_COMMANDS, *command_names(known.commands)]
-            meant = _suggestion(words[0], names) or "/help lists the known ones"
-            return Unclear(
-                f"unknown command {words[0]}, nothing was posted; {meant} (type /{words[0]} to post it as text)"
-            )
+            meant = _suggest(first, [*OWN_COMMANDS, *command_names(known.commands)]) or "/help lists the known ones"
+            return Unclear(f"unknown command {first}, nothing was posted; {meant} (type /{first} to post it as text)")
         case hint:
             return Unclear(hint)
 
 
-def _suggestion(word: str, known: Collection[str]) -> str:
+def _suggest(word: str, known: Collection[str]) -> str:
     """A question that names the known word which is most like this one, "" for none."""
     alike = get_close_matches(word.lower(), [each.lower() for each in known], n=1)
     return f"did you mean {alike[0]}?" if alike else ""
 
 
-# Messages by their numbers
-
-
 def _reply(text: str, current: int, known: Vocabulary) -> TypedLine:
     number, _, rest = text.partition(" ")
-    message = _message([number], current, known) if _NUMBER.fullmatch(number) else _message([], current, known)
+    has_number = _NUMBER.fullmatch(number) is not None
+    message = _message([number] if has_number else [], current, known)
     if isinstance(message, Unclear):
         return message
-    text = rest.strip() if _NUMBER.fullmatch(number) else text
+    text = rest.strip() if has_number else text
     if not text:
         return Unclear("/reply needs a text: /reply 12 I agree")
     return _said(text, message.channel_id, known, reply_to=message.id)
@@ -325,9 +220,6 @@ def _message(words: Sequence[str], current: int, known: Vocabulary) -> NumberedM
     return found or Unclear(f"there is no message {words[0]}; the number of a message stands before it")
 
 
-# Conversations and channels
-
-
 def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
     """A channel, a theme or both; a word that is both counts as the channel first."""
     channel: int | None = None
@@ -336,29 +228,13 @@ def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
         place = _lookup(known.channels, word.removeprefix("#"))
         if place is not None and channel is None:
             channel = place
-        elif (found := _theme(word, known)) and theme is None:
+        elif (found := {each.lower(): each for each in known.themes}.get(word.lower())) and theme is None:
             theme = found
         else:
-            meant = _suggestion(word.removeprefix("#"), [*known.channels, *known.themes])
+            meant = _suggest(word.removeprefix("#"), [*known.channels, *known.themes])
             themes = meant or f"channels are in /channels, themes are {', '.join(known.themes)}"
             return Unclear(f"{word} is neither a channel nor a theme; {themes}")
     return Fire(channel, theme)
-
-
-def _theme(word: str, known: Vocabulary) -> str | None:
-    return next((theme for theme in known.themes if theme.lower() == word.lower()), None)
-
-
-def _to_channel(line: str, known: Vocabulary) -> TypedLine:
-    name, _, text = line[1:].partition(" ")
-    channel = _lookup(known.channels, name)
-    if channel is None:
-        meant = _suggestion(f"#{name}", [f"#{each}" for each in known.channels]) or "/channels lists them"
-        return Unclear(f"there is no channel #{name}, nothing was posted; {meant} (type ##{name} to post it as text)")
-    return _said(text.strip(), channel, known) if text.strip() else Move(channel)
-
-
-# What is posted
 
 
 def _said(text: str, channel: int, known: Vocabulary, reply_to: int | None = None) -> TypedLine:
@@ -401,35 +277,115 @@ def completions(text: str, current: int, known: Vocabulary) -> list[str]:
     """The words that may replace the last one of `text`, which stands before the cursor in the channel `current`."""
     *before, word = text.split(" ")
     before = [each for each in before if each]
-    return [each for each in dict.fromkeys(_fitting(before, word, current, known)) if _begins(each, word)]
-
-
-def _fitting(before: list[str], word: str, current: int, known: Vocabulary) -> Iterable[str]:
-    if not before and word.startswith("/"):
-        return (*OWN_COMMANDS, *command_names(known.commands))
-    if before and before[0].startswith("/"):
-        follow = _options(before, current, known)
-    elif not before:
-        follow = (f"#{name}" for name in known.channels)
-    else:
-        follow = ()
-    mentions = (f"@{name}" for name in (*known.users, *known.roles)) if word.startswith("@") else ()
-    return (*follow, *mentions)
-
-
-def _options(before: list[str], current: int, known: Vocabulary) -> Iterable[str]:
-    """The words that may follow those of a command."""
+    channels = [f"#{name}" for name in known.channels]
+    follow: Iterable[str]
     match before:
+        case []:
+            follow = (*OWN_COMMANDS, *command_names(known.commands)) if word.startswith("/") else channels
         case ["/fire"]:
-            return (*(f"#{name}" for name in known.channels), *known.themes)
+            follow = (*channels, *known.themes)
         case ["/fire", _]:
-            return known.themes
+            follow = known.themes
         case ["/react"] | ["/react", _]:
-            return EMOJI
-    return next_words(before, known.commands, known.names(current))
+            follow = EMOJI
+        case [command, *_] if command.startswith("/"):
+            follow = next_words(before, known.commands, known.names(current))
+        case _:
+            follow = ()
+    mentions = (f"@{name}" for name in (*known.users, *known.roles)) if word.startswith("@") else ()
+    typed = word.lower()  # in upper or lower case; # and @ may be left out
+    return [
+        each
+        for each in dict.fromkeys((*follow, *mentions))
+        if each.lower().startswith(typed) or (typed and each.lstrip("#@").lower().startswith(typed))
+    ]
 
 
-def _begins(offered: str, word: str) -> bool:
-    """Whether an offered word begins with what is typed, in upper or lower case; # and @ may be left out."""
-    typed = word.lower()
-    return offered.lower().startswith(typed) or (bool(typed) and offered.lstrip("#@").lower().startswith(typed))
+async def joined(lines: AsyncGenerator[str]) -> AsyncGenerator[str]:
+    """Join each line that ends in a backslash with the next one; a message may have several lines."""
+    begun = ""
+    async with aclosing(lines):
+        async for line in lines:
+            if line.endswith("\\"):
+                begun += f"{line[:-1]}\n"
+                continue
+            yield begun + line
+            begun = ""
+    if begun:
+        yield begun
+
+
+async def typed_lines(
+    prompt: Callable[[], str], toolbar: Callable[[], str], complete: Callable[[str], Iterable[str]]
+) -> AsyncGenerator[str]:
+    """Yield lines from the terminal until Ctrl-D or Ctrl-C. Output appears above the prompt meanwhile.
+
+    `complete` is for completer_of().
+    """
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    session: PromptSession[str] = PromptSession(
+        prompt,
+        completer=completer_of(complete),
+        complete_while_typing=False,
+        erase_when_done=True,  # the message comes back from Discord's side
+        bottom_toolbar=lambda: toolbar() or None,
+        enable_suspend=True,  # Ctrl-Z, as in any program of a shell
+        refresh_interval=1.0,
+    )
+    with patch_stdout(raw=True):
+        while True:
+            try:
+                # Signals and the loop's errors are handled by the program, not by the prompt.
+                line = await session.prompt_async(handle_sigint=False, set_exception_handler=False)
+            except (EOFError, KeyboardInterrupt):
+                return
+            yield line
+
+
+def completer_of(complete: Callable[[str], Iterable[str]]) -> Completer:
+    """A completer for prompt_toolkit of the words that may replace the last one of the text before the cursor."""
+    from prompt_toolkit.completion import Completer, Completion
+
+    class Words(Completer):
+        def get_completions(self, document: Document, complete_event: object) -> Iterator[Completion]:
+            text = document.text_before_cursor
+            word = text.rpartition(" ")[2]
+            return (Completion(each, start_position=-len(word)) for each in complete(text))
+
+    return Words()
+
+
+async def piped_lines(fd: int) -> AsyncGenerator[str]:
+    """Yield lines of UTF-8 from a file descriptor until its end. The reading thread ends with the descriptor."""
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+
+    def put(line: str | None) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, line)
+
+    def read() -> bytes:
+        """Wait for bytes; b"" at the end, also if the descriptor is closed or was never open."""
+        while True:
+            try:
+                return os.read(fd, READ_BYTES)
+            except BlockingIOError:
+                select.select([fd], [], [])
+            except OSError:
+                return b""
+
+    def read_lines() -> None:
+        decode, rest = codecs.getincrementaldecoder("utf-8")("replace").decode, ""
+        with suppress(RuntimeError):  # the loop is closed
+            while chunk := read():
+                *lines, rest = (rest + decode(chunk)).split("\n")
+                for line in lines:
+                    put(line)
+            if rest:
+                put(rest)
+            put(None)
+
+    # A daemon, since a read of standard input cannot be cancelled; os.read holds no lock that would block the exit.
+    threading.Thread(target=read_lines, name="stdin", daemon=True).start()
+    while (line := await queue.get()) is not None:
+        yield line

@@ -10,7 +10,7 @@ import pytest
 from agentic.ids import sent_at
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.world import World
-from agentic.local.settings import FILE, kept_world
+from agentic.local.settings import IDS_FILE, kept_world
 
 BOTS = {"claude": ("Claude", "t1"), "grok": ("bots", "t2")}  # one that is called like the role of all
 
@@ -49,7 +49,7 @@ def test_a_new_person_gets_an_id_and_keeps_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[1]", '{"channel:debate": "5", "user:sam": -1, "bot:claude": true}'])
 def test_a_file_that_cannot_be_understood_is_made_again(tmp_path: Path, text: str) -> None:
-    (tmp_path / FILE).write_text(text)
+    (tmp_path / IDS_FILE).write_text(text)
     assert people_and_places(kept_world(tmp_path, make)) == people_and_places(kept_world(tmp_path, make))
 
 

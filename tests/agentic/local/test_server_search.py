@@ -79,7 +79,7 @@ OTHERS = {
     "a refusal": json_of(LISTS["ollama"][1], status=401),
     "a redirect": web.Response(status=302, headers={"location": "/moved"}),
     "a longer answer than any list": web.Response(
-        text=json.dumps(LISTS["ollama"][1]) + " " * server_search.MOST_BYTES, content_type="application/json"
+        text=json.dumps(LISTS["ollama"][1]) + " " * server_search.MAX_BYTES, content_type="application/json"
     ),
 }
 

@@ -23,16 +23,16 @@ async def test_a_call_under_way_is_shown_with_its_bot_channel_and_seconds_until_
     now = 100.0
     thinking, slow = Thinking(lambda: now, {7: "debate"}.__getitem__), SlowModel()
     claude = WatchedModel(slow, "Claude", thinking)
-    assert thinking.shown() == ""
+    assert thinking.render() == ""
     prompts = (Prompt(text="a", conversation=7), Prompt(text="b"))
     calls = [asyncio.create_task(claude.complete(prompt)) for prompt in prompts]
     await asyncio.sleep(0)
     now += 12
-    assert thinking.shown() == "Claude is thinking in #debate… 12 s, Claude is thinking… 12 s"
+    assert thinking.render() == "Claude is thinking in #debate… 12 s, Claude is thinking… 12 s"
     calls.pop().cancel()
     slow.go_on.set()
     assert (await calls[0]).text == "a"
-    assert thinking.shown() == "", "also after a cancelled call"
+    assert thinking.render() == "", "also after a cancelled call"
 
 
 def test_without_a_toolbar_there_is_a_line_after_ten_seconds_and_no_more_than_one_a_minute():
