@@ -1,6 +1,6 @@
 import pytest
 
-from agentic.context.prompt import MAX_TEXT, AutomationTask, automation_task
+from agentic.context.prompt import MAX_TASK, AutomationTask, automation_task
 
 
 def test_an_own_order_is_quoted_and_silence_is_offered():
@@ -25,7 +25,7 @@ def test_news_from_outside_are_data_and_look_like_no_message_and_no_note():
 
 
 def test_a_long_text_is_cut_and_an_empty_one_is_named():
-    assert len(automation_task(AutomationTask(occasion="x", text="a" * 100_000, data=True))) < MAX_TEXT + 1000
+    assert len(automation_task(AutomationTask(occasion="x", text="a" * 100_000, data=True))) < MAX_TASK + 1000
     assert "(no text)" in automation_task(AutomationTask(occasion="x", text="", data=True))
 
 
