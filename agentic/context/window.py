@@ -1,8 +1,4 @@
-"""The window and its depth.
-
-Stage 5: how far back a context reaches, by messages, characters, or both: whichever limit is reached first.
-
-Stages 5 and 6: the part of a channel that a turn sees, laid out so that what was sent is sent again unchanged.
+"""The part of a channel that a turn sees (stages 5 and 6), laid out so that what was sent is sent again unchanged.
 
 A window has a first entry and a cut, the time at which it was laid. Times before the cut are relative to it ("3h ago"),
 times after it are distances from it ("+4m"). It grows until its depth is exceeded and is then cut back in one step. In
@@ -24,6 +20,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from cachetools import LRUCache
@@ -49,12 +46,16 @@ from agentic.context.options import Options
 
 GROWTH = 4  # a context grows by this part of its characters before it is cut back to them
 LABEL = 40  # characters of id, time and name, about
+BACKDROP = 15  # messages from before a conversation that all of its rounds see
+MAX_WINDOWS = 1000  # remembered; one channel has two at most
+
+_id_of = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """`messages` and `characters` (None: no limit) right after a cut; `step`: by how many messages the window then
-    grows."""
+    """How far back a context reaches: `messages` and `characters` (None: no limit) right after a cut, whichever limit
+    is reached first; `step`: by how many messages the window then grows."""
 
     messages: int
     step: int
@@ -86,12 +87,8 @@ class Depth:
 
 
 def weight(entry: Entry) -> int:
-    """The approximate number of characters that an entry takes."""
+    """Return the approximate number of characters that an entry takes."""
     return len(entry.text) + sum(map(len, entry.extras)) + LABEL
-
-
-BACKDROP = 15  # messages from before a conversation that all of its rounds see
-MAX_REMEMBERED = 1000  # windows; one channel has two at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,23 +136,11 @@ class _Laid:
     chosen: Chosen = NOTHING_CHOSEN
 
 
-def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -> tuple[Entry, ...]:
-    """Return the entries from `BACKDROP` messages before the conversation's first message to now.
-
-    The first message in the coordinator's history is the start; a conversation without one starts now.
-    """
-    if not history_ids:
-        return tuple(entries[-BACKDROP:])
-    start = min(history_ids)
-    before = sum(1 for entry in entries if entry.id < start)
-    return tuple(entries[max(0, before - BACKDROP) :])
-
-
 class WindowMemory:
     """The windows of one agent, by channel and kind ("recent", "conversation")."""
 
     def __init__(self) -> None:
-        self._windows: LRUCache[tuple[int, str], _Laid] = LRUCache(MAX_REMEMBERED)
+        self._windows: LRUCache[tuple[int, str], _Laid] = LRUCache(MAX_WINDOWS)
 
     def state(self, channel_id: int, kind: str) -> WindowState | None:
         laid = self._windows.get((channel_id, kind))
@@ -185,10 +170,12 @@ class WindowMemory:
         laid = None if before is None else _continued(before, prefix, entries, tools, depth)
         fresh = laid is None
         if laid is None:
-            start = 0 if whole and depth.allows(entries) else depth.start(entries)
-            laid = _cut(prefix, entries[start:], tools, now, marker_depth)
+            shown = entries[0 if whole and depth.allows(entries) else depth.start(entries) :]
+            marker = shown[max(0, len(shown) - 1 - marker_depth)].id if shown else None
+            state = WindowState(shown[0].id if shown else 0, now, marker)
+            laid = _filled(_Laid(state, _ids(prefix)), prefix, shown, tools)
         self._windows[key] = laid
-        shown = (*prefix, *entries[_place_of(laid.state.first, entries) :])
+        shown = (*prefix, *entries[bisect_left(entries, laid.state.first, key=_id_of) :])
         return Window(shown, laid.state.cut_at, laid.blocks, laid.state.marker, fresh)
 
     def choose(self, channel_id: int, kind: str, window: Window, options: Options) -> Chosen:
@@ -199,12 +186,24 @@ class WindowMemory:
         return chosen
 
 
-def _cut(
-    prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], now: float, marker_depth: int
-) -> _Laid:
-    first = entries[0].id if entries else 0
-    marker = entries[max(0, len(entries) - 1 - marker_depth)].id if entries else None
-    return _filled(_Laid(WindowState(first, now, marker), _ids(prefix)), prefix, entries, tools)
+def _continued(
+    laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], depth: Depth
+) -> _Laid | None:
+    """Return the window with what has come since. None if it must be cut."""
+    index = bisect_left(entries, laid.state.first, key=_id_of)
+    if index == len(entries) or entries[index].id != laid.state.first:
+        return None
+    if index and depth.start(entries) == 0:  # what was hidden before the first one is shown again
+        return None
+    kept = entries[index:]
+    fresh = len(entries) - depth.start(entries)  # what a new window would show: after deletions, perhaps much more
+    if not depth.allows(kept) or fresh > len(kept) + len(kept) // 4:
+        return None
+    if sum(isinstance(line, Note) for block in laid.blocks for line in block.lines) > max(BLOCK, depth.messages // 2):
+        return None
+    if not laid.last_shown:  # restored from an earlier run
+        return _filled(laid, prefix, kept, tools)
+    return None if _ids(prefix) != laid.prefix else _grown(laid, (*prefix, *kept), tools)
 
 
 def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
@@ -218,92 +217,50 @@ def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tool
     return replace(laid, prefix=_ids(prefix), blocks=blocks, last_shown=last_shown, tools=frozenset(seen))
 
 
-def _continued(
-    laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], depth: Depth
-) -> _Laid | None:
-    """Return the window with what has come since. None if it must be cut."""
-    index = _place_of(laid.state.first, entries)
-    if index == len(entries) or entries[index].id != laid.state.first:
-        return None
-    if index and depth.start(entries) == 0:  # what was hidden before the first one is shown again
-        return None
-    kept = entries[index:]
-    if not depth.allows(kept) or _much_was_lost(len(entries) - depth.start(entries), len(kept)):
-        return None
-    if sum(isinstance(line, Note) for block in laid.blocks for line in block.lines) > max(BLOCK, depth.messages // 2):
-        return None
-    if not laid.last_shown:  # restored from an earlier run
-        return _filled(laid, prefix, kept, tools)
-    return None if _ids(prefix) != laid.prefix else _grown(laid, (*prefix, *kept), tools)
-
-
-def _much_was_lost(fresh: int, kept: int) -> bool:
-    """Whether, after deletions, a new window would show much more than this one."""
-    return fresh > kept + kept // 4
-
-
 def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
+    """Return the window over `entries` with new lines at its end, and without what is gone."""
     units = {unit.id: unit for entry in entries for unit in entry.units}
     known = {unit.id for entry in laid.last_shown.values() for unit in entry.units}
-    if not known <= units.keys():
-        laid = _pruned(laid, units)
     blocks, last_shown = list(laid.blocks), dict(laid.last_shown)
-    lasting = _last_entry(blocks)
-    if lasting is not None and (grown := _grows(lasting, entries, known)) is not None:
-        blocks[-1] = Block((*blocks[-1].lines[:-1], grown))
-        last_shown[lasting.id] = grown
-        known.update(unit.id for unit in grown.units)
-    notes = _notes(last_shown, units)
-    added = _new(entries, known)
+    if not known <= units.keys():
+        left = [now for entry in laid.last_shown.values() if (now := left_of(entry, units)) is not None]
+        blocks, last_shown = without(blocks, units), {entry.id: entry for entry in left}
+
+    if blocks and not blocks[-1].closed and blocks[-1].lines:
+        last = blocks[-1].lines[-1]
+        if isinstance(last, Entry) and (longer := _longer(last, entries, known)) is not None:
+            blocks[-1] = Block((*blocks[-1].lines[:-1], longer))
+            last_shown[last.id] = longer
+            known.update(unit.id for unit in longer.units)
+
+    notes: list[Line] = []
+    for entry in list(last_shown.values()):
+        if not entry.parts and units[entry.id] is entry:  # the usual case
+            continue
+        now, before = join([units[unit.id] for unit in entry.units]), len(notes)
+        if (entry.text, entry.attachments, entry.extras) != (now.text, now.attachments, now.extras):
+            notes.append(Note(now, "edited"))
+        if entry.reactions != now.reactions:
+            notes.append(Note(now, "reactions"))
+        if len(notes) > before:
+            last_shown[entry.id] = replace(now, reply_to=entry.reply_to)
+
+    added: list[Entry] = []
+    for entry in entries:
+        if entry.parts or entry.id not in known:
+            group = tuple(unit for unit in entry.units if unit.id not in known)  # of a joined message the new parts
+            if group:
+                added.append(entry if len(group) == len(entry.units) else join(group))
     last_shown.update((entry.id, entry) for entry in added)
+
     late = [tool for tool in tools if tool not in laid.tools and tool.after_id >= laid.state.first]
-    lines = (*in_order(added, late), *notes)
-    if lines:
+    if lines := (*in_order(added, late), *notes):
         open_lines = () if not blocks or blocks[-1].closed else blocks.pop().lines
         blocks += in_blocks(open_lines, lines, laid.state.marker)
     return replace(laid, blocks=tuple(blocks), last_shown=last_shown, tools=laid.tools | frozenset(late))
 
 
-def _pruned(laid: _Laid, units: Mapping[int, Entry]) -> _Laid:
-    """Remove what is gone."""
-    left = [now for entry in laid.last_shown.values() if (now := left_of(entry, units)) is not None]
-    return replace(laid, blocks=tuple(without(laid.blocks, units)), last_shown={entry.id: entry for entry in left})
-
-
-def _new(entries: Sequence[Entry], known: Container[int]) -> list[Entry]:
-    """Return the entries not shown yet, and of a joined message the parts not shown yet."""
-    added: list[Entry] = []
-    for entry in entries:
-        if not entry.parts and entry.id in known:
-            continue
-        group = tuple(unit for unit in entry.units if unit.id not in known)
-        if group:
-            added.append(entry if len(group) == len(entry.units) else join(group))
-    return added
-
-
-def _notes(last_shown: dict[int, Entry], units: Mapping[int, Entry]) -> list[Line]:
-    """Return notes of what changed since it was shown, and update `last_shown`."""
-    notes: list[Line] = []
-    for entry in list(last_shown.values()):
-        if not entry.parts and units[entry.id] is entry:  # the usual case
-            continue
-        now = join([units[unit.id] for unit in entry.units])
-        if changes := _changes(entry, now):
-            notes += changes
-            last_shown[entry.id] = replace(now, reply_to=entry.reply_to)
-    return notes
-
-
-def _last_entry(blocks: Sequence[Block]) -> Entry | None:
-    """Return the last line if it is an entry that may still grow."""
-    if not blocks or blocks[-1].closed or not blocks[-1].lines:
-        return None
-    last = blocks[-1].lines[-1]
-    return last if isinstance(last, Entry) else None
-
-
-def _grows(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entry | None:
+def _longer(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entry | None:
     """Return the last entry as it is now, if what was shown is its beginning. `known` is already shown."""
     holder = holder_of(reversed(entries), last.id)
     if holder is None or last.reactions or last.attachments or last.extras or not last.text.strip():
@@ -316,19 +273,17 @@ def _grows(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entr
     return now if same and now != last else None
 
 
-def _changes(before: Entry, now: Entry) -> list[Line]:
-    notes: list[Line] = []
-    if (before.text, before.attachments, before.extras) != (now.text, now.attachments, now.extras):
-        notes.append(Note(now, "edited"))
-    if before.reactions != now.reactions:
-        notes.append(Note(now, "reactions"))
-    return notes
-
-
-def _place_of(message_id: int, entries: Sequence[Entry]) -> int:
-    """Return the index of the first entry that is not older."""
-    return bisect_left(entries, message_id, key=lambda entry: entry.id)
-
-
 def _ids(entries: Iterable[Entry]) -> tuple[int, ...]:
     return tuple(entry.id for entry in entries)
+
+
+def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -> tuple[Entry, ...]:
+    """Return the entries from `BACKDROP` messages before the conversation's first message to now.
+
+    The first message in the coordinator's history is the start; a conversation without one starts now.
+    """
+    if not history_ids:
+        return tuple(entries[-BACKDROP:])
+    start = min(history_ids)
+    before = sum(1 for entry in entries if entry.id < start)
+    return tuple(entries[max(0, before - BACKDROP) :])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.prompt import build_system
-from agentic.context.render import CHARACTERS, MESSAGE_CHARACTERS, ReplyChain, chain_part, chain_sentence
+from agentic.context.render import MAX_CHAIN, MESSAGE_CHARACTERS, ReplyChain, chain_part, chain_sentence
 from agentic.context.window import Window
 from tests.support.said import ALICE, BOB, CLAUDE, context, said
 
@@ -46,7 +46,7 @@ def test_a_summary_comes_first_and_each_text_has_its_bound() -> None:
 def test_the_oldest_messages_of_a_long_chain_are_left_out() -> None:
     chain = ReplyChain(tuple(said(number, ALICE, "z" * MESSAGE_CHARACTERS) for number in range(1, 21)))
     shown = chain_part(chain, ME)
-    assert len(shown) < CHARACTERS + 300
+    assert len(shown) < MAX_CHAIN + 300
     assert "[msg:20]" in shown
     assert "[msg:1]" not in shown
 

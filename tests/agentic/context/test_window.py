@@ -6,7 +6,7 @@ from agentic.context.blocks import BLOCK, Note, ToolLine
 from agentic.context.entries import Reaction
 from agentic.context.history import joined
 from agentic.context.options import Options
-from agentic.context.window import MAX_REMEMBERED, Depth, WindowMemory, WindowState, conversation_entries
+from agentic.context.window import MAX_WINDOWS, Depth, WindowMemory, WindowState, conversation_entries
 from tests.support.said import ALICE, CLAUDE, GROK, PICTURE, ids, said
 
 FIRE = (Reaction("🔥", ("Bob",), 1),)
@@ -86,10 +86,10 @@ def test_a_few_deletions_make_no_new_window():
 
 def test_the_window_that_was_used_least_is_forgotten():
     memory = WindowMemory()
-    for channel in range(MAX_REMEMBERED + 1):
+    for channel in range(MAX_WINDOWS + 1):
         memory.lay(channel, "recent", entries(1), 0.0, WIDE)
-    known = [channel for channel in range(MAX_REMEMBERED + 1) if memory.state(channel, "recent") is not None]
-    assert known == list(range(1, MAX_REMEMBERED + 1))
+    known = [channel for channel in range(MAX_WINDOWS + 1) if memory.state(channel, "recent") is not None]
+    assert known == list(range(1, MAX_WINDOWS + 1))
 
 
 def test_a_window_keeps_its_cut_while_its_first_entry_stays():
