@@ -1,17 +1,13 @@
-"""Blocks of a window; chosen attachments.
+"""The lines that a window sends, in blocks; and which attachments are shown with them (stages 7 and 8).
 
-Stage 7: choose the attachments to show: the newest, up to a limit. Does not read them.
+A line is an entry as first shown, a note of a later change, or a tool's call and result. Each block is one message to
+the model.
 
-A file's name and media type are claims, and its bytes decide what it is (agentic/chat/attachments.py). So here only
-files
-are left out that cannot be shown whatever they are: too large, or known not to be a picture or a text by name and type.
-
-A shown attachment stays while there is room, since removing it rewrites the middle of the prompt and invalidates a
-provider's cache. When there is no more room, half of it is freed in one step.
-
-The lines that a window sends, in blocks; each block is one message to the model.
-
-A line is an entry as first shown, a note of a later change, or a tool's call and result.
+`choose` picks the newest attachments, up to a limit, without reading them. A file's name and media type are claims, and
+its bytes decide what it is (agentic/chat/attachments.py), so only files are left out that can't be shown whatever they
+are: too large, or known by name and type not to be a picture or a text. A shown attachment stays while there is room,
+since removing it rewrites the middle of the prompt and invalidates a provider's cache. If there is no more room, half
+of it is freed in one step.
 """
 
 from __future__ import annotations
@@ -19,15 +15,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Literal
 
 from agentic.context.entries import Attachment, Entry
 from agentic.context.history import join
 from agentic.context.options import Options
 
-MAX_BYTES = 8_000_000  # of a file that is read
-MOST_UNCLEAR = 4  # files that may be anything, the newest
+BLOCK = 8  # lines in one message to the model
 
+MAX_BYTES = 8_000_000  # of a file that is read
+MAX_UNCLEAR = 4  # files that may be anything, the newest
 _TEXT_TYPES = re.compile(
     r"text/|application/(?:json|xml|yaml|toml|javascript|typescript|sql|csv|x-(?:yaml|sh|ndjson|javascript|typescript|"
     r"python|httpd-php|tex|toml|sql)|[\w.+-]+\+(?:json|xml|yaml))\b"
@@ -53,19 +51,108 @@ _OTHER_NAMES = re.compile(
 )
 
 
-def is_candidate(attachment: Attachment) -> bool:
-    """Whether the file may be a picture or a text. A size of 0 is an unknown one."""
-    known = _OTHER_TYPES.match(attachment.media_type) and _OTHER_NAMES.fullmatch(attachment.filename)
-    return not known and attachment.size <= MAX_BYTES
+@dataclass(frozen=True, slots=True)
+class ToolLine:
+    """Stage 8: a tool's call and result, as one line of data after the message `after_id`. `asked_by`: the person for
+    whom it was called."""
+
+    after_id: int
+    text: str
+    asked_by: int | None = None
 
 
-def is_text(attachment: Attachment) -> bool:
-    """Whether the file is said to be a text: by its media type, or by its name if its type does not contradict."""
-    if attachment.is_picture or not is_candidate(attachment):
-        return False
-    if _TEXT_TYPES.match(attachment.media_type):
-        return True
-    return _TEXT_NAMES.fullmatch(attachment.filename) is not None and not _OTHER_TYPES.match(attachment.media_type)
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A change of an entry that was already shown: its new text, or its present reactions."""
+
+    about: Entry
+    kind: Literal["edited", "reactions"]
+
+
+Line = Entry | Note | ToolLine
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """Lines that go to the model as one message. `texts`: a cache of renderings, by how they were rendered."""
+
+    lines: tuple[Line, ...]
+    closed: bool = False
+    texts: dict[object, str] = field(default_factory=dict)
+
+
+def in_blocks(opened: tuple[Line, ...], lines: Sequence[Line], marker: int | None) -> list[Block]:
+    """Divide `opened` and `lines` into blocks. A message with pictures ends its block, so that they follow its text,
+    and so does the marker."""
+    blocks: list[Block] = []
+    block = list(opened)
+    for line in lines:
+        block.append(line)
+        entry = line if isinstance(line, Entry) else None
+        if len(block) >= BLOCK or (entry is not None and (entry.has_pictures or entry.id == marker)):
+            blocks.append(Block(tuple(block), closed=True))
+            block = []
+    if block:
+        blocks.append(Block(tuple(block)))
+    return blocks
+
+
+def in_order(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
+    """Insert each tool line after its message. Entries of one time keep their order."""
+    lines: list[Entry | ToolLine] = list(entries)
+    for tool in tools:
+        ids = (line.id if isinstance(line, Entry) else line.after_id for line in lines)
+        lines.insert(sum(1 for line_id in ids if line_id <= tool.after_id), tool)
+    return list(lines)
+
+
+def behind(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
+    """Return entries of any channels, in their order, each followed by its tool lines."""
+    lines: list[Line] = []
+    for entry in entries:
+        ids = {unit.id for unit in entry.units}
+        lines += (entry, *(tool for tool in tools if tool.after_id in ids))
+    return lines
+
+
+def without(blocks: Iterable[Block], units: Mapping[int, Entry]) -> list[Block]:
+    """Remove what is gone. Blocks of which nothing is gone stay the same objects."""
+
+    def line_left(line: Line) -> Line | None:
+        if isinstance(line, ToolLine):
+            return line
+        entry = line if isinstance(line, Entry) else line.about
+        left = left_of(entry, units)
+        if left is entry:
+            return line
+        return left if isinstance(line, Entry) else None
+
+    kept: list[Block] = []
+    for block in blocks:
+        lines = [line_left(line) for line in block.lines]
+        if all(line is before for line, before in zip(lines, block.lines, strict=True)):
+            kept.append(block)
+        elif left := tuple(line for line in lines if line is not None):
+            kept.append(Block(left, block.closed))
+    return kept
+
+
+def left_of(entry: Entry, units: Mapping[int, Entry]) -> Entry | None:
+    """Return what is left of a shown entry; the entry itself if nothing is gone."""
+    left = [unit for unit in entry.units if unit.id in units]
+    if len(left) == len(entry.units):
+        return entry
+    return join(left) if left else None
+
+
+def quoted_in(block: Block, files: Mapping[int, str]) -> tuple[int, ...]:
+    """Return the attachments of the block whose text is shown; a file that lost its room must not stay in the cache."""
+    if not files:
+        return ()
+    entries = [
+        line if isinstance(line, Entry) else line.about for line in block.lines if not isinstance(line, ToolLine)
+    ]
+    return tuple(file.id for entry in entries for file in entry.attachments if file.id in files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +188,7 @@ def choose(entries: Sequence[Entry], options: Options, before: Chosen = NOTHING_
     return Chosen(
         _chosen(pictures, most, before.pictures),
         _chosen(texts, limit, before.files),
-        frozenset(unclear[:MOST_UNCLEAR]),
+        frozenset(unclear[:MAX_UNCLEAR]),
     )
 
 
@@ -110,131 +197,24 @@ def _chosen(candidates: Sequence[tuple[int, int]], limit: int, before: Collectio
     if limit <= 0:
         return frozenset()
     oldest = max((index for index, (number, _) in enumerate(candidates) if number in before), default=None)
-    if oldest is None:
-        return frozenset(_fitting(candidates, limit))
-    wanted = candidates[: oldest + 1]
-    if sum(size for _, size in wanted) <= limit:
-        return frozenset(number for number, _ in wanted)
-    return frozenset(_fitting(wanted, max(limit // 2, min(limit, wanted[0][1]))))
+    if oldest is not None:
+        candidates = candidates[: oldest + 1]
+        if sum(size for _, size in candidates) > limit:
+            limit = max(limit // 2, min(limit, candidates[0][1]))
+    ends = accumulate(size for _, size in candidates)
+    return frozenset(number for (number, _), end in zip(candidates, ends, strict=True) if end <= limit)
 
 
-def _fitting(candidates: Sequence[tuple[int, int]], limit: int) -> Iterable[int]:
-    left = limit
-    for number, size in candidates:
-        left -= size
-        if left < 0:
-            return
-        yield number
+def is_candidate(attachment: Attachment) -> bool:
+    """Whether the file may be a picture or a text. A size of 0 is an unknown one."""
+    known = _OTHER_TYPES.match(attachment.media_type) and _OTHER_NAMES.fullmatch(attachment.filename)
+    return not known and attachment.size <= MAX_BYTES
 
 
-BLOCK = 8  # lines in one message to the model
-
-
-@dataclass(frozen=True, slots=True)
-class ToolLine:
-    """Stage 8: a tool's call and result, as one line of data after the message `after_id`. `asked_by`: the person for
-    whom it was called."""
-
-    after_id: int
-    text: str
-    asked_by: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A change of an entry that was already shown: its new text, or its present reactions."""
-
-    about: Entry
-    kind: Literal["edited", "reactions"]
-
-
-Line = Entry | Note | ToolLine
-
-
-@dataclass(eq=False, slots=True)
-class Block:
-    """Lines that go to the model as one message. `texts`: a cache of renderings, by how they were rendered."""
-
-    lines: tuple[Line, ...]
-    closed: bool = False
-    texts: dict[object, str] = field(default_factory=dict)
-
-
-def quoted_in(block: Block, files: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the attachments of the block whose text is shown; a file that lost its room must not stay in the cache."""
-    if not files:
-        return ()
-    entries = [
-        line if isinstance(line, Entry) else line.about for line in block.lines if not isinstance(line, ToolLine)
-    ]
-    return tuple(file.id for entry in entries for file in entry.attachments if file.id in files)
-
-
-def left_of(entry: Entry, units: Mapping[int, Entry]) -> Entry | None:
-    """Return what is left of a shown entry; the entry itself if nothing is gone."""
-    left = [unit for unit in entry.units if unit.id in units]
-    if len(left) == len(entry.units):
-        return entry
-    return join(left) if left else None
-
-
-def without(blocks: Iterable[Block], units: Mapping[int, Entry]) -> list[Block]:
-    """Remove what is gone. Blocks of which nothing is gone stay the same objects."""
-    kept: list[Block] = []
-    for block in blocks:
-        lines = [_line_left(line, units) for line in block.lines]
-        if all(line is before for line, before in zip(lines, block.lines, strict=True)):
-            kept.append(block)
-        elif left := tuple(line for line in lines if line is not None):
-            kept.append(Block(left, block.closed))
-    return kept
-
-
-def _line_left(line: Line, units: Mapping[int, Entry]) -> Line | None:
-    if isinstance(line, ToolLine):
-        return line
-    entry = line if isinstance(line, Entry) else line.about
-    left = left_of(entry, units)
-    if left is entry:
-        return line
-    return left if isinstance(line, Entry) else None
-
-
-def in_order(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
-    """Insert each tool line after its message. Entries of one time keep their order."""
-    lines: list[Line] = list(entries)
-    for tool in tools:
-        place = sum(
-            1 for line in lines if (line.after_id if isinstance(line, ToolLine) else _id(line)) <= tool.after_id
-        )
-        lines.insert(place, tool)
-    return lines
-
-
-def behind(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
-    """Return entries of any channels, in their order, each followed by its tool lines."""
-    lines: list[Line] = []
-    for entry in entries:
-        ids = {unit.id for unit in entry.units}
-        lines += (entry, *(tool for tool in tools if tool.after_id in ids))
-    return lines
-
-
-def _id(line: Entry | Note) -> int:
-    return line.id if isinstance(line, Entry) else line.about.id
-
-
-def in_blocks(opened: tuple[Line, ...], lines: Sequence[Line], marker: int | None) -> list[Block]:
-    """Divide `opened` and `lines` into blocks. A message with pictures ends its block, so that they follow its text,
-    and so does the marker."""
-    blocks: list[Block] = []
-    block = list(opened)
-    for line in lines:
-        block.append(line)
-        entry = line if isinstance(line, Entry) else None
-        if len(block) >= BLOCK or (entry is not None and (entry.has_pictures or entry.id == marker)):
-            blocks.append(Block(tuple(block), closed=True))
-            block = []
-    if block:
-        blocks.append(Block(tuple(block)))
-    return blocks
+def is_text(attachment: Attachment) -> bool:
+    """Whether the file is said to be a text: by its media type, or by its name if its type does not contradict."""
+    if attachment.is_picture or not is_candidate(attachment):
+        return False
+    if _TEXT_TYPES.match(attachment.media_type):
+        return True
+    return _TEXT_NAMES.fullmatch(attachment.filename) is not None and not _OTHER_TYPES.match(attachment.media_type)

@@ -1,23 +1,9 @@
-"""Entry, what bots see of it, harmless text.
+"""Entry: a message of a channel as plain values; whether bots see it; and strangers' text made harmless.
 
-Which messages hide themselves from bots by their text.
-
-Those that begin with a period after mentions (but not `..` and `...`, which people write), those that begin with 🙃 or
-🫥, and every `m ` command. In a private chat there is nobody else to write to, so only a complete command is hidden.
-
-The messages of a channel for the context engine: plain values, no service's objects.
-
-Stage 3: which messages bots see.
-
-A message is hidden by its own text (hiding.py), or by a person's 🙃 or 🫥 reaction, also on bots' messages. A person's
-👁️‍🗨️ shows it again, except for an `m ` command. Bots' reactions do not count.
-
-Make strangers' text harmless for a transcript: the words stay, whatever could imitate the transcript's form does
-not.
-
-Structure tells speakers apart (render.py): a mark at the margin begins a message, and notes in brackets are the
-program's. So text must not reach the margin, contain such marks or notes, or hide anything: invisible characters can
-carry instructions that no person sees. A name that looks like an agent's is recognised.
+Structure tells speakers apart in a transcript (render.py): a mark at the margin begins a message, and notes in brackets
+are the program's. So strangers' text must not reach the margin, contain such marks or notes, or hide anything:
+invisible characters can carry instructions that no person sees. Their words stay (`words`, `one_line`). A name that
+looks like an agent's or like a label of the program is recognized (`poses`, `reads_as_label`).
 """
 
 from __future__ import annotations
@@ -31,25 +17,53 @@ from typing import Literal
 
 from agentic.context.commands import Order, is_whole_command, parse_m
 
-HIDE_MARKS = ("🙃", "🫥")
+Kind = Literal["agent", "person", "stranger"]  # a stranger is another bot or webhook
 
+HIDE_MARKS = ("🙃", "🫥")
+SHOW_MARK = "👁\u200d🗨"  # as Discord tells it, with or without the variation selectors
+_SELECTOR = "\ufe0f"
 _MENTIONS = re.compile(r"\A(?:\s*<(?:@[!&]?|#)\d{1,20}>[ \t]*[,:]?)*\s*")
 _M_COMMAND = re.compile(r"m[ \t]+\w|M[ \t]+(?i:continue|context)\b")
+_SHOWN_M_COMMAND = re.compile(r"\A\s*(?:@[^\n]{0,200}?\s)?(?:m[ \t]+\w|M[ \t]+(?i:continue|context)\b)")
 
+# Zero width, direction and tag characters, and the selectors beyond the one of emoji (U+FE0F); joiners stay.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1b\x1f\x7f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0d\ufeff"
+    "\U000e0000-\U000e01ef]"
+)
+_OPENING = "[\\[\uff3b\u3010\u3014\u27e6\u2045]"
+_MARK = re.compile(_OPENING + r"(?=\s*(?:(?:msg|note)\s*[:\uff1a]|(?:tool|summary)\s*[\]\uff3d]))", re.IGNORECASE)
+_MARK_OR_NOTE = re.compile(
+    _OPENING
+    + r"(?=\s*(?:(?:msg|note|reactions|picture|file|posted\s+image|sticker|poll|poll\s+result|components|embed|event"
+    r"|link\s+preview|voice\s+message|forwarded\s[\w\s]{1,20})\s*[:\uff1a]|(?:tool|summary)\s*[\]\uff3d]))",
+    re.IGNORECASE,
+)
+_BRACKETS = str.maketrans("[]\uff3b\uff3d\u3010\u3011", "()()()")
 
-def hidden_by_text(raw: str, *, private: bool = False) -> bool:
-    """Whether a message hides itself. `raw`: its content as Discord sends it, mentions as `<@1>`."""
-    if private:
-        return parse_m(raw) is not None or is_whole_command(raw)
-    if raw[:1].isalnum() and raw[0] not in "mM":  # as most messages begin
-        return False
-    text = _MENTIONS.sub("", raw, count=1)
-    if text.startswith(".") and not text.startswith(".."):
-        return True
-    return text.startswith(HIDE_MARKS) or _M_COMMAND.match(text) is not None
-
-
-Kind = Literal["agent", "person", "stranger"]  # a stranger is a foreign bot or webhook
+# Letters of other scripts that look like Latin ones, as far as agents' names are made of them
+# (unicode.org/reports/tr39, confusables.txt), and digits that do; i and l are one.
+_FANCY = re.compile(
+    r"(?:LATIN LETTER SMALL CAPITAL|(?:CROSSED )?NEGATIVE (?:CIRCLED|SQUARED) LATIN CAPITAL LETTER"
+    r"|REGIONAL INDICATOR SYMBOL LETTER|LATIN (?:SMALL|CAPITAL) LETTER(?= [A-Z] WITH)) ([A-Z])(?: WITH .*)?"
+)
+_CAPITALS = str.maketrans("\u041d\u0397\u039d", "hhn")  # their small forms look like others
+_LOOKALIKES = str.maketrans(
+    # Cyrillic, Greek, Latin and Armenian, Cherokee, Lisu, digits
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u051d\u043a\u043c\u0442\u0433\u04cf\u04bb\u043d"
+    "\u03b1\u03bf\u03c5\u03b9\u03ba\u03bd\u03c1\u03c4\u03b5\u03c7\u03b7\u03bc\u03f2"
+    "\u0131\u0261\u0251\u0269\u217c\u0581\u0585\u057d\u0578"
+    "\u13df\u13de\u13aa\u13ac\u13c0\u13b7\u13a2"
+    "\ua4da\ua4e1\ua4ee\ua4f0\ua4d6\ua4f3\ua4d3\ua4d7\ua4e3\ua4d1\ua4d4\ua4f4"
+    "01i",
+    "aeopcyxijsdqwkmtrlhhaouikvptexnmclgallgounclaegmlclaegodkrptuoll",
+)
+_END = re.compile(r"[\W\d_]+\Z")
+_FIRST_WORD = re.compile(r"\W*(?:the\W+)?([^\W\d_]+)", re.IGNORECASE)
+_OWN_LABELS = (
+    *("System", "System message", "System prompt", "System note", "Assistant", "User", "Human", "You"),
+    *("Developer", "Tool", "Tools", "Tool result", "Tool results", "Function", "Note", "Notes", "Summary"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +117,10 @@ class Entry:
     """One message. `created_at` is in unix seconds. In `text`, mentions, channels and roles are already names.
 
     `mentions`: ids of mentioned users and roles. `replied_to`: the author of the message `reply_to`. `hidden`: its own
-    text hides it (a command, or text not meant for bots); a reaction may show it again or hide another (visibility.py).
+    text hides it (a command, or text not meant for bots); a reaction may show it again or hide another (`visible`).
     `author_roles` and `may_manage` (Manage Messages in its channel) decide what the author may command; empty if
     unknown. `order`: the stop order that it consists of. `parts`: the messages joined into this one, the first included
-    (join_messages.py); empty for a single message. `extras`: what the service keeps outside of the text (a forward, a
+    (history.py); empty for a single message. `extras`: what the service keeps outside of the text (a forward, a
     sticker, a poll, an embed), one line each ("sticker: Wave"), in strangers' words as they came. `private`: it is in a
     chat of one person with an agent.
     """
@@ -147,19 +161,28 @@ class Entry:
         return any(attachment.is_picture for attachment in self.attachments)
 
 
-SHOW_MARK = "👁\u200d🗨"  # as Discord tells it, with or without the variation selectors
-_SELECTOR = "\ufe0f"
+def hidden_by_text(raw: str, *, private: bool = False) -> bool:
+    """Whether a message hides itself: by a period after mentions (but not `..` and `...`, which people write), by 🙃 or
+    🫥, or as an `m ` command. In a `private` chat there is nobody else to write to, so only a complete command does.
+    `raw`: its content as Discord sends it, mentions as `<@1>`."""
+    if private:
+        return parse_m(raw) is not None or is_whole_command(raw)
+    if raw[:1].isalnum() and raw[0] not in "mM":  # as most messages begin
+        return False
+    text = _MENTIONS.sub("", raw, count=1)
+    if text.startswith(".") and not text.startswith(".."):
+        return True
+    return text.startswith(HIDE_MARKS) or _M_COMMAND.match(text) is not None
 
-_SHOWN_M_COMMAND = re.compile(r"\A\s*(?:@[^\n]{0,200}?\s)?(?:m[ \t]+\w|M[ \t]+(?i:continue|context)\b)")
 
-
-def is_mark(emoji: str) -> bool:
-    """Whether a person's reaction with this emoji hides or shows a message."""
-    return emoji.replace(_SELECTOR, "") in (*HIDE_MARKS, SHOW_MARK)
+def visible(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries that bots see (stage 3)."""
+    return [entry for entry in entries if (is_visible(entry) if entry.reactions else not entry.hidden)]
 
 
 def is_visible(entry: Entry) -> bool:
-    """Whether bots see a message, by its text and reactions."""
+    """Whether bots see a message: its own text may hide it (`hidden_by_text`), or a person's 🙃 or 🫥 reaction, also on
+    bots' messages. A person's 👁️‍🗨️ shows it again, except for an `m ` command. Bots' reactions do not count."""
     if not entry.reactions:
         return not entry.hidden
     marks = {reaction.emoji.replace(_SELECTOR, "") for reaction in entry.reactions if reaction.by_person}
@@ -168,43 +191,9 @@ def is_visible(entry: Entry) -> bool:
     return not entry.hidden and marks.isdisjoint(HIDE_MARKS)
 
 
-def visible(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that bots see."""
-    return [entry for entry in entries if (is_visible(entry) if entry.reactions else not entry.hidden)]
-
-
-# Zero width, direction and tag characters, and the selectors beyond the one of emoji (U+FE0F); joiners stay.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1b\x1f\x7f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0d\ufeff"
-    "\U000e0000-\U000e01ef]"
-)
-_OPENING = "[\\[\uff3b\u3010\u3014\u27e6\u2045]"
-_MARK = re.compile(_OPENING + r"(?=\s*(?:(?:msg|note)\s*[:\uff1a]|(?:tool|summary)\s*[\]\uff3d]))", re.IGNORECASE)
-_MARK_OR_NOTE = re.compile(
-    _OPENING
-    + r"(?=\s*(?:(?:msg|note|reactions|picture|file|posted\s+image|sticker|poll|poll\s+result|components|embed|event"
-    r"|link\s+preview|voice\s+message|forwarded\s[\w\s]{1,20})\s*[:\uff1a]|(?:tool|summary)\s*[\]\uff3d]))",
-    re.IGNORECASE,
-)
-_BRACKETS = str.maketrans("[]\uff3b\uff3d\u3010\u3011", "()()()")
-
-# Letters of other scripts that look like Latin ones, as far as agents' names are made of them
-# (unicode.org/reports/tr39, confusables.txt), and digits that do; i and l are one.
-_FANCY = re.compile(
-    r"(?:LATIN LETTER SMALL CAPITAL|(?:CROSSED )?NEGATIVE (?:CIRCLED|SQUARED) LATIN CAPITAL LETTER"
-    r"|REGIONAL INDICATOR SYMBOL LETTER|LATIN (?:SMALL|CAPITAL) LETTER(?= [A-Z] WITH)) ([A-Z])(?: WITH .*)?"
-)
-_CAPITALS = str.maketrans("\u041d\u0397\u039d", "hhn")  # their small forms look like others
-_LOOKALIKES = str.maketrans(
-    # Cyrillic, Greek, Latin and Armenian, Cherokee, Lisu, digits
-    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u051d\u043a\u043c\u0442\u0433\u04cf\u04bb\u043d"
-    "\u03b1\u03bf\u03c5\u03b9\u03ba\u03bd\u03c1\u03c4\u03b5\u03c7\u03b7\u03bc\u03f2"
-    "\u0131\u0261\u0251\u0269\u217c\u0581\u0585\u057d\u0578"
-    "\u13df\u13de\u13aa\u13ac\u13c0\u13b7\u13a2"
-    "\ua4da\ua4e1\ua4ee\ua4f0\ua4d6\ua4f3\ua4d3\ua4d7\ua4e3\ua4d1\ua4d4\ua4f4"
-    "01i",
-    "aeopcyxijsdqwkmtrlhhaouikvptexnmclgallgounclaegmlclaegodkrptuoll",
-)
+def is_mark(emoji: str) -> bool:
+    """Whether a person's reaction with this emoji hides or shows a message."""
+    return emoji.replace(_SELECTOR, "") in (*HIDE_MARKS, SHOW_MARK)
 
 
 def words(text: str, *, own_notes: bool = False) -> str:
@@ -219,16 +208,12 @@ def one_line(text: str, limit: int) -> str:
     return " ".join(_UNSEEN.sub("", text).translate(_BRACKETS).split())[:limit].rstrip()
 
 
-def _plain_letter(char: str) -> str:
-    """Return the letter that a letter in fancy type is by its Unicode name (ꜱ, 🅢, 🇸, ø), else the character itself."""
-    found = _FANCY.fullmatch(unicodedata.name(char, "")) if char > "\x7f" else None
-    return found[1] if found else char
-
-
 @lru_cache(maxsize=4096)
 def skeleton(name: str) -> str:
     """Return the same for names that look alike: by case, width, accents, look-alikes, or separators (UTS 39)."""
-    plain = "".join(map(_plain_letter, name)) if not name.isascii() else name
+    # letters in fancy type (ꜱ, 🅢, 🇸, ø) are those that their Unicode names tell
+    fancy = (_FANCY.fullmatch(unicodedata.name(char, "")) if char > "\x7f" else None for char in name)
+    plain = "".join(found[1] if found else char for char, found in zip(name, fancy, strict=True))
     plain = unicodedata.normalize("NFKC", plain).translate(_CAPITALS).casefold()
     plain = unicodedata.normalize("NFKD", plain)
     # Twice: a look-alike may be one of an "i".
@@ -236,16 +221,10 @@ def skeleton(name: str) -> str:
     return "".join(char for char in plain if char.isalnum())
 
 
-_OWN_LABELS = (
-    *("System", "System message", "System prompt", "System note", "Assistant", "User", "Human", "You"),
-    *("Developer", "Tool", "Tools", "Tool result", "Tool results", "Function", "Note", "Notes", "Summary"),
-)
-RESERVED = frozenset(map(skeleton, _OWN_LABELS))
-"""The skeletons of the words by which the program, or a model's own format, says whose words follow."""
-
-
-_END = re.compile(r"[\W\d_]+\Z")
-_FIRST_WORD = re.compile(r"\W*(?:the\W+)?([^\W\d_]+)", re.IGNORECASE)
+def poses(name: str, agents: Iterable[str]) -> bool:
+    """Whether a name looks like, or contains, one of these skeletons: "CLAUDE", "C1aude", "Claude bot"."""
+    alike = skeleton(name)
+    return any(agent and agent in alike for agent in agents)
 
 
 @lru_cache(maxsize=4096)
@@ -257,7 +236,5 @@ def reads_as_label(name: str) -> bool:
     return first is not None and skeleton(first[1]) == skeleton("System")
 
 
-def poses(name: str, agents: Iterable[str]) -> bool:
-    """Whether a name looks like, or contains, one of these skeletons: "CLAUDE", "C1aude", "Claude bot"."""
-    alike = skeleton(name)
-    return any(agent and agent in alike for agent in agents)
+RESERVED = frozenset(map(skeleton, _OWN_LABELS))
+"""The skeletons of the words by which the program, or a model's own format, says whose words follow."""
