@@ -1,6 +1,4 @@
-"""Commands and stop words in messages.
-
-Parse commands that people write as messages: `.history`, `.config`, `m continue`, `m context`.
+"""Parse what people write as messages: `.history`, `.config`, `m continue`, `m context`, and orders to stop or resume.
 
     .history [targets]          .config [targets]
     ---                         ---
@@ -10,11 +8,6 @@ Parse commands that people write as messages: `.history`, `.config`, `m continue
 Targets are inner names separated by spaces: only the named bots are addressed, or all if there is no target. The line
 of dashes is optional, and `.history` may be on one line (`.history claude last: link`). Permissions are checked
 elsewhere. A command that cannot be carried out becomes `Malformed`, with the reason in one line.
-
-Recognise an order to be silent or to speak again: a message that holds nothing else.
-
-People write it in a hurry, so what stands around the words does not matter: signs of sentences and of markup, emoji, a
-slash before it, wide letters, characters that nobody sees.
 """
 
 from __future__ import annotations
@@ -30,8 +23,9 @@ import yaml
 
 from agentic.text import folded
 
-MAX_BODY = 4000  # characters
+MAX_BODY = 4000  # characters of a `.config`
 MAX_NESTING = 6
+MAX_ORDER = 200  # characters, mentions included
 
 # Mentions come before the period as names, which may contain spaces; a word with its own period is another command.
 _HEAD = re.compile(
@@ -48,6 +42,9 @@ _TOO_DEEP = re.compile(rf"[\[{{](?:\s*[\[{{]){{{MAX_NESTING}}}")  # the parser t
 _M = re.compile(
     r"\A\s*(?:@[^\n]{0,200}?\s)?[mM]\s+(continue|context)[\s,.!]*+(?:(?<=\s)@[^\n]{0,200})?[\s.!]*+\Z", re.IGNORECASE
 )
+_MENTION = re.compile(r"<@[!&]?\d+>")
+_ORDER = re.compile(r"(stop|resume)(?:[ .,!]+\1)*(?: (\d{1,4}) ?(m|min|minutes?|h|hours?)?)?", re.IGNORECASE)
+_QUOTED = re.compile(r"\s*>")  # words of somebody else
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +97,12 @@ Command = History | Config | Malformed
 MCommand = Literal["continue", "context"]
 
 
-def is_for(command: Command, names: Collection[str]) -> bool:
-    """Whether a bot that goes by `names` is addressed."""
-    return not command.targets or not command.targets.isdisjoint(map(folded, names))
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A person's order. `seconds`: None if no time was given."""
 
-
-def is_whole_command(text: str) -> bool:
-    """Whether a message is a command and can't be anything else: ".history of Rome" may be a question."""
-    command = parse_command(text)
-    if isinstance(command, History):
-        return command.last is not None or not command.targets
-    return isinstance(command, Config)
-
-
-def parse_m(text: str) -> MCommand | None:
-    """Recognise `m continue` or `m context` alone, with mentions before and after ignored."""
-    match = _M.match(text)
-    if match is None:
-        return None
-    return "continue" if match[1].lower() == "continue" else "context"
+    word: Literal["stop", "resume"]
+    seconds: float | None = None
 
 
 @lru_cache(maxsize=1024)  # every turn reads the pins again, and YAML is slow
@@ -163,34 +147,26 @@ def _config(targets: frozenset[str], text: str) -> Config | Malformed:
     if len(body) > MAX_BODY:
         return Malformed("config", targets, f"more than {MAX_BODY} characters")
     try:
-        _check(body)
+        # aliases and deep nesting turn a short text into a huge or slow value
+        if _TOO_DEEP.search(body):
+            raise ValueError("too deep")
+        depth = 0
+        for event in yaml.parse(body, Loader=yaml.SafeLoader):
+            opens = isinstance(event, yaml.CollectionStartEvent)
+            depth += opens - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_NESTING or isinstance(event, yaml.AliasEvent):
+                raise ValueError("too deep, or an alias")
         layer = yaml.safe_load(body)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return Malformed("config", targets, f"not valid YAML: {_reason(error, first_line)}")
+        reason = "aliases, deep nesting, and impossible dates are not allowed"
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+            reason = f"line {first_line + error.problem_mark.line}: {error.problem}"
+        return Malformed("config", targets, f"not valid YAML: {reason}")
     if layer is None:
         return Malformed("config", targets, "it sets nothing")
     if not isinstance(layer, dict):
         return Malformed("config", targets, "expected lines like `option: value`")
     return Config(targets, layer)
-
-
-def _check(body: str) -> None:
-    """Raise ValueError for YAML that turns a short text into a huge or slow value: aliases, and deep nesting."""
-    if _TOO_DEEP.search(body):
-        raise ValueError("too deep")
-    depth = 0
-    for event in yaml.parse(body, Loader=yaml.SafeLoader):
-        opens = isinstance(event, yaml.CollectionStartEvent)
-        depth += opens - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_NESTING or isinstance(event, yaml.AliasEvent):
-            raise ValueError("too deep, or an alias")
-
-
-def _reason(error: Exception, first_line: int) -> str:
-    """Say what is wrong with the YAML, and in which line of the message."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"line {first_line + error.problem_mark.line}: {error.problem}"
-    return "aliases, deep nesting, and impossible dates are not allowed"
 
 
 def _body(text: str) -> str:
@@ -201,38 +177,42 @@ def _body(text: str) -> str:
     return fenced[1] if fenced else below
 
 
-MAX_ORDER = 200  # characters, mentions included
-
-_MENTION = re.compile(r"<@[!&]?\d+>")
-_ORDER = re.compile(r"(stop|resume)(?:[ .,!]+\1)*(?: (\d{1,4}) ?(m|min|minutes?|h|hours?)?)?", re.IGNORECASE)
-_QUOTED = re.compile(r"\s*>")  # words of somebody else
+def is_for(command: Command, names: Collection[str]) -> bool:
+    """Whether a bot that goes by `names` is addressed."""
+    return not command.targets or not command.targets.isdisjoint(map(folded, names))
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A person's order. `seconds`: None if no time was given."""
+def is_whole_command(text: str) -> bool:
+    """Whether a message is a command and can't be anything else: ".history of Rome" may be a question."""
+    command = parse_command(text)
+    if isinstance(command, History):
+        return command.last is not None or not command.targets
+    return isinstance(command, Config)
 
-    word: Literal["stop", "resume"]
-    seconds: float | None = None
+
+def parse_m(text: str) -> MCommand | None:
+    """Recognise `m continue` or `m context` alone, with mentions before and after ignored."""
+    match = _M.match(text)
+    if match is None:
+        return None
+    return "continue" if match[1].lower() == "continue" else "context"
 
 
 def order_in(text: str) -> Order | None:
-    """Return the order that a message consists of, ignoring mentions: "stop", "stop 30" (minutes), "stop 2h",
-    "resume"."""
+    """Return the order that a message consists of: "stop", "stop 30" (minutes), "stop 2h", "resume".
+
+    People write it in a hurry, so what stands around the words does not matter: mentions, punctuation, markup, emoji, a
+    slash before it, wide letters, invisible characters.
+    """
     if len(text) > MAX_ORDER or _QUOTED.match(text):
         return None
-    found = _ORDER.fullmatch(_bare(_MENTION.sub(" ", text)))
-    if found is None:
+    plain = unicodedata.normalize("NFKC", _MENTION.sub(" ", text))
+    seen = "".join(char for char in plain if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
+    places = [place for place, char in enumerate(seen) if char.isalnum()]
+    bare = " ".join(seen[places[0] : places[-1] + 1].split()) if places else ""
+    if (found := _ORDER.fullmatch(bare)) is None:
         return None
     if found[1].lower() == "resume":
         return Order("resume") if found[2] is None and "?" not in text else None
     unit = 3600 if (found[3] or "m").lower().startswith("h") else 60
     return Order("stop", float(found[2]) * unit if found[2] and int(found[2]) else None)
-
-
-def _bare(text: str) -> str:
-    """The text on one line from its first letter or digit to its last."""
-    plain = unicodedata.normalize("NFKC", text)
-    seen = "".join(char for char in plain if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
-    places = [place for place, char in enumerate(seen) if char.isalnum()]
-    return " ".join(seen[places[0] : places[-1] + 1].split()) if places else ""

@@ -1,6 +1,6 @@
-"""`.history`, merged and joined messages.
+"""Select a channel's messages: resolve `.history`, join a bot's consecutive messages, merge the coordinator's record.
 
-Stage 2: replace `.history` messages by the intervals that they name.
+Stages 1 and 2 replace `.history` messages by the intervals that they name:
 
     a  b  .history(X)  c  d    →    a  b  X  |  c  d        the part before | is the prefix: it does not roll
     a  b  .history     c  d    →    c  d                    without an interval: everything before it is dropped
@@ -9,18 +9,6 @@ Intervals may contain `.history` messages too, down to LEVELS; one that leads ba
 with an implied one: its parent up to the message that it branched from, unless it begins with a `.history` of its own.
 Nothing is fetched here: `lookup` returns what was fetched, and `needed` says what is missing, level by level, until
 nothing is.
-
-Stage 4: join consecutive messages of one bot with a space, under the first one's id.
-
-A service takes so many characters a message, so an answer often spans several. Hidden messages are removed before
-this stage, so none of them separates parts. A reply to a later part is shown as one to the joined message.
-`Entry.parts` keeps the messages, so that each id can still be found.
-
-Merge the coordinator's record of a conversation into the channel's transcript, by message id.
-
-Messages in the transcript are not repeated; missing ones (of a bot that runs elsewhere, or not seen yet) are inserted
-in order. A record without an id stays after the record before it. A record names the agents that reacted (`Hot take
-[reactions: 🔥 (grok)]`); where the transcript only has their number, the names are added.
 """
 
 from __future__ import annotations
@@ -28,14 +16,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from agentic.context.commands import CommandProblem, History, Malformed, is_for, parse_command
 from agentic.context.entries import Entry, Reaction, Speaker, one_line
 from agentic.context.options import may_command
 from agentic.ids import sent_at
+from agentic.wire.messages import HistoryEntry
 
 LEVELS = 5
+MAX_NAME = 32  # characters of an agent that this process does not know
+_REACTIONS = re.compile(r"  \[reactions: ([^\[\]\n]{1,2000})\]\Z")
+_BY = re.compile(r"(\S{1,60}) \(([^()\s]{1,60})\)")
+_SELECTOR = "\ufe0f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +44,6 @@ Lookup = Callable[[Interval], Sequence[Entry] | None]
 nothing was fetched, or it cannot be read."""
 
 
-def nothing_fetched(_: Interval) -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSource:
     """Stage 1: the known messages of a channel, oldest first.
@@ -66,7 +54,7 @@ class ChannelSource:
 
     channel_id: int
     entries: Sequence[Entry]
-    lookup: Lookup = nothing_fetched
+    lookup: Lookup = lambda _: None
     parent_id: int = 0
     parent: Sequence[Entry] = ()
     branched_from: int | None = None
@@ -78,97 +66,6 @@ class Resolved:
 
     prefix: tuple[Entry, ...]
     entries: tuple[Entry, ...]
-
-
-@dataclass(slots=True)
-class _Resolver:
-    source: ChannelSource
-    roles: Collection[int]
-    names: Collection[str]
-    messages: int  # how many of an interval
-    lacking: dict[Interval, None] = field(default_factory=dict)  # in the order in which they were met
-
-    def resolve(
-        self, entries: Sequence[Entry], level: int, inside: tuple[object, ...], before: Sequence[Entry] = ()
-    ) -> Resolved:
-        """Resolve `entries`, which `before` precedes. `inside`: the commands and intervals that led here."""
-        prefix, body = list(before), list[Entry]()
-        for entry in entries:
-            command = self.command(entry)
-            if command is None:
-                body.append(entry)
-            elif command.last is None:
-                prefix, body = [], []
-            elif level < LEVELS and entry.id not in inside:
-                interval = Interval(command.last.channel, self.first(command), command.last.message)
-                found = self.interval(interval, level + 1, (*inside, entry.id))
-                if found is not None:
-                    prefix, body = [*prefix, *body, *found], []
-        return Resolved(tuple(prefix), tuple(body))
-
-    def command(self, entry: Entry) -> History | None:
-        if not entry.hidden or ".history" not in entry.text or not may_command(entry, self.roles):
-            return None
-        command = parse_command(entry.text)
-        return command if isinstance(command, History) and is_for(command, self.names) else None
-
-    def first(self, command: History) -> int | None:
-        """Return the beginning. One in another channel than `last` is never reached and therefore ignored."""
-        same = command.first is not None and command.last is not None and command.first.channel == command.last.channel
-        return command.first.message if same and command.first is not None else None
-
-    def interval(self, interval: Interval, level: int, inside: tuple[object, ...]) -> list[Entry] | None:
-        if interval in inside:
-            return None
-        found = self.source.lookup(interval)
-        if found is None:
-            found = self.known(interval)
-        if not found:
-            return None
-        resolved = self.resolve(_sliced(found, interval, self.messages), level, (*inside, interval))
-        return [*resolved.prefix, *resolved.entries]
-
-    def known(self, interval: Interval) -> Sequence[Entry]:
-        """Return the channel's or its parent's own messages. If they are not complete they are noted as lacking: the
-        oldest drop out of a record, so its first message need not be an interval's."""
-        own = {self.source.channel_id: self.source.entries, self.source.parent_id: self.source.parent}
-        upto = [entry for entry in own.get(interval.channel_id, ()) if entry.id <= interval.last]
-        if len(upto) < self.messages and interval.first not in {entry.id for entry in upto}:
-            self.lacking[interval] = None
-        return upto
-
-    def whole(self) -> Resolved:
-        source = self.source
-        if source.branched_from is None and not [e for e in source.entries if e.hidden and ".history" in e.text]:
-            return Resolved((), tuple(source.entries))  # the usual case
-        begins_with_command = bool(source.entries) and self.command(source.entries[0]) is not None
-        implied = () if begins_with_command else self.implied()
-        found = self.resolve(source.entries, 0, (), implied)
-        own = {entry.id for entry in found.entries}
-        return Resolved(tuple({e.id: e for e in found.prefix if e.id not in own}.values()), found.entries)
-
-    def implied(self) -> Sequence[Entry]:
-        """Return what a thread begins with."""
-        source, last = self.source, self.source.branched_from
-        if last is None:
-            return ()
-        return self.interval(Interval(source.parent_id, None, last), 1, ()) or ()
-
-
-def malformed(entries: Iterable[Entry], *, roles: Collection[int], names: Collection[str]) -> Iterator[CommandProblem]:
-    """Yield the problems of `.history` messages for a bot that goes by `names`, from people who may write them."""
-    for entry in entries:
-        if entry.hidden and ".history" in entry.text and may_command(entry, roles):
-            command = parse_command(entry.text)
-            if isinstance(command, Malformed) and command.command == "history" and is_for(command, names):
-                yield CommandProblem(entry.id, "history", (command.reason,))
-
-
-def _sliced(entries: Sequence[Entry], interval: Interval, messages: int) -> Sequence[Entry]:
-    """Return the newest `messages` up to `last`, from `first` on if it is among them."""
-    upto = [entry for entry in entries if entry.id <= interval.last][-messages:]
-    ids = [entry.id for entry in upto]
-    return upto[ids.index(interval.first) :] if interval.first in ids else upto
 
 
 def resolve_history(
@@ -192,17 +89,93 @@ def needed(
     return tuple(resolver.lacking)
 
 
-SEPARATOR = " "
+@dataclass(slots=True)
+class _Resolver:
+    source: ChannelSource
+    roles: Collection[int]
+    names: Collection[str]
+    messages: int  # how many of an interval
+    lacking: dict[Interval, None] = field(default_factory=dict)  # in the order in which they were met
+
+    def resolve(
+        self, entries: Sequence[Entry], level: int, inside: tuple[object, ...], before: Sequence[Entry] = ()
+    ) -> Resolved:
+        """Resolve `entries`, which `before` precedes. `inside`: the commands and intervals that led here."""
+        prefix, body = list(before), list[Entry]()
+        for entry in entries:
+            command = self.command(entry)
+            if command is None:
+                body.append(entry)
+            elif command.last is None:
+                prefix, body = [], []
+            elif level < LEVELS and entry.id not in inside:
+                first, last = command.first, command.last
+                reached = first is not None and first.channel == last.channel  # else it is ignored
+                interval = Interval(last.channel, first.message if first and reached else None, last.message)
+                found = self.interval(interval, level + 1, (*inside, entry.id))
+                if found is not None:
+                    prefix, body = [*prefix, *body, *found], []
+        return Resolved(tuple(prefix), tuple(body))
+
+    def command(self, entry: Entry) -> History | None:
+        if not entry.hidden or ".history" not in entry.text or not may_command(entry, self.roles):
+            return None
+        command = parse_command(entry.text)
+        return command if isinstance(command, History) and is_for(command, self.names) else None
+
+    def interval(self, interval: Interval, level: int, inside: tuple[object, ...]) -> list[Entry] | None:
+        if interval in inside:
+            return None
+        found = self.source.lookup(interval)
+        if found is None:  # the channel's or its parent's own messages
+            own = {self.source.channel_id: self.source.entries, self.source.parent_id: self.source.parent}
+            found = [entry for entry in own.get(interval.channel_id, ()) if entry.id <= interval.last]
+            # the oldest drop out of a record, so its first message need not be an interval's
+            if len(found) < self.messages and interval.first not in {entry.id for entry in found}:
+                self.lacking[interval] = None
+        if not found:
+            return None
+        upto = [entry for entry in found if entry.id <= interval.last][-self.messages :]
+        ids = [entry.id for entry in upto]
+        sliced = upto[ids.index(interval.first) :] if interval.first in ids else upto
+        resolved = self.resolve(sliced, level, (*inside, interval))
+        return [*resolved.prefix, *resolved.entries]
+
+    def whole(self) -> Resolved:
+        source = self.source
+        if source.branched_from is None and not [e for e in source.entries if e.hidden and ".history" in e.text]:
+            return Resolved((), tuple(source.entries))  # the usual case
+        begins_with_command = bool(source.entries) and self.command(source.entries[0]) is not None
+        implied: Sequence[Entry] | None = None  # what a thread begins with
+        if source.branched_from is not None and not begins_with_command:
+            implied = self.interval(Interval(source.parent_id, None, source.branched_from), 1, ())
+        found = self.resolve(source.entries, 0, (), implied or ())
+        own = {entry.id for entry in found.entries}
+        return Resolved(tuple({e.id: e for e in found.prefix if e.id not in own}.values()), found.entries)
+
+
+def malformed(entries: Iterable[Entry], *, roles: Collection[int], names: Collection[str]) -> Iterator[CommandProblem]:
+    """Yield the problems of `.history` messages for a bot that goes by `names`, from people who may write them."""
+    for entry in entries:
+        if entry.hidden and ".history" in entry.text and may_command(entry, roles):
+            command = parse_command(entry.text)
+            if isinstance(command, Malformed) and command.command == "history" and is_for(command, names):
+                yield CommandProblem(entry.id, "history", (command.reason,))
 
 
 def joined(entries: Iterable[Entry]) -> list[Entry]:
-    """Join what belongs together. `entries` are oldest first."""
+    """Stage 4: join consecutive messages of one bot with a space, under the first one's id. `entries` are oldest first.
+
+    A service takes so many characters a message, so an answer often spans several. Hidden messages are removed before
+    this stage, so none of them separates parts. A reply to a later part is shown as one to the joined message.
+    `Entry.parts` keeps the messages, so that each id can still be found.
+    """
     found: list[Entry] = []
     groups: dict[int, list[Entry]] = {}  # of more than one, by their place among what is found
     before: Speaker | None = None
     for entry in entries:
         speaker = entry.speaker
-        if before is not None and speaker.kind != "person" and _same_bot(before, speaker):
+        if before is not None and speaker.kind != "person" and _is_same_bot(before, speaker):
             groups.setdefault(len(found) - 1, [found[-1]]).append(entry)
         else:
             found.append(entry)
@@ -212,7 +185,15 @@ def joined(entries: Iterable[Entry]) -> list[Entry]:
     for place, group in groups.items():
         found[place] = join(group)
     aliases = {part.id: group[0].id for group in groups.values() for part in group[1:]}
-    return [_readdressed(entry, aliases) if entry.reply_to in aliases else entry for entry in found]
+    return [replace(e, reply_to=aliases[e.reply_to]) if e.reply_to in aliases else e for e in found]
+
+
+def _is_same_bot(one: Speaker, other: Speaker) -> bool:
+    """Whether both are the same bot. An agent is itself under any account or webhook; a webhook is another one under
+    another name."""
+    if one.agent != other.agent:
+        return False
+    return other.agent is not None or (one.id, one.name) == (other.id, other.name)
 
 
 def join(parts: Sequence[Entry]) -> Entry:
@@ -220,12 +201,18 @@ def join(parts: Sequence[Entry]) -> Entry:
     first = parts[0]
     if len(parts) == 1:
         return first
+    by_emoji: dict[str, Reaction] = {}
+    for reaction in (reaction for part in parts for reaction in part.reactions):
+        before = by_emoji.get(reaction.emoji, Reaction(reaction.emoji, (), 0, by_person=False))
+        names = tuple(dict.fromkeys((*before.by, *reaction.by)))
+        by_person = before.by_person or reaction.by_person
+        by_emoji[reaction.emoji] = Reaction(reaction.emoji, names, before.count + reaction.count, by_person)
     return replace(
         first,
-        text=SEPARATOR.join(part.text.strip() for part in parts if part.text.strip()),
+        text=" ".join(part.text.strip() for part in parts if part.text.strip()),
         attachments=tuple(file for part in parts for file in part.attachments),
         extras=tuple(line for part in parts for line in part.extras),
-        reactions=_united(reaction for part in parts for reaction in part.reactions),
+        reactions=tuple(by_emoji.values()),
         mentions=frozenset().union(*(part.mentions for part in parts)),
         edited=any(part.edited for part in parts),
         parts=tuple(parts),
@@ -237,53 +224,15 @@ def holder_of(entries: Iterable[Entry], message_id: int) -> Entry | None:
     return next((entry for entry in entries if any(unit.id == message_id for unit in entry.units)), None)
 
 
-def _same_bot(one: Speaker, other: Speaker) -> bool:
-    """Whether both are the same bot. An agent is itself under any account or webhook; a webhook is another one under
-    another name."""
-    if one.agent != other.agent:
-        return False
-    return other.agent is not None or (one.id, one.name) == (other.id, other.name)
-
-
-def _united(reactions: Iterable[Reaction]) -> tuple[Reaction, ...]:
-    by_emoji: dict[str, Reaction] = {}
-    for reaction in reactions:
-        before = by_emoji.get(reaction.emoji, Reaction(reaction.emoji, (), 0, by_person=False))
-        names = tuple(dict.fromkeys((*before.by, *reaction.by)))
-        by_person = before.by_person or reaction.by_person
-        by_emoji[reaction.emoji] = Reaction(reaction.emoji, names, before.count + reaction.count, by_person)
-    return tuple(by_emoji.values())
-
-
-def _readdressed(entry: Entry, aliases: Mapping[int, int]) -> Entry:
-    return replace(entry, reply_to=aliases[entry.reply_to or 0])
-
-
-MAX_NAME = 32  # characters of an agent that this process does not know
-
-
-_REACTIONS = re.compile(r"  \[reactions: ([^\[\]\n]{1,2000})\]\Z")
-_BY = re.compile(r"(\S{1,60}) \(([^()\s]{1,60})\)")
-_SELECTOR = "\ufe0f"
-
-
-class Record(Protocol):
-    """A history entry of the wire, as far as merging needs it."""
-
-    @property
-    def agent(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def message_id(self) -> int | None: ...
-
-
 def merge_history(
-    entries: Sequence[Entry], history: Iterable[Record], names: Mapping[str, str], deleted: Iterable[int] = ()
+    entries: Sequence[Entry], history: Iterable[HistoryEntry], names: Mapping[str, str], deleted: Iterable[int] = ()
 ) -> tuple[Entry, ...]:
-    """Insert the missing records into `entries`, oldest first. `names` maps agents' keys to shown names.
+    """Merge the coordinator's record of a conversation into the channel's `entries`, by message id, oldest first.
 
-    Records of messages in `deleted` are dropped.
+    Messages in the transcript are not repeated; missing ones (of a bot that runs elsewhere, or not seen yet) are
+    inserted in order, a record without an id after the record before it. A record names the agents that reacted (`Hot
+    take [reactions: 🔥 (grok)]`); if the transcript only has their number, the names are added. `names` maps agents'
+    keys to shown names. Records of messages in `deleted` are dropped.
     """
     shown = {entry.id: entry for entry in entries}
     known = shown.keys() | set(deleted)
@@ -308,12 +257,9 @@ def merge_history(
 
 def _attributed(entry: Entry, recorded: str, names: Mapping[str, str]) -> Entry:
     """Return the entry with the agents that the record names, for reactions whose authors are unknown."""
-    found = _REACTIONS.search(recorded) if entry.reactions else None
-    by = (
-        [(emoji.replace(_SELECTOR, ""), _name(agent, names)) for emoji, agent in _BY.findall(found[1])] if found else []
-    )
-    if not by:
+    if not entry.reactions or (found := _REACTIONS.search(recorded)) is None:
         return entry
+    by = [(emoji.replace(_SELECTOR, ""), _name(agent, names)) for emoji, agent in _BY.findall(found[1])]
 
     def with_names(reaction: Reaction) -> Reaction:
         emoji = reaction.emoji.replace(_SELECTOR, "")

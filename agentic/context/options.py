@@ -1,18 +1,12 @@
-"""Options, their merge, pinned options.
-
-The options of an agent in a channel, and how their layers are merged.
+"""The options of an agent in a channel, how their layers are merged, and pinned `.config` messages as layers.
 
     built in < .env < front matter < shared < guild < bot < bot and guild < live (/config set)
              < pins, older first (a thread's parent first)
 
 A layer maps option names to values that `read_options` has validated. Invalid ones are skipped and reported, so that a
-bad line never silences a bot. Maps merge one level deep, lists replace. Pins are written by people in Discord: they set
-only PINNABLE options, and can only remove tools. docs/context.md shows each with an example.
-
-Pinned `.config` messages as layers of options.
-
-Only pinned messages by people with permission count. Invalid parts of a pin are skipped and reported to its author once
-(the caller that posts remembers `Pin.message_id`).
+bad line never silences a bot. Maps merge one level deep, lists replace. Pins are written by people in Discord: only
+those by people with permission count, and they set only PINNABLE options, and can only remove tools. docs/context.md
+shows each with an example.
 """
 
 from __future__ import annotations
@@ -113,47 +107,17 @@ class Options(BaseModel):
         return min(wanted, LARGEST_STEP) if self.rolling_threshold is None else self.rolling_threshold
 
 
-NOT_PINNABLE = frozenset(
-    {
-        *("model", "history_roles", "config_roles", "custom_fields"),
-        *("always_search", "answer_all", "search_pictures", "message_log", "recall"),
-    }
-)
-"""Permissions, the addresses of requests, and what costs money or keeps what people write: only files on the owner's
-machine may set these."""
+OWNERS_LIVE = frozenset({"always_search", "answer_all", "search_pictures", "message_log", "recall"})
+"""What the bots' owner alone may set while they run: it costs money, or keeps what people write."""
+
+NOT_PINNABLE = frozenset({"model", "history_roles", "config_roles", "custom_fields"}) | OWNERS_LIVE
+"""With these, permissions and the addresses of requests: only files on the owner's machine may set them."""
 
 PINNABLE = frozenset(Options.model_fields) - NOT_PINNABLE
 """What a `.config` that is pinned in Discord may set."""
 
-
-OWNERS_LIVE = frozenset({"always_search", "answer_all", "search_pictures", "message_log", "recall"})
-"""What the bots' owner alone may set while they run: it costs money, or keeps what people write."""
-
 LIVE = PINNABLE | OWNERS_LIVE
 """What `/config set` may set. As in pins, `tools` can only be taken away."""
-
-
-def read_options(
-    mapping: Mapping[Any, Any], allowed: Collection[str] | None = None
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the valid options of a layer, and one line for each invalid one.
-
-    `allowed`: the options that this layer may set, None for all. The lines repeat no values.
-    """
-    layer: dict[str, Any] = {}
-    problems: list[str] = []
-    for key, value in mapping.items():
-        if not isinstance(key, str) or key not in Options.model_fields:
-            problems.append(_unknown(key))
-        elif allowed is not None and key not in allowed:
-            problems.append(f"{key}: cannot be set here")
-        else:
-            try:
-                layer[key] = getattr(Options.model_validate({key: value}), key)
-            except ValidationError:
-                problems.append(f"{key}: expected {wanted(key)}")
-    return layer, problems
-
 
 _WANTED = {
     "max_characters": "a whole number from 500 to 2,000,000, or none for no limit",
@@ -168,10 +132,28 @@ _WANTED = {
 """What options take that are not a number, choice or switch."""
 
 
-def _unknown(key: object) -> str:
-    text = " ".join(str(key).split())[:SHOWN_KEY]
-    near = difflib.get_close_matches(text, Options.model_fields, n=1)
-    return f"{text}: there is no such option" + (f"; did you mean {near[0]}?" if near else "")
+def read_options(
+    mapping: Mapping[Any, Any], allowed: Collection[str] | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the valid options of a layer, and one line for each invalid one.
+
+    `allowed`: the options that this layer may set, None for all. The lines repeat no values.
+    """
+    layer: dict[str, Any] = {}
+    problems: list[str] = []
+    for key, value in mapping.items():
+        if not isinstance(key, str) or key not in Options.model_fields:
+            text = " ".join(str(key).split())[:SHOWN_KEY]
+            near = difflib.get_close_matches(text, Options.model_fields, n=1)
+            problems.append(f"{text}: there is no such option" + (f"; did you mean {near[0]}?" if near else ""))
+        elif allowed is not None and key not in allowed:
+            problems.append(f"{key}: cannot be set here")
+        else:
+            try:
+                layer[key] = getattr(Options.model_validate({key: value}), key)
+            except ValidationError:
+                problems.append(f"{key}: expected {wanted(key)}")
+    return layer, problems
 
 
 def wanted(option: str) -> str:
@@ -188,17 +170,6 @@ def wanted(option: str) -> str:
     return f"{number} from {schema['minimum']:,} to {schema['maximum']:,}"
 
 
-def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge layers, later ones over earlier ones: maps merge one level deep, everything else replaces."""
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            before = merged.get(key)
-            both = isinstance(before, Mapping) and isinstance(value, Mapping)
-            merged[key] = {**before, **value} if both else value  # type: ignore[dict-item]
-    return merged
-
-
 def options_of(layers: Iterable[Mapping[str, Any]], pins: Iterable[Mapping[str, Any]] = ()) -> Options:
     """Return the options from validated layers, lowest first, with pins above them, older first."""
     pinned = list(pins)
@@ -208,6 +179,17 @@ def options_of(layers: Iterable[Mapping[str, Any]], pins: Iterable[Mapping[str, 
         if "tools" in pin:
             tools = narrowed(tools, pin["tools"])
     return Options.model_validate({**merge_layers((merged, *pinned)), "tools": tools})
+
+
+def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge layers, later ones over earlier ones: maps merge one level deep, everything else replaces."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            before = merged.get(key)
+            both = isinstance(before, Mapping) and isinstance(value, Mapping)
+            merged[key] = {**before, **value} if both else value  # type: ignore[dict-item]
+    return merged
 
 
 def narrowed(allowed: Collection[str], wanted: Collection[str]) -> tuple[str, ...]:
@@ -234,6 +216,21 @@ class Pin:
         return (CommandProblem(self.message_id, "config", self.problems, tuple(self.layer)),)
 
 
+def read_pins(entries: Iterable[Entry], config_roles: Collection[int], names: Collection[str]) -> tuple[Pin, ...]:
+    """Return the pins for a bot that goes by `names`, older first. For a thread: the parent's, then its own."""
+    pins = []
+    for entry in sorted(entries, key=lambda entry: entry.id):
+        command = parse_command(entry.text) if entry.pinned and may_configure(entry, config_roles) else None
+        if command is None or isinstance(command, History) or not is_for(command, names):
+            continue
+        if isinstance(command, Config):
+            layer, problems = read_options(command.layer, PINNABLE)
+            pins.append(Pin(entry.id, entry.speaker.id, layer, tuple(problems)))
+        elif command.command == "config":
+            pins.append(Pin(entry.id, entry.speaker.id, {}, (command.reason,)))
+    return tuple(pins)
+
+
 def may_command(entry: Entry, roles: Collection[int]) -> bool:
     """Whether it is by a person with one of `roles`; without roles, by one who may manage messages."""
     if entry.speaker.kind != "person":
@@ -244,20 +241,3 @@ def may_command(entry: Entry, roles: Collection[int]) -> bool:
 def may_configure(entry: Entry, roles: Collection[int]) -> bool:
     """Whether it is by a person who may manage messages or has one of `roles`."""
     return entry.speaker.kind == "person" and (entry.may_manage or not entry.author_roles.isdisjoint(roles))
-
-
-def read_pins(entries: Iterable[Entry], config_roles: Collection[int], names: Collection[str]) -> tuple[Pin, ...]:
-    """Return the pins for a bot that goes by `names`, older first. For a thread: the parent's, then its own."""
-    pins = []
-    for entry in sorted(entries, key=lambda entry: entry.id):
-        if not entry.pinned or not may_configure(entry, config_roles):
-            continue
-        command = parse_command(entry.text)
-        if command is None or isinstance(command, History) or not is_for(command, names):
-            continue
-        if isinstance(command, Config):
-            layer, problems = read_options(command.layer, PINNABLE)
-            pins.append(Pin(entry.id, entry.speaker.id, layer, tuple(problems)))
-        elif command.command == "config":
-            pins.append(Pin(entry.id, entry.speaker.id, {}, (command.reason,)))
-    return tuple(pins)

@@ -1,4 +1,4 @@
-"""Stage 9 in prefill mode: a transcript that the model continues as the agent.
+"""Prefill mode (stage 9): a transcript that the model continues as the agent.
 
     system      The system is in CLI simulation mode. (and persona and rules, unless bare)
     user        <cmd>cat untitled.txt</cmd>
@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentic.context.blocks import Block, Line, Note, ToolLine, quoted_in
+from agentic.context.blocks import Line, Note, ToolLine, quoted_in
 from agentic.context.chat_layout import NO_PICTURES, marked, pictures_of
 from agentic.context.entries import Entry, Speaker, words
 from agentic.context.prompt import Identity, TurnContext, build_persona, memory_part
@@ -65,15 +65,16 @@ def build_prefill(
     stop_names: int = 10,
     ephemeral: str = "",
 ) -> PrefillLayout:
-    """`stop_names`: this many of the most recent participants end the completion where they would speak. `ephemeral`:
-    shown as `[system] …` just before the agent's words, in this prompt only."""
+    """Lay out the transcript. `stop_names`: this many of the most recent participants end the completion where they
+    would speak. `ephemeral`: shown as `[system] …` just before the agent's words, in this prompt only."""
     me = context.me
     own = label(Speaker(0, me.display_name, "agent", me.key), me)
     parts, tail = _parts(context, pictures, files)
-    begins = f"{own}:"
+    begins, blocks = f"{own}:", context.window.laid
+    last = blocks[-1].lines[-1] if blocks else None
     if ephemeral:
         begins = f"[system] {escaped(ephemeral)}{GAP}{begins}"
-    elif _is_own(_last_line(context.window.laid), me) and (tail or not parts[-1].pictures):
+    elif isinstance(last, Entry) and last.speaker.agent == me.key and (tail or not parts[-1].pictures):
         begins, tail = "", tail or parts.pop().text
     between = GAP if begins and (parts or tail) else ""
     others = labels(context.window.entries, me)
@@ -85,6 +86,45 @@ def build_prefill(
         own=own,
         others=tuple(others),
     )
+
+
+def _parts(
+    context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]], files: Mapping[int, str]
+) -> tuple[list[Message], str]:
+    """Return the assistant's parts that end in pictures or a cache mark, and the text after the last of them."""
+    blocks = context.window.laid
+    marks = {index for index in marked(blocks, context.window.marker) if blocks[index].closed}
+    parts: list[Message] = []
+    text = f"[summary] {escaped(words(context.summary))}" if context.summary else ""
+    for index, block in enumerate(blocks):
+        key = ("prefill", quoted_in(block, files))
+        paragraphs = block.texts.get(key)
+        if paragraphs is None:
+            rendered = (_render_line(line, context.me, files) for line in block.lines)
+            paragraphs = block.texts[key] = GAP.join(filter(None, rendered))
+        if paragraphs:
+            text += f"{GAP if text or parts else ''}{paragraphs}"
+        found = pictures_of(block, pictures)
+        if text and (found or (block.closed and index >= min(marks))):
+            parts.append(Message("assistant", text, found, cache=index in marks))
+            text = ""
+    return parts, text
+
+
+def _render_line(line: Line, me: Identity, files: Mapping[int, str]) -> str:
+    if isinstance(line, ToolLine):
+        return f"[tool] {escaped(line.text)}".rstrip()
+    if isinstance(line, Note):
+        if line.kind == "reactions":
+            return ""
+        return f"[note: {label(line.about.speaker, me)} changed a message, it now reads] {_body(line.about, files)}"
+    return f"{label(line.speaker, me)}: {_body(line, files)}".rstrip()
+
+
+def _body(entry: Entry, files: Mapping[int, str]) -> str:
+    text = escaped(entry.text[: MAX_TEXT * len(entry.units)])
+    head = " ".join([*([text] if text else []), *content_marks(entry)])
+    return "\n".join((head or "(no text)", *(f"| {line}" for line in quoted_files(entry, files))))
 
 
 def label(speaker: Speaker, me: Identity) -> str:
@@ -128,54 +168,3 @@ def read_completion(completion: str, transcript: PrefillLayout) -> str:
     text = cut_at_other_speaker(completion, transcript.others)
     own = rf"(?:\A|(?<!\n)\n++)[ \t]*{re.escape(transcript.own)}[{_COLONS}][ \t]*"
     return unescaped(re.sub(own, lambda found: "\n" if found.start() else "", text)).strip()
-
-
-def _parts(
-    context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]], files: Mapping[int, str]
-) -> tuple[list[Message], str]:
-    """Return the assistant's parts that end in pictures or a cache mark, and the text after the last of them."""
-    blocks = context.window.laid
-    marks = {index for index in marked(blocks, context.window.marker) if blocks[index].closed}
-    parts: list[Message] = []
-    text = f"[summary] {escaped(words(context.summary))}" if context.summary else ""
-    for index, block in enumerate(blocks):
-        if paragraphs := _paragraphs(block, context.me, files):
-            text += f"{GAP if text or parts else ''}{paragraphs}"
-        found = pictures_of(block, pictures)
-        if text and (found or (block.closed and index >= min(marks))):
-            parts.append(Message("assistant", text, found, cache=index in marks))
-            text = ""
-    return parts, text
-
-
-def _paragraphs(block: Block, me: Identity, files: Mapping[int, str]) -> str:
-    key = ("prefill", quoted_in(block, files))
-    known = block.texts.get(key)
-    if known is None:
-        rendered = (_paragraph(line, me, files) for line in block.lines)
-        known = block.texts[key] = GAP.join(paragraph for paragraph in rendered if paragraph)
-    return known
-
-
-def _paragraph(line: Line, me: Identity, files: Mapping[int, str]) -> str:
-    if isinstance(line, ToolLine):
-        return f"[tool] {escaped(line.text)}".rstrip()
-    if isinstance(line, Note):
-        if line.kind == "reactions":
-            return ""
-        return f"[note: {label(line.about.speaker, me)} changed a message, it now reads] {_body(line.about, files)}"
-    return f"{label(line.speaker, me)}: {_body(line, files)}".rstrip()
-
-
-def _body(entry: Entry, files: Mapping[int, str]) -> str:
-    text = escaped(entry.text[: MAX_TEXT * len(entry.units)])
-    head = " ".join([*([text] if text else []), *content_marks(entry)])
-    return "\n".join((head or "(no text)", *(f"| {line}" for line in quoted_files(entry, files))))
-
-
-def _last_line(blocks: Sequence[Block]) -> Line | None:
-    return blocks[-1].lines[-1] if blocks else None
-
-
-def _is_own(line: Line | None, me: Identity) -> bool:
-    return isinstance(line, Entry) and line.speaker.agent == me.key
