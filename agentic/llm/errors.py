@@ -1,38 +1,12 @@
-"""Error tree and HTTP errors.
-
-Errors of model calls.
-
-    ModelError                  base; carries provider, model, status, request_id
-      Retryable                 worth retrying within the deadline; may carry retry_after
-        RateLimited             429
-        ServerFailed            5xx, overloaded
-        ConnectionFailed        no connection, or one cut in mid-answer
-      TimedOut                  the call's whole time is used up
-      Final                     a retry would end the same way
-        BadKey                  401, 403
-        QuotaUsedUp             the account has no money or quota left
-        BadRequest              400, 404, 413, 422: our request or the model's name is wrong
-          PrefillRefused        400: the model does not continue a prefilled answer
-          PromptTooLong         400, 413, 422, 429, 500: the prompt is longer than the model's context
-          FeatureRefused        400, 404, 422, 500: the model, or its server as it was started, lacks a feature
-            ToolsRefused        it calls no functions
-            SchemaRefused       it takes no structured output
-            TemperatureRefused  it takes no temperature
-        Refused                 the model or its filter declined to answer
-        BadAnswer               an unusable answer: empty, cut off, wrong shape
-        CannotDraw              no picture model is configured
-        SessionLost             the session to resume does not exist any more
-        NotInstalled            a package that this provider needs is missing
+"""Errors of model calls, and how a provider's HTTP error becomes one of them.
 
 The text of a ModelError names its kind in one line and never contains a key or a prompt.
 
-Map a provider's HTTP error to one of ours.
-
 The status and the error's codes decide if they can. Many providers have one code for everything
 ("invalid_request_error") and say the rest in words: no credit left (400, 402, 403 or 429), a model that calls no tools
-(400, 404, 422 or 500), a prompt that is too long (400, 413, 422, 429 or 500). The words are those of the error's own
-messages, never of a request that a server quotes. Only error codes are kept as detail, never the provider's prose,
-which may quote the key or the prompt.
+(400, 404, 422 or 500), a prompt that is too long (400, 413, 422, 429 or 500). Only the words of the error's own
+messages count, never those of a request that a server quotes. Only error codes are kept as detail, never the
+provider's prose, which may quote the key or the prompt.
 """
 
 from __future__ import annotations
@@ -42,6 +16,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from agentic.llm.types import Usage
@@ -51,11 +26,16 @@ class ModelError(Exception):
     """Base of every error of a model call.
 
     `usage`: the cost of the failed call (a refused or empty answer is billed), None if unknown. `made`: the provider
-    may have worked on the call until it was cut off, at an unknown cost. `origin`: the name of the SDK's error, where
-    it says more than ours.
+    may have worked on the call until it was cut off, at an unknown cost. `origin`: the name of the SDK's error, if it
+    says more than ours.
+
+    What retry.py does about a class of errors: `falls_back` if another model of a list may answer instead, and `rest`,
+    the seconds for which the failed model is then avoided. The same model is asked again only if it is Retryable.
     """
 
     kind = "the model failed"
+    falls_back: ClassVar[bool] = False
+    rest: ClassVar[float] = 0.0
     usage: Usage | None = None
     made = False
     origin = ""
@@ -85,23 +65,20 @@ class ModelError(Exception):
 class Retryable(ModelError):
     """Worth retrying within the deadline. `retry_after` is in seconds, None if the provider gave none."""
 
+    falls_back, rest = True, 30.0
     retry_after: float | None = None
 
 
-class RateLimited(Retryable):
-    """The provider asks for fewer requests (429)."""
-
+class RateLimited(Retryable):  # 429
     kind = "the provider asks for fewer requests"
 
 
-class ServerFailed(Retryable):
-    """The provider's server failed or is overloaded (5xx)."""
-
+class ServerFailed(Retryable):  # 5xx, overloaded
     kind = "the provider's server failed"
 
 
 class ConnectionFailed(Retryable):
-    """No connection (then `made` is False), or one that was cut."""
+    """No connection (then `made` is False), or one that was cut in mid-answer."""
 
     made = True
     kind = "no connection to the provider"
@@ -110,24 +87,24 @@ class ConnectionFailed(Retryable):
 class TimedOut(ModelError):
     """The call's whole time is used up."""
 
-    made = True
+    made, falls_back, rest = True, True, 60.0
     kind = "the model took too long"
 
 
 class Final(ModelError):
-    """A retry would end the same way."""
+    """A retry would end the same way, and so would asking another model, unless `falls_back`."""
 
 
-class BadKey(Final):
-    """The API key is refused (401, 403)."""
-
-    kind = "the API key was refused"
+class BadKey(Final):  # 401, 403
+    kind, falls_back, rest = "the API key was refused", True, 900.0
 
 
-class QuotaUsedUp(Final):
-    """The account has no money or quota left."""
+class QuotaUsedUp(Final):  # no money or quota left
+    kind, falls_back, rest = "the provider account's quota is used up", True, 900.0
 
-    kind = "the provider account's quota is used up"
+
+class NotInstalled(Final):
+    kind, falls_back, rest = "a package that this provider needs is not installed", True, 900.0
 
 
 class BadRequest(Final):
@@ -136,57 +113,44 @@ class BadRequest(Final):
     kind = "the provider did not accept the request"
 
 
-class PrefillRefused(BadRequest):
-    """The model does not continue a prefilled answer (400)."""
-
+class PrefillRefused(BadRequest):  # 400
     kind = "the model does not continue a prefilled answer"
 
 
 class PromptTooLong(BadRequest):
-    """The prompt is longer than the model's context, as its server has loaded it."""
+    """The prompt is longer than the context as the model's server has loaded it; the next model's may be larger."""
 
-    kind = "the prompt is longer than the model's context"
+    kind, falls_back = "the prompt is longer than the model's context", True
 
 
 class FeatureRefused(BadRequest):
-    """The model, or its server as it was started, lacks what the request asked for. `feature` is a field of Profile."""
+    """The model, or its server as it was started, lacks what the request asked for. `feature` is a field of Profile.
+    model.py asks again without it."""
 
     feature: ClassVar[str]
 
 
 class ToolsRefused(FeatureRefused):
-    """The model calls no functions."""
-
     kind, feature = "the model calls no tools", "tools"
 
 
 class SchemaRefused(FeatureRefused):
-    """The model takes no structured output."""
-
     kind, feature = "the model takes no structured output", "schema"
 
 
-class TemperatureRefused(FeatureRefused):
-    """The model takes no temperature, or only its own."""
-
+class TemperatureRefused(FeatureRefused):  # or only its own
     kind, feature = "the model takes no temperature", "temperature"
 
 
-class Refused(Final):
-    """The model or its filter declined to answer."""
-
+class Refused(Final):  # by the model or its filter
     kind = "the model declined to answer"
 
 
-class BadAnswer(Final):
-    """An answer that cannot be used."""
-
+class BadAnswer(Final):  # empty, cut off, wrong shape
     kind = "the model's answer could not be read"
 
 
-class CannotDraw(Final):
-    """No picture model is configured."""
-
+class CannotDraw(Final):  # no image model is configured
     kind = "this model does not draw"
 
 
@@ -194,12 +158,6 @@ class SessionLost(Final):
     """The session of a coding agent cannot be resumed. It was dropped; the next call starts a new one."""
 
     kind = "the session could not be resumed"
-
-
-class NotInstalled(Final):
-    """A package that this provider needs is not installed."""
-
-    kind = "a package that this provider needs is not installed"
 
 
 def not_made(error: ModelError) -> ModelError:
@@ -420,23 +378,14 @@ def _facts(said: Any, field: str = "message", depth: int = 0) -> Iterator[tuple[
         for value in said[:20]:
             yield from _facts(value, field, depth + 1)
     elif isinstance(said, str):
-        inner = _json_in(said)
+        inner = None
+        if said.lstrip().startswith(("{", "[")):
+            with suppress(ValueError, RecursionError):
+                inner = json.loads(said)
         if inner is not None:
             yield from _facts(inner, field, depth + 1)
-        elif field == "raw":
-            yield "message", said.lower()
         else:
-            yield field, said.lower()
-
-
-def _json_in(said: str) -> Any:
-    """Return the object or list in a text that is JSON, None if it is not."""
-    if not said.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(said)
-    except (ValueError, RecursionError):
-        return None
+            yield "message" if field == "raw" else field, said.lower()
 
 
 def seconds_to_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
