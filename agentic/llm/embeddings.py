@@ -13,21 +13,20 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import mul
 from typing import Any, Protocol, TypeAlias
 
 from agentic.llm.errors import BadAnswer
 from agentic.llm.pricing import tokens_of
-from agentic.llm.schemas import number, parts
 from agentic.llm.types import Usage
 
 Vector: TypeAlias = "array[float]"  # of 32-bit floats, of length 1
 
-MOST_TEXTS = 64  # in a request
-MOST_CHARACTERS = 6_000  # of a text: embedding models read 512 to 8,192 tokens, and what is longer blurs
-MOST_NUMBERS = 8_192  # in a vector
+MAX_TEXTS = 64  # in a request
+MAX_CHARACTERS = 6_000  # of a text: embedding models read 512 to 8,192 tokens, and what is longer blurs
+MAX_NUMBERS = 8_192  # in a vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +58,9 @@ class Embedder(Protocol):
 
 def texts_of(texts: Sequence[str]) -> list[str]:
     """The texts as they are sent: cut, and none of them empty, which servers refuse."""
-    if len(texts) > MOST_TEXTS:
-        raise ValueError(f"at most {MOST_TEXTS} texts a request")
-    return [text[:MOST_CHARACTERS].strip() or "-" for text in texts]
+    if len(texts) > MAX_TEXTS:
+        raise ValueError(f"at most {MAX_TEXTS} texts a request")
+    return [text[:MAX_CHARACTERS].strip() or "-" for text in texts]
 
 
 def expected(texts: Sequence[str]) -> Usage:
@@ -80,7 +79,7 @@ def vectors_of(lists: Sequence[Any], count: int) -> tuple[Vector, ...]:
 def vector_of(numbers: object) -> Vector:
     """Return the numbers scaled to length 1. Raises BadAnswer for anything but finite numbers, and for nothing but
     zeros."""
-    if not isinstance(numbers, Sequence) or not 0 < len(numbers) <= MOST_NUMBERS:
+    if not isinstance(numbers, Sequence) or not 0 < len(numbers) <= MAX_NUMBERS:
         raise BadAnswer("no vector")
     try:
         length = math.sqrt(sum(map(mul, numbers, numbers)))
@@ -97,34 +96,25 @@ def cosine(one: Vector, other: Vector) -> float:
 
 
 def nearest(
-    wanted: Vector, known: Iterable[tuple[int, Vector]], most: int, least: float = 0.0
+    wanted: Vector, known: Iterable[tuple[int, Vector]], limit: int, least: float = 0.0
 ) -> list[tuple[int, float]]:
     """Return the ids of the nearest vectors with their cosines, nearest first: at most so many, none below `least`."""
     found = [(key, near) for key, vector in known if (near := cosine(wanted, vector)) >= least]
-    return sorted(found, key=lambda one: (-one[1], one[0]))[:most]
+    return sorted(found, key=lambda one: (-one[1], one[0]))[:limit]
 
 
 def packed(vector: Vector) -> bytes:
     """Return a vector as bytes for a database, little-endian."""
-    return _swapped(vector).tobytes()
+    return _little_endian(vector).tobytes()
 
 
 def unpacked(stored: bytes) -> Vector:
     """Return the vector in such bytes. Raises ValueError for a length that no vector has."""
-    vector = array("f")
-    vector.frombytes(stored)
-    return _swapped(vector)
+    return _little_endian(array("f", stored))
 
 
-def _swapped(vector: Vector) -> Vector:
-    if sys.byteorder == "little":
-        return vector
-    swapped = array("f", vector)
-    swapped.byteswap()
-    return swapped
-
-
-def openai_vectors(answer: Mapping[str, Any], count: int) -> tuple[Vector, ...]:
-    """Return the vectors in an answer of POST /embeddings, whose entries may come in any order."""
-    entries = sorted(parts(answer, "data"), key=lambda entry: number(entry, "index"))
-    return vectors_of([entry.get("embedding") for entry in entries], count)
+def _little_endian(vector: Vector) -> Vector:
+    if sys.byteorder == "big":
+        vector = array("f", vector)
+        vector.byteswap()
+    return vector

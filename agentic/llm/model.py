@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from agentic.llm import embeddings, pricing
-from agentic.llm import turns as stop_sequences
 from agentic.llm.embeddings import Embedded
 from agentic.llm.errors import (
     BadAnswer,
@@ -26,21 +25,27 @@ from agentic.llm.errors import (
     PromptTooLong,
     Refused,
 )
-from agentic.llm.pricing import expected, filled_in
-from agentic.llm.profiles import Aws, Endpoint, Profile, profile_of
+from agentic.llm.profiles import Aws, Endpoint, Profile, profile_at, profile_of
 from agentic.llm.retry import Retrier
-from agentic.llm.schemas import wants_schema
-from agentic.llm.turns import has_pictures, read_calls, rounds_in_words, with_newest_pictures, without_pictures
+from agentic.llm.schemas import schema_for
+from agentic.llm.turns import (
+    count_pictures,
+    cut_at_stop,
+    listen_until_stop,
+    read_calls,
+    rounds_in_words,
+    with_newest_pictures,
+)
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Usage
-
-log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 # A connection that takes longer will not be made; the rest of the budget is better spent on another attempt.
 CONNECT_SECONDS = 10.0
 # A bot's turns are tens of seconds apart: keeping the connection saves the TLS handshake.
 KEEP_ALIVE_SECONDS = 90.0
 REFUSED_SHAPES = (400, 422)
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +92,24 @@ class StreamListener:
 class ProviderModel:
     """Base class of every provider's model.
 
-    Subclasses set `provider` and `_sdk_errors`, and implement the methods that raise NotImplementedError here.
-    `doubts_schema`: not every server behind this provider takes structured output. A server that refuses it gets the
-    schema in words from then on. `no_such_model`: HTTP statuses that mean an unknown model, so retrying without
-    pictures would not help.
+    Subclasses set `provider` and `_sdk_errors` (what the SDK, its HTTP client and odd answers raise), and implement the
+    methods that raise NotImplementedError here. `draws`: they have an image API. `doubts_schema`: not every server
+    behind this provider takes structured output. A server that refuses it gets the schema in words from then on.
+    `no_such_model`: HTTP statuses that mean an unknown model, so retrying without pictures would not help.
     """
 
     provider: str
+    draws: ClassVar[bool] = False
     doubts_schema: ClassVar[bool] = False
     no_such_model: ClassVar[frozenset[int]] = frozenset({404})
-    _sdk_errors: tuple[type[Exception], ...] = ()  # what the SDK, its HTTP client and odd answers raise
+    _sdk_errors: tuple[type[Exception], ...] = ()
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         self.access = access
-        self.profile: Profile = profile_of(self.provider, access.model)
+        if access.endpoint is None:
+            self.profile: Profile = profile_of(self.provider, access.model)
+        else:
+            self.provider, self.profile = access.endpoint.name, profile_at(access.endpoint, access.model)
         self._retrier = retrier or Retrier()
 
     @property
@@ -109,12 +118,8 @@ class ProviderModel:
         return f"{self.provider}/{self.access.model}"
 
     @property
-    def image_name(self) -> str:
-        return f"{self.provider}/{self.access.image_model}"
-
-    @property
     def can_draw(self) -> bool:
-        return bool(self.access.image_model)
+        return self.draws and bool(self.access.image_model)
 
     @property
     def free(self) -> bool:
@@ -128,15 +133,16 @@ class ProviderModel:
         if prompt.prefill is not None and not self.profile.prefill:
             raise PrefillRefused(provider=self.provider, model=self.access.model)  # before a call that must fail
         ends = time.monotonic() + prompt.timeout
-        prompt = replace(prompt, on_text=stop_sequences.until_stop(prompt.on_text, prompt.stop))
+        prompt = replace(prompt, on_text=listen_until_stop(prompt.on_text, prompt.stop))
         prompt, history = with_newest_pictures(prompt, history, self.profile.max_pictures)
         reply = await self._accepted(prompt, history, ends)
-        usage = self._priced(filled_in(reply.usage, prompt, history, reply.text), self.access.model)
-        text, calls = (
-            stop_sequences.cut(reply.text, prompt.stop),
-            read_calls(reply.tool_calls, prompt.rounds, self.profile),
+        return replace(
+            reply,
+            text=cut_at_stop(reply.text, prompt.stop),
+            tool_calls=read_calls(reply.tool_calls, prompt.rounds, self.profile),
+            model=self.name,
+            usage=self._priced(pricing.filled_in(reply.usage, prompt, history, reply.text), self.access.model),
         )
-        return replace(reply, text=text, tool_calls=calls, model=self.name, usage=usage)
 
     async def _accepted(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
         """Ask again without pictures, then without this turn's tool calls, if the provider rejects the request.
@@ -149,8 +155,8 @@ class ProviderModel:
         except BadRequest as error:
             if error.status in self.no_such_model or isinstance(error, PrefillRefused):
                 raise
-            if has_pictures(prompt, history):
-                prompt, history = without_pictures(prompt, history)
+            if count_pictures(prompt, history):
+                prompt, history = with_newest_pictures(prompt, history, 0)
             elif prompt.rounds and self.profile.tools and not isinstance(error, PromptTooLong):
                 log.warning("%s: it rejected the tool calls of this turn; it gets their results as text", self.name)
                 prompt = rounds_in_words(prompt)
@@ -158,19 +164,20 @@ class ProviderModel:
                 raise
         return await self._accepted(prompt, history, ends)
 
-    def _fitted(self, prompt: Prompt) -> Prompt:
-        """Return the prompt without features that this model lacks."""
-        tools = prompt.tools if self.profile.tools else ()
-        search = prompt.search and bool(self.profile.search) and (self.profile.tools_with_search or not tools)
-        temperature = prompt.temperature if self.profile.temperature else None
-        fitted = replace(prompt, tools=tools, search=search, temperature=temperature)
-        return fitted if tools else rounds_in_words(fitted)
-
     async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
         """Ask with structured output, tools, and temperature, then without what the server refuses, and remember
         that."""
-        profile, fitted = self.profile, self._fitted(prompt)
-        has_schema = wants_schema(fitted, profile)
+        profile = self.profile
+        tools = prompt.tools if profile.tools else ()
+        fitted = replace(
+            prompt,
+            tools=tools,
+            search=prompt.search and bool(profile.search) and (profile.tools_with_search or not tools),
+            temperature=prompt.temperature if profile.temperature else None,
+        )
+        if not tools:
+            fitted = rounds_in_words(fitted)
+        has_schema = schema_for(fitted, profile) is not None
         try:
             return await self._complete(fitted, history, ends - time.monotonic())
         except FeatureRefused as error:
@@ -194,10 +201,28 @@ class ProviderModel:
 
     async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
         request = self._request(prompt, history)
-        may_be_empty = prompt.prefill is not None  # the model had nothing to add
         listener = StreamListener(prompt.on_text) if prompt.on_text else None
-        attempt = partial(self._checked, request, may_be_empty, listener)
-        lost = partial(expected, prompt, history)
+
+        async def attempt(seconds: float) -> Reply:
+            if listener is not None:
+                listener.begin()
+            reply = await self._ask(request, seconds, listener)
+            error: ModelError | None = None
+            # The model may have nothing to add to a prefilled answer.
+            may_be_empty = prompt.prefill is not None and reply.stop == "stop"
+            if reply.stop == "refusal":
+                error = Refused(request_id=reply.request_id)
+            elif not reply.text.strip() and not reply.tool_calls and not may_be_empty:
+                why = "cut off before the answer began" if reply.stop == "length" else "empty"
+                error = BadAnswer(why, request_id=reply.request_id)
+            if error is not None:
+                error.usage = reply.usage
+                raise error
+            if listener is not None:
+                listener(reply.text)
+            return reply
+
+        lost = partial(pricing.expected, prompt, history)
         return await self._run(self.access.model, seconds, attempt, lost, listener, prompt.retries)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
@@ -205,8 +230,9 @@ class ProviderModel:
         if not self.can_draw:
             raise CannotDraw(provider=self.provider, model=self.access.model)
         lost = partial(Usage, calls=1, pictures=1)
-        drawing = await self._run(self.access.image_model, timeout, partial(self._paint, prompt), lost)
-        return replace(drawing, model=self.image_name, usage=self._priced(drawing.usage, self.access.image_model))
+        model = self.access.image_model
+        drawing = await self._run(model, timeout, partial(self._paint, prompt), lost)
+        return replace(drawing, model=f"{self.provider}/{model}", usage=self._priced(drawing.usage, model))
 
     async def embed(self, texts: Sequence[str], *, timeout: float = 30.0) -> Embedded:  # noqa: ASYNC109 - as draw
         """Return a vector for each text within `timeout` seconds. Raises ModelError only."""
@@ -247,21 +273,6 @@ class ProviderModel:
         """Return our error for one of `_sdk_errors`."""
         raise NotImplementedError
 
-    async def _checked(
-        self, request: Mapping[str, Any], may_be_empty: bool, listener: StreamListener | None, seconds: float
-    ) -> Reply:
-        if listener is not None:
-            listener.begin()
-        reply = await self._ask(request, seconds, listener)
-        if reply.stop == "refusal":
-            raise _paid(Refused(request_id=reply.request_id), reply.usage)
-        if not reply.text.strip() and not reply.tool_calls and not (may_be_empty and reply.stop == "stop"):
-            why = "cut off before the answer began" if reply.stop == "length" else "empty"
-            raise _paid(BadAnswer(why, request_id=reply.request_id), reply.usage)
-        if listener is not None:
-            listener(reply.text)
-        return reply
-
     async def _run(
         self,
         model: str,
@@ -276,9 +287,22 @@ class ProviderModel:
         `lost` estimates the cost of an attempt that was cut off and reported nothing.
         """
         paid: list[Usage] = []
-        failed = partial(self._failed, model, paid, lost, listener)
+
+        async def translated(seconds: float) -> T:
+            try:
+                return await attempt(seconds)
+            except self._sdk_errors as error:
+                # Without its cause: an SDK's text may quote the key or the prompt, and tracebacks are logged.
+                raise self._explain(error) from None
+
+        def failed(error: ModelError, number: int) -> None:
+            error.provider, error.model = self.provider, model
+            cost = error.usage or (listener.billed if listener else None) or (lost() if error.made else None)
+            if cost is not None:
+                paid.append(cost)
+            log.warning("model call: attempt %d failed: %s", number, error)
+
         attempts = None if retries is None else retries + 1
-        translated = partial(self._translated, attempt)
         try:
             answer = await self._retrier.run(translated, seconds=seconds, failed=failed, attempts=attempts)
         except ModelError as error:
@@ -288,33 +312,6 @@ class ProviderModel:
             return replace(answer, usage=answer.usage + sum(paid, Usage()))
         return answer
 
-    async def _translated(self, attempt: Callable[[float], Awaitable[T]], seconds: float) -> T:
-        try:
-            return await attempt(seconds)
-        except self._sdk_errors as error:
-            # Without its cause: an SDK's text may quote the key or the prompt, and tracebacks are logged.
-            raise self._explain(error) from None
-
-    def _failed(
-        self,
-        model: str,
-        paid: list[Usage],
-        lost: Callable[[], Usage],
-        listener: StreamListener | None,
-        error: ModelError,
-        number: int,
-    ) -> None:
-        error.provider, error.model = self.provider, model
-        cost = error.usage or (listener.billed if listener else None) or (lost() if error.made else None)
-        if cost is not None:
-            paid.append(cost)
-        log.warning("model call: attempt %d failed: %s", number, error)
-
     def _priced(self, usage: Usage, model: str) -> Usage:
         priced = pricing.price(self.provider, model, usage, free=self.access.free, rates=self.access.rates)
         return replace(priced, model=f"{self.provider}/{model}")
-
-
-def _paid(error: ModelError, usage: Usage) -> ModelError:
-    error.usage = usage
-    return error

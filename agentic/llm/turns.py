@@ -1,21 +1,15 @@
-"""Prompt, history, tool calls, stops in provider form.
+"""A prompt in the form that the providers share: turns, tool calls with their results, and stop sequences.
 
-Stop sequences on our side: where an answer ends, and how much of a growing one may be shown.
-
-A provider takes few stop sequences or none, and a model may write one that was not sent. Pure functions.
-
-Turn a Prompt and a history into the turns that every provider's request is made of.
-
-Pure functions. A part is a text or a picture; `cache` marks the last part of what does not change between calls.
-
-Tools on the wire, as far as providers share the format. Pure functions.
+A turn has parts, texts or pictures; `cache` marks the last part of what does not change between calls.
 
 A round of the tool loop is sent back to the same model as the model itself wrote it (its `echo`), thinking and
 signatures included. Another model gets the calls and results with ids of ours, since providers form ids by different
 rules and want each only once. A call also gets one of ours if its provider sent no id, or one that is already used.
-
-Arguments that are not a JSON object become the single argument RAW with the text as it came. The tool then reports what
+Arguments that are not a JSON object become the single argument RAW with the text as it came: the tool then reports what
 is missing, and the model sees its own mistake. Python's integers keep every digit.
+
+A provider takes few stop sequences or none, and a model may write one that was not sent, so answers are cut here, too.
+Pure functions.
 """
 
 from __future__ import annotations
@@ -29,44 +23,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentic.llm.profiles import Profile
-from agentic.llm.schemas import ConvertedSchemas, parts, tail_of
+from agentic.llm.schemas import ConvertedSchemas, parts, text_for
 from agentic.llm.types import Message, Picture, Prompt, Role, Source, ToolCall, ToolResult, ToolRound
 
-
-def for_request(stops: Sequence[str], most: int) -> list[str]:
-    """Return the first `most` that a provider accepts: no duplicates, none of mere whitespace."""
-    return list(dict.fromkeys(stop for stop in stops if stop.strip()))[:most]
-
-
-def cut(text: str, stops: Sequence[str]) -> str:
-    """Cut the text at the stop sequence that begins first."""
-    found = [at for at in (text.find(stop) for stop in stops if stop) if at >= 0]
-    return text[: min(found)] if found else text
-
-
-def settled(text: str, stops: Sequence[str]) -> str:
-    """Return the part of a growing text that can no longer turn out to belong to a stop sequence."""
-    ends = (_beginning(text, stop) for stop in stops if stop)
-    return text[: min(ends, default=len(text))][: len(cut(text, stops))]
-
-
-def _beginning(text: str, stop: str) -> int:
-    """Return where a stop sequence may have begun at the end of the text, or the text's length."""
-    for size in range(min(len(stop) - 1, len(text)), 0, -1):
-        if text.endswith(stop[:size]):
-            return len(text) - size
-    return len(text)
-
-
-def until_stop(on_text: Callable[[str], None] | None, stops: Sequence[str]) -> Callable[[str], None] | None:
-    """Wrap a listener of a growing text so that it gets nothing from a stop sequence on."""
-    if on_text is None or not stops:
-        return on_text
-    return lambda text: on_text(settled(text, stops))
-
-
-# Inserted where a conversation must begin with the user but begins with the model's own words.
+# Inserted if a conversation must begin with the user but begins with the model's own words.
 OPENING = "[the conversation so far]"
+RAW = "_raw"
+_NO_MORE_TOOLS = "The tools are not available any more. Answer now with their results:"
+# Refused by Anthropic and OpenAI at the top of a function's parameters, and common in the tools of MCP servers.
+_COMBINED = ("allOf", "anyOf", "oneOf")
+# The keywords of a schema that OpenAI's strict mode takes at every depth without a further rule.
+_PLAIN = frozenset(
+    {"type", "properties", "required", "additionalProperties", "items", "enum", "description", "anyOf", "title"}
+)
+# What HTML writes for the characters that mean something in it. A bare "&copy" may be part of an address.
+_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +63,13 @@ def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> li
     If the profile says so, roles alternate and the user comes first. A prefilled answer comes last, without trailing
     whitespace, which providers refuse.
     """
+    last = []
+    if prompt.prefill is None or prompt.text or prompt.pictures:
+        last.append(Message("user", text_for(prompt, profile), prompt.pictures))
+    if prompt.prefill is not None:
+        last.append(Message("assistant", prompt.prefill))
     turns: list[Turn] = []
-    for message in (*history, *_last(prompt, profile)):
+    for message in (*history, *last):
         for turn in _turns_of_message(message, profile):
             if profile.alternate and turns and turns[-1].role == turn.role:
                 turns[-1].parts.extend(turn.parts)
@@ -102,17 +78,9 @@ def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> li
     if profile.alternate and turns and turns[0].role == "assistant":
         turns.insert(0, Turn("user", [Part(OPENING)]))
     if prompt.prefill is not None and turns and turns[-1].role == "assistant":
-        last = turns[-1].parts[-1]
-        turns[-1].parts[-1] = replace(last, text=last.text.rstrip())
+        end = turns[-1].parts[-1]
+        turns[-1].parts[-1] = replace(end, text=end.text.rstrip())
     return turns
-
-
-def _last(prompt: Prompt, profile: Profile) -> list[Message]:
-    """Return the messages after the history: the text, or pictures and the prefilled answer."""
-    if prompt.prefill is None:
-        return [Message("user", tail_of(prompt, profile), prompt.pictures)]
-    seen = [Message("user", tail_of(prompt, profile), prompt.pictures)] if prompt.text or prompt.pictures else []
-    return [*seen, Message("assistant", prompt.prefill)]
 
 
 def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
@@ -132,39 +100,37 @@ def is_seen(picture: Picture, profile: Profile) -> bool:
     return picture.media_type in profile.sees and len(picture.data) <= profile.picture_bytes
 
 
-def has_pictures(prompt: Prompt, history: Sequence[Message]) -> bool:
-    in_results = any(result.pictures for step in prompt.rounds for result in step.results)
-    return bool(prompt.pictures) or in_results or any(message.pictures for message in history)
-
-
-def with_newest_pictures(prompt: Prompt, history: Sequence[Message], most: int) -> tuple[Prompt, Sequence[Message]]:
-    """Drop the oldest pictures until `most` are left."""
+def count_pictures(prompt: Prompt, history: Sequence[Message]) -> int:
     results = [result.pictures for step in prompt.rounds for result in step.results]
-    too_many = sum(map(len, (*(message.pictures for message in history), prompt.pictures, *results))) - most
+    return sum(map(len, (*(message.pictures for message in history), prompt.pictures, *results)))
+
+
+def with_newest_pictures(prompt: Prompt, history: Sequence[Message], limit: int) -> tuple[Prompt, Sequence[Message]]:
+    """Drop the oldest pictures until `limit` are left."""
+    too_many = count_pictures(prompt, history) - limit
     if too_many <= 0:
         return prompt, history
 
-    def left(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
+    def drop_oldest(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
         nonlocal too_many
         kept = pictures[max(0, too_many) :]
         too_many -= len(pictures) - len(kept)
         return kept
 
-    kept = [replace(message, pictures=left(message.pictures)) for message in history]
-    prompt = replace(prompt, pictures=left(prompt.pictures))
+    kept = [replace(message, pictures=drop_oldest(message.pictures)) for message in history]
+    prompt = replace(prompt, pictures=drop_oldest(prompt.pictures))
     rounds = tuple(
-        replace(step, results=tuple(replace(result, pictures=left(result.pictures)) for result in step.results))
+        replace(step, results=tuple(replace(result, pictures=drop_oldest(result.pictures)) for result in step.results))
         for step in prompt.rounds
     )
     return replace(prompt, rounds=rounds), kept
 
 
-def without_pictures(prompt: Prompt, history: Sequence[Message]) -> tuple[Prompt, list[Message]]:
-    """Drop all pictures."""
-    rounds = tuple(
-        replace(step, results=tuple(replace(result, pictures=()) for result in step.results)) for step in prompt.rounds
-    )
-    return replace(prompt, pictures=(), rounds=rounds), [replace(message, pictures=()) for message in history]
+def system_parts(prompt: Prompt) -> tuple[str, ...]:
+    """Split the system prompt after each part where a cache may end: none, one or two pieces."""
+    whole, stable = prompt.system, prompt.stable
+    pieces = (whole[:stable], whole[stable:]) if 0 < stable < len(whole) else (whole,)
+    return pieces if whole else ()
 
 
 def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = ("user", "assistant")) -> frozenset[int]:
@@ -182,13 +148,6 @@ def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = (
     return frozenset(marks[-limit:] if limit > 0 else ())
 
 
-def system_parts(prompt: Prompt) -> tuple[str, ...]:
-    """Split the system prompt after each part where a cache may end: none, one or two pieces."""
-    whole, stable = prompt.system, prompt.stable
-    pieces = (whole[:stable], whole[stable:]) if 0 < stable < len(whole) else (whole,)
-    return pieces if whole else ()
-
-
 def base64_of(picture: Picture) -> str:
     return base64.b64encode(picture.data).decode("ascii")
 
@@ -204,46 +163,6 @@ def unique_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
         if source.url and (source.url not in found or (source.title and not found[source.url].title)):
             found[source.url] = source
     return tuple(found.values())
-
-
-RAW = "_raw"
-
-# Refused by Anthropic and OpenAI at the top of a function's parameters, and common in the tools of MCP servers.
-_COMBINED = ("allOf", "anyOf", "oneOf")
-# The keywords of a schema that OpenAI's strict mode takes at every depth without a further rule.
-_PLAIN = frozenset(
-    {"type", "properties", "required", "additionalProperties", "items", "enum", "description", "anyOf", "title"}
-)
-
-
-_NO_MORE_TOOLS = "The tools are not available any more. Answer now with their results:"
-# What HTML writes for the characters that mean something in it. A bare "&copy" may be part of an address.
-_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
-
-
-def arguments_of(written: Any) -> Mapping[str, Any]:
-    """Return a call's arguments from the JSON text or object that a provider sends."""
-    if isinstance(written, Mapping):
-        return written
-    said = written if isinstance(written, str) else ""
-    try:
-        read = json.loads(said or "{}", parse_constant=_refuse)
-        json.dumps(read, ensure_ascii=False).encode()  # half a surrogate pair could not be sent back
-    except (ValueError, RecursionError):
-        return {RAW: said}
-    return read if isinstance(read, dict) else {RAW: said}
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def written(arguments: Mapping[str, Any]) -> str:
-    """Return arguments as JSON text, and unparsable ones as the model wrote them."""
-    raw = arguments.get(RAW)
-    if isinstance(raw, str) and len(arguments) == 1:
-        return raw
-    return json.dumps(dict(arguments), ensure_ascii=False, default=str)
 
 
 def parameters_of(parameters: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
@@ -264,9 +183,6 @@ def _plain(parameters: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, 
     return flat | ({"required": list(dict.fromkeys(required))} if required else {})
 
 
-_PARAMETERS = ConvertedSchemas(_plain, most=1000)
-
-
 def _cleaned(schema: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
     """Remove the keywords at every depth. Names of properties are not keywords."""
     cleaned: dict[str, Any] = {}
@@ -282,6 +198,9 @@ def _cleaned_value(value: Any, unknown: frozenset[str]) -> Any:
     if isinstance(value, Mapping):
         return _cleaned(value, unknown)
     return [_cleaned_value(item, unknown) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+_PARAMETERS = ConvertedSchemas(_plain, limit=1000)
 
 
 def is_strict(schema: Any) -> bool:
@@ -302,17 +221,37 @@ def is_strict(schema: Any) -> bool:
     return all(is_strict(part) for part in inner)
 
 
-# --- rounds ---------------------------------------------------------------------------------------------------------
+def arguments_of(given: Any) -> Mapping[str, Any]:
+    """Return a call's arguments from the JSON text or object that a provider sends."""
+    if isinstance(given, Mapping):
+        return given
+    said = given if isinstance(given, str) else ""
+    try:
+        read = json.loads(said or "{}", parse_constant=_refuse)
+        json.dumps(read, ensure_ascii=False).encode()  # half a surrogate pair could not be sent back
+    except (ValueError, RecursionError):
+        return {RAW: said}
+    return read if isinstance(read, dict) else {RAW: said}
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def arguments_text(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as JSON text, and unparsable ones as the model wrote them."""
+    raw = arguments.get(RAW)
+    if isinstance(raw, str) and len(arguments) == 1:
+        return raw
+    return json.dumps(dict(arguments), ensure_ascii=False, default=str)
+
+
+# --- rounds of the tool loop ----------------------------------------------------------------------------------------
 
 
 def echo_of(name: str, content: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return a model's answer in its provider's shape, for `ToolRound.echo`. `name` is `provider/model`."""
     return {"by": name, "content": list(content)}
-
-
-def own_echo(step: ToolRound, name: str) -> list[Mapping[str, Any]]:
-    """Return the answer of a round if this model gave it. Empty for another model's, and if no echo was kept."""
-    return parts(step.echo, "content") if isinstance(step.echo, Mapping) and step.echo.get("by") == name else []
 
 
 def read_calls(calls: Sequence[ToolCall], rounds: Sequence[ToolRound], profile: Profile) -> tuple[ToolCall, ...]:
@@ -346,6 +285,16 @@ def _without_entities(value: Any) -> Any:
     return [_without_entities(inner) for inner in value] if isinstance(value, list) else value
 
 
+def own_round(
+    step: ToolRound, place: int, name: str
+) -> tuple[list[Mapping[str, Any]], list[tuple[ToolCall, ToolResult]]]:
+    """Return the echo of the round at `place`, empty if the model `name` did not give it, and its calls with their
+    results."""
+    own = isinstance(step.echo, Mapping) and step.echo.get("by") == name
+    echo = parts(step.echo, "content") if own and isinstance(step.echo, Mapping) else []
+    return echo, calls_with_results(step, place, own=bool(echo))
+
+
 def calls_with_results(step: ToolRound, place: int, *, own: bool) -> list[tuple[ToolCall, ToolResult]]:
     """Pair each call of the round at `place` with its result, by id. Providers require a result for every call."""
     results = list(step.results)
@@ -372,7 +321,7 @@ def rounds_in_words(prompt: Prompt) -> Prompt:
             outcome = "failed" if result.is_error else "returned"
             # Indented, so that no line of a result poses as another result.
             text = result.text.replace("\r", "").replace("\n", "\n  ")
-            lines += [f"[{name}] was called with: {written(call.arguments)}", f"[{name}] {outcome}:\n  {text}"]
+            lines += [f"[{name}] was called with: {arguments_text(call.arguments)}", f"[{name}] {outcome}:\n  {text}"]
             pictures += result.pictures
     return replace(prompt, text="\n".join(lines).lstrip(), pictures=tuple(pictures), tools=(), rounds=())
 
@@ -384,7 +333,7 @@ def with_ids(content: Iterable[Mapping[str, Any]], kind: str, field: str, calls:
     return [{**item, field: next(ids, item.get(field))} if item.get("type") == kind else dict(item) for item in content]
 
 
-def shown(result: ToolResult, profile: Profile) -> tuple[str, list[Picture]]:
+def visible_result(result: ToolResult, profile: Profile) -> tuple[str, list[Picture]]:
     """Return a result's text and the pictures that the model can see. The text mentions the others."""
     seen = [picture for picture in result.pictures if is_seen(picture, profile)]
     missing = len(result.pictures) - len(seen)
@@ -392,3 +341,34 @@ def shown(result: ToolResult, profile: Profile) -> tuple[str, list[Picture]]:
         return result.text, seen
     line = f"[{missing} picture{'s' if missing > 1 else ''} came with this and cannot be shown here]"
     return f"{result.text}\n{line}".lstrip("\n"), seen
+
+
+# --- stop sequences -------------------------------------------------------------------------------------------------
+
+
+def stops_for_request(stops: Sequence[str], limit: int) -> list[str]:
+    """Return the first `limit` that a provider accepts: no duplicates, none of mere whitespace."""
+    return list(dict.fromkeys(stop for stop in stops if stop.strip()))[:limit]
+
+
+def cut_at_stop(text: str, stops: Sequence[str]) -> str:
+    """Cut the text at the stop sequence that begins first."""
+    found = [at for at in (text.find(stop) for stop in stops if stop) if at >= 0]
+    return text[: min(found)] if found else text
+
+
+def settled_text(text: str, stops: Sequence[str]) -> str:
+    """Return the part of a growing text that can no longer turn out to belong to a stop sequence."""
+    end = len(cut_at_stop(text, stops))
+    for stop in stops:
+        sizes = range(min(len(stop) - 1, len(text)), 0, -1)
+        begun = next((size for size in sizes if text.endswith(stop[:size])), 0)
+        end = min(end, len(text) - begun)
+    return text[:end]
+
+
+def listen_until_stop(on_text: Callable[[str], None] | None, stops: Sequence[str]) -> Callable[[str], None] | None:
+    """Wrap a listener of a growing text so that it gets nothing from a stop sequence on."""
+    if on_text is None or not stops:
+        return on_text
+    return lambda text: on_text(settled_text(text, stops))

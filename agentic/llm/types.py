@@ -1,4 +1,4 @@
-"""The Model protocol, and the values that go in and come out: no provider's own shapes."""
+"""The Model protocol, and the values that go in and come out, in no provider's own shape."""
 
 from __future__ import annotations
 
@@ -155,20 +155,8 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Add up all fields. The first named model is kept."""
-        return Usage(
-            model=self.model or other.model,
-            calls=self.calls + other.calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            hour_write_tokens=self.hour_write_tokens + other.hour_write_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            searches=self.searches + other.searches,
-            pictures=self.pictures + other.pictures,
-            text_cost_usd=self.text_cost_usd + other.text_cost_usd,
-            picture_cost_usd=self.picture_cost_usd + other.picture_cost_usd,
-        )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__ if name != "model"}
+        return Usage(model=self.model or other.model, **sums)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from agentic.check.agents import error_of
 from agentic.llm.errors import BadAnswer, BadKey, Retryable
 from agentic.llm.http import on_loopback
 from agentic.llm.profiles import DEFAULTS, ENDPOINTS
-from agentic.llm.providers.ollama import LEAST_CONTEXT
+from agentic.llm.providers.ollama import MIN_CONTEXT
 from agentic.llm.schemas import json_object, number, part, parts, text
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 from agentic.local.terminal.view import one_line
@@ -327,11 +327,11 @@ async def context_warning(
                 tokens = next((number(each, "max_model_len") for each in models if text(each, "id") == model), 0)
     except NoAnswer:
         return None
-    if not 0 < tokens < LEAST_CONTEXT:
+    if not 0 < tokens < MIN_CONTEXT:
         return None
     return (
         f"{kind.title} reads {tokens:,} tokens at a time by this model, less than a long prompt has"
-        f" ({LEAST_CONTEXT:,}); {kind.longer}, or set CONTEXT_WINDOW_SIZE lower"
+        f" ({MIN_CONTEXT:,}); {kind.longer}, or set CONTEXT_WINDOW_SIZE lower"
     )
 
 

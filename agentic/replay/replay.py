@@ -41,7 +41,7 @@ from agentic.agent.limits import Tariff
 from agentic.agent.persona import Persona
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected
-from agentic.llm.turns import cut
+from agentic.llm.turns import cut_at_stop
 from agentic.llm.types import Message, Model, Prompt, Reply, Role, Tool, ToolCall, ToolResult, ToolRound, Usage
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.prompt import preamble
@@ -314,7 +314,7 @@ class Replaying:
         speaker, parts, whole = prompt.labels.get("display_name", ""), list[str](), ""
         while True:
             reply = await self._ask(prompt, history)
-            text = cut(reply.text, (SYSTEM_SPEAKS, *prompt.stop))
+            text = cut_at_stop(reply.text, (SYSTEM_SPEAKS, *prompt.stop))
             whole += text
             call = call_in(text)
             parts.append(call.before if call else text)

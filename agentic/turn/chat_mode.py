@@ -13,7 +13,7 @@ from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Entry
 from agentic.context.prompt import TurnContext, build_system, memory_part
 from agentic.context.render import content_marks
-from agentic.llm.turns import settled
+from agentic.llm.turns import settled_text
 from agentic.llm.types import Message, Prompt
 from agentic.tools.tool import RunnableTool
 from agentic.turn.cleaning import lines_of_prompt
@@ -137,7 +137,7 @@ class ChatMode(AnswerMode):
         return replace(request, prompt=replace(request.prompt, text=text))
 
     def words(self, raw: str) -> str:
-        return settled(text_so_far(raw), self.view.options.stop)
+        return settled_text(text_so_far(raw), self.view.options.stop)
 
     def decision(self, answer: str) -> Decision:
         return parse_decision(answer)

@@ -25,7 +25,7 @@ from agentic.llm.errors import BadAnswer, ModelError, PrefillRefused
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources
 from agentic.llm.pricing import expected, input_tokens
 from agentic.llm.profiles import limits_searches
-from agentic.llm.turns import cut
+from agentic.llm.turns import cut_at_stop
 from agentic.llm.types import Message, Prompt, Reply, Source, Tool, ToolCall, Usage
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.tool import WEB_FETCH, WEB_SEARCH, RunnableTool, Toolbox, ToolContext, ToolOutput
@@ -162,7 +162,7 @@ def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownS
     """The decision under the rules of the turn."""
     context = mode.view.context
     if decision.text is not None:  # as stop sequences of the request they would end the form, not its words
-        decision = replace(decision, text=cut(decision.text, mode.view.options.stop))
+        decision = replace(decision, text=cut_at_stop(decision.text, mode.view.options.stop))
     return apply_turn_rules(
         decision,
         forced=turn.event.forced,

@@ -16,7 +16,7 @@ from agentic.context.prefill_layout import PrefillLayout, build_prefill, label, 
 from agentic.context.prompt import RoomTurn, TurnContext, angle_line, automation_task, memory_part, turn_of
 from agentic.context.render import NO_CHAIN, chain_sentence, text_with_marks
 from agentic.llm.markup import strip_reasoning
-from agentic.llm.turns import cut
+from agentic.llm.turns import cut_at_stop
 from agentic.llm.types import Tool
 from agentic.tools.prefill_tools import describe
 from agentic.tools.tool import RunnableTool, ToolContext, ToolOutput
@@ -165,7 +165,8 @@ class PrefillMode(AnswerMode):
 
     def words(self, raw: str) -> str:
         others = (*self._transcript.others, *self.view.context.me.others)
-        return read_completion(cut(strip_reasoning(raw), (SYSTEM_SPEAKS,)), replace(self._transcript, others=others))
+        said = cut_at_stop(strip_reasoning(raw), (SYSTEM_SPEAKS,))
+        return read_completion(said, replace(self._transcript, others=others))
 
     def decision(self, answer: str) -> Decision:
         return self._actions.decision(self.words(answer))

@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentic.llm import http as sdk_http
+from agentic.llm import http
 from agentic.llm.errors import BadKey, ModelError, NotInstalled
 from agentic.llm.model import Access
-from agentic.llm.profiles import Aws
 from agentic.llm.providers import anthropic as claude
 from agentic.llm.types import Message, Prompt, Reply
 
@@ -49,13 +48,38 @@ class BedrockModel(claude.AnthropicModel):
     doubts_schema = True
 
     def _connected(self, access: Access, transport: httpx2.AsyncClient) -> claude.Client:
+        import anthropic
+
         aws = access.aws
         if aws is None or not aws.region:
             raise ValueError("bedrock: no AWS region is set")
         if not access.api_key:
             # The package raises a bare RuntimeError for missing keys; botocore raises its own errors.
             self._sdk_errors = (*self._sdk_errors, RuntimeError, *_signing_errors(access.model))
-        return _invoking(access, aws, transport) if is_invoked(access.model) else _messaging(access, aws, transport)
+        if not is_invoked(access.model):
+            return anthropic.AsyncAnthropicBedrockMantle(
+                aws_region=aws.region,
+                api_key=access.api_key or None,
+                aws_access_key=aws.access_key,
+                aws_secret_key=aws.secret_key,
+                aws_session_token=aws.session_token,
+                aws_profile=aws.profile,
+                base_url=access.base_url or f"https://bedrock-mantle.{aws.region}.api.aws/anthropic",
+                max_retries=0,
+                http_client=transport,
+            )
+        client = anthropic.AsyncAnthropicBedrock(
+            aws_region=aws.region,
+            base_url=access.base_url or f"https://bedrock-runtime.{aws.region}.amazonaws.com",
+            max_retries=0,
+            http_client=transport,
+        )
+        # The constructor refuses keys if the environment also has a Bedrock API key.
+        if access.api_key or aws.access_key or aws.profile:
+            client.api_key = access.api_key or None
+            client.aws_access_key, client.aws_secret_key = aws.access_key, aws.secret_key
+            client.aws_session_token, client.aws_profile = aws.session_token, aws.profile
+        return client
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         request = super()._request(prompt, history)
@@ -74,47 +98,14 @@ class BedrockModel(claude.AnthropicModel):
     async def _look(self, seconds: float) -> None:
         """Make the smallest completion: describing a model takes further rights on AWS."""
         smallest = Prompt(text="Hello", max_output_tokens=1)
-        await sdk_http.post(self._client, "/v1/messages", self._request(smallest, ()), seconds)
+        await http.post(self._client, "/v1/messages", self._request(smallest, ()), seconds)
 
     def _explain(self, error: Exception) -> ModelError:
         if type(error) is RuntimeError or type(error).__module__.startswith("botocore"):
             return BadKey("no AWS credentials")
         if isinstance(error, RuntimeError):
             raise error
-        return sdk_http.explain(error, "x-amzn-requestid")
-
-
-def _invoking(access: Access, aws: Aws, transport: httpx2.AsyncClient) -> claude.Client:
-    import anthropic
-
-    client = anthropic.AsyncAnthropicBedrock(
-        aws_region=aws.region,
-        base_url=access.base_url or f"https://bedrock-runtime.{aws.region}.amazonaws.com",
-        max_retries=0,
-        http_client=transport,
-    )
-    # The constructor refuses keys if the environment also has a Bedrock API key.
-    if access.api_key or aws.access_key or aws.profile:
-        client.api_key = access.api_key or None
-        client.aws_access_key, client.aws_secret_key = aws.access_key, aws.secret_key
-        client.aws_session_token, client.aws_profile = aws.session_token, aws.profile
-    return client
-
-
-def _messaging(access: Access, aws: Aws, transport: httpx2.AsyncClient) -> claude.Client:
-    import anthropic
-
-    return anthropic.AsyncAnthropicBedrockMantle(
-        aws_region=aws.region,
-        api_key=access.api_key or None,
-        aws_access_key=aws.access_key,
-        aws_secret_key=aws.secret_key,
-        aws_session_token=aws.session_token,
-        aws_profile=aws.profile,
-        base_url=access.base_url or f"https://bedrock-mantle.{aws.region}.api.aws/anthropic",
-        max_retries=0,
-        http_client=transport,
-    )
+        return http.explain(error, "x-amzn-requestid")
 
 
 def _signing_errors(model: str) -> tuple[type[Exception], ...]:

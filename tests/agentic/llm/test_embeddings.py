@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agentic.llm.embeddings import MOST_CHARACTERS, cosine, expected, nearest, packed, unpacked, vector_of
+from agentic.llm.embeddings import MAX_CHARACTERS, cosine, expected, nearest, packed, unpacked, vector_of
 from agentic.llm.errors import BadAnswer, BadKey, BadRequest, ModelError
 from agentic.llm.model import ProviderModel
 from agentic.llm.registry import LazyEmbedder, build_model
@@ -45,10 +45,10 @@ async def test_texts_become_vectors_of_length_one_in_their_order(provider: str) 
 
 async def test_a_long_text_is_cut_and_too_many_are_refused() -> None:
     async with embedding("ollama") as (model, server):
-        await model.embed(["a" * (MOST_CHARACTERS + 1)])
+        await model.embed(["a" * (MAX_CHARACTERS + 1)])
         with pytest.raises(ValueError, match="at most 64 texts"):
             await model.embed(["a"] * 65)
-    assert [len(text) for text in server.requests[0].body["input"]] == [MOST_CHARACTERS]
+    assert [len(text) for text in server.requests[0].body["input"]] == [MAX_CHARACTERS]
 
 
 async def test_a_model_without_a_known_price_is_no_gift() -> None:
@@ -118,5 +118,5 @@ def test_vectors_are_kept_as_bytes_and_those_of_another_model_are_not_compared()
 
 def test_the_nearest_come_first_and_the_far_ones_not_at_all() -> None:
     known = [(1, vector_of([1, 0])), (2, vector_of([0, 1])), (3, vector_of([1, 1])), (4, vector_of([1, 0]))]
-    found = nearest(vector_of([1, 0.1]), known, most=3, least=0.2)
+    found = nearest(vector_of([1, 0.1]), known, limit=3, least=0.2)
     assert [key for key, _ in found] == [1, 4, 3]

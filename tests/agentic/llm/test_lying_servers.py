@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from agentic.llm import http as size_limit
+from agentic.llm import http
 from agentic.llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut
 from agentic.llm.model import ProviderModel
 from agentic.llm.registry import build_model
@@ -99,7 +99,7 @@ async def test_an_error_with_a_body_that_is_none_is_a_model_error(provider: str,
 async def test_an_answer_without_an_end_is_given_up_when_it_is_too_long(
     provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(size_limit, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(http, "MAX_BYTES", 1_000_000)
     async with talking(provider, Answer(endless=True)) as (model, server):
         with pytest.raises(BadAnswer, match="too long"):
             await model.complete(Prompt(text="x", timeout=20))
@@ -173,7 +173,7 @@ async def test_an_answer_that_drips_ends_with_the_turns_time(provider: str) -> N
 
 
 async def test_a_bomb_of_compressed_blanks_is_too_long(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_limit, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(http, "MAX_BYTES", 1_000_000)
     bomb = gzip.compress(b" " * 50_000_000)
     assert len(bomb) < 100_000
 

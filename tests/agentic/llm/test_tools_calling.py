@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentic.llm.errors import BadAnswer
 from agentic.llm.profiles import profile_of
-from agentic.llm.turns import RAW, arguments_of, is_strict, parameters_of, written
+from agentic.llm.turns import RAW, arguments_of, arguments_text, is_strict, parameters_of
 from agentic.llm.types import Message, Picture, Prompt, Reply, Tool, ToolCall, ToolResult, ToolRound
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
@@ -221,7 +221,7 @@ async def test_arguments_that_are_no_object_are_shown_to_the_model_as_it_wrote_t
 
 @given(st.dictionaries(st.text(), st.recursive(st.integers() | st.text() | st.none(), st.lists, max_leaves=5)))
 def test_arguments_survive_the_way_there_and_back(arguments: dict[str, Any]) -> None:
-    assert arguments_of(written(arguments)) == arguments
+    assert arguments_of(arguments_text(arguments)) == arguments
 
 
 def test_strict_is_asked_for_only_where_it_changes_nothing() -> None:

@@ -12,8 +12,8 @@ import pytest
 from agentic.llm.profiles import ENDPOINTS, Profile, profile_at, profile_of
 from agentic.llm.registry import build_model, in_order, parted
 from agentic.llm.retry import Fallbacks
-from agentic.llm.schemas import schema_of
-from agentic.llm.turns import OPENING, cache_marks, has_pictures, turns_of, with_newest_pictures
+from agentic.llm.schemas import schema_for
+from agentic.llm.turns import OPENING, cache_marks, count_pictures, turns_of, with_newest_pictures
 from agentic.llm.types import Message, Model, Picture, Prompt, ToolResult, ToolRound
 
 NESTED = {
@@ -29,7 +29,8 @@ NESTED = {
 
 
 def test_a_strict_schema_is_closed_and_requires_all_at_every_depth() -> None:
-    schema = schema_of(NESTED, profile_of("openai", "gpt-6-luna"))
+    schema = schema_for(Prompt(text="", schema=NESTED), profile_of("openai", "gpt-6-luna"))
+    assert schema is not None
     assert schema["required"] == ["title", "kind", "count", "tags"]
     assert schema["properties"]["title"] == {"type": "string"}
     assert schema["properties"]["kind"]["anyOf"] == [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}]
@@ -39,7 +40,8 @@ def test_a_strict_schema_is_closed_and_requires_all_at_every_depth() -> None:
 
 
 def test_what_a_provider_refuses_in_a_schema_is_left_out() -> None:
-    schema = schema_of(NESTED, profile_of("anthropic", "claude-haiku-5-5"))
+    schema = schema_for(Prompt(text="", schema=NESTED), profile_of("anthropic", "claude-haiku-5-5"))
+    assert schema is not None
     assert schema["properties"]["count"] == {"type": "integer"}
     assert schema["required"] == ["title"]
     assert NESTED["properties"]["count"] == {"type": "integer", "minimum": 3}  # type: ignore[index]
@@ -212,5 +214,5 @@ def test_the_last_picture_of_a_message_carries_its_mark() -> None:
 
 
 def test_a_prompts_own_pictures_are_pictures() -> None:
-    assert has_pictures(Prompt(text="look", pictures=(Picture(b"x", "image/png"),)), [])
-    assert not has_pictures(Prompt(text="look"), [Message("user", "words")])
+    assert count_pictures(Prompt(text="look", pictures=(Picture(b"x", "image/png"),)), []) == 1
+    assert count_pictures(Prompt(text="look"), [Message("user", "words")]) == 0

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.llm.errors import BadAnswer, ConnectionFailed, RateLimited
-from agentic.llm.http import SSE_MOST_BYTES as MOST_BYTES
-from agentic.llm.http import Decoder
-from agentic.llm.providers.compatible import MOST_CHARACTERS, StreamedCompletion, gathered
+from agentic.llm.http import MAX_STREAM_BYTES, Decoder
+from agentic.llm.providers.compatible import MAX_CHARACTERS, StreamedCompletion, gather
 from agentic.llm.types import Prompt
 from agentic.turn.streaming import StreamFilter
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, pieces, whole, written
@@ -109,7 +108,7 @@ async def test_a_model_that_does_not_end_is_cut() -> None:
     async with chatting(ChatAnswer(body=f"data: {chunk}\n\n".encode() * 20)) as (model, _server):
         reply = await model.complete(Prompt(text="hi", on_text=heard.append))
     assert reply.stop == "length"
-    assert MOST_CHARACTERS < len(reply.text) <= MOST_CHARACTERS + 20_000
+    assert MAX_CHARACTERS < len(reply.text) <= MAX_CHARACTERS + 20_000
 
 
 @pytest.mark.parametrize("written", [str, lambda text: [{"type": "text", "text": text}]])
@@ -122,7 +121,7 @@ async def test_a_long_answer_in_small_pieces_takes_linear_time(written: Callable
 
     async def seconds(size: int) -> float:
         began = time.thread_time()
-        await gathered(growing(size), StreamFilter(lambda _: None, ()).listener(lambda text: text))
+        await gather(growing(size), StreamFilter(lambda _: None, ()).listener(lambda text: text))
         return time.thread_time() - began
 
     short, long = await seconds(4_000), await seconds(32_000)
@@ -131,7 +130,7 @@ async def test_a_long_answer_in_small_pieces_takes_linear_time(written: Callable
 
 def test_a_stream_without_end_is_a_bad_answer() -> None:
     decoder, babble = Decoder(), b": keep-alive\n" * 80_000
-    for _ in range(MOST_BYTES // len(babble)):
+    for _ in range(MAX_STREAM_BYTES // len(babble)):
         assert not list(decoder.feed(babble))
     with pytest.raises(BadAnswer):
         list(decoder.feed(babble))

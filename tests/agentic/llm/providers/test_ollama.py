@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from agentic.llm import http as size_limit
+from agentic.llm import http
 from agentic.llm.errors import (
     BadAnswer,
     BadRequest,
@@ -21,7 +21,7 @@ from agentic.llm.errors import (
     TimedOut,
 )
 from agentic.llm.profiles import ENDPOINTS, Endpoint
-from agentic.llm.providers.ollama import LEAST_CONTEXT, MOST_CONTEXT, context_for
+from agentic.llm.providers.ollama import MAX_CONTEXT, MIN_CONTEXT, context_for
 from agentic.llm.registry import build_model
 from agentic.llm.retry import RetryPolicy
 from agentic.llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
@@ -55,7 +55,7 @@ async def test_a_chat_names_its_context_size_and_does_not_think() -> None:
             {"role": "assistant", "content": "two"},
             {"role": "user", "content": "tail"},
         ],
-        "options": {"num_ctx": LEAST_CONTEXT, "num_predict": 4000, "stop": ["\nBob:"], "temperature": 0.5},
+        "options": {"num_ctx": MIN_CONTEXT, "num_predict": 4000, "stop": ["\nBob:"], "temperature": 0.5},
         "tools": [],
         "stream": False,
         "think": False,
@@ -72,7 +72,7 @@ async def test_the_context_grows_with_the_prompt_and_stays_so_that_the_model_is_
 
 
 @pytest.mark.parametrize(
-    ("tokens", "size"), [(0, LEAST_CONTEXT), (7_168, 8_192), (7_169, 16_384), (10_000_000, MOST_CONTEXT)]
+    ("tokens", "size"), [(0, MIN_CONTEXT), (7_168, 8_192), (7_169, 16_384), (10_000_000, MAX_CONTEXT)]
 )
 def test_a_context_has_one_of_few_sizes_with_room_for_the_answer(tokens: int, size: int) -> None:
     assert context_for(tokens) == size
@@ -172,7 +172,7 @@ async def test_a_text_for_a_base_model_is_continued_without_a_template() -> None
     assert server.requests[0].path == "/api/generate"
     body = server.requests[0].body
     assert (body["prompt"], body["raw"]) == ("sys\n\nUser1: Hello\n\nClaude: so", True)
-    assert body["options"]["num_ctx"] == LEAST_CONTEXT
+    assert body["options"]["num_ctx"] == MIN_CONTEXT
     assert reply.text == " it is."
 
 
@@ -210,7 +210,7 @@ async def test_an_answer_that_is_given_up_ends_its_request() -> None:
 
 @pytest.mark.parametrize("on_text", [None, lambda _: None])
 async def test_an_answer_without_an_end_is_too_long(on_text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_limit, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(http, "MAX_BYTES", 100_000)
     async with chatting(ChatAnswer(body=b'{"x": "' + b" " * 200_000), provider="ollama") as (model, server):
         with pytest.raises(BadAnswer, match="too long"):
             await model.complete(Prompt(text="hi", on_text=on_text))

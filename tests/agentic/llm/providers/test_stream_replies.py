@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.llm import http as sse
+from agentic.llm import http
 from agentic.llm.errors import (
     BadAnswer,
     BadRequest,
@@ -135,7 +135,7 @@ async def test_what_a_stream_cost_that_ran_out_of_time_is_known() -> None:
 async def test_an_answer_that_is_whole_does_not_wait_for_the_connection_to_end(
     provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "REST_SECONDS", 0.01)
+    monkeypatch.setattr(http, "REST_SECONDS", 0.01)
     reply, _heard = await streamed(provider, Answer(text="whole", stalls=True))
     assert reply.text == "whole"
 
@@ -259,14 +259,14 @@ def _nothing_told(_answer: Mapping[str, Any]) -> None:
 
 
 def _claude(chunks: AsyncIterator[bytes], hearing: StreamListener) -> Any:
-    def listen(blocks: anthropic_stream.Blocks) -> None:
+    def listen(blocks: list[anthropic_stream.Block]) -> None:
         hearing("".join(block["text"] for block in blocks if block["type"] == "text"))
 
-    return anthropic_stream.gathered(chunks, _nothing_told, listen)
+    return anthropic_stream.gather(chunks, _nothing_told, listen)
 
 
 def _gemini(chunks: AsyncIterator[bytes], hearing: StreamListener) -> Any:
-    return gemini_stream.gathered(chunks, _nothing_told, hearing)
+    return gemini_stream.gather(chunks, _nothing_told, hearing)
 
 
 PLAIN = replace(FULL, searches=0)
@@ -280,7 +280,7 @@ BODIES = {
     "anthropic": streams.encoded(streams.message(WHOLE["anthropic"])),
     "google": streams.encoded(streams.content(WHOLE["google"])),
 }
-GATHER: dict[str, Gather] = {"openai": openai_stream.gathered, "anthropic": _claude, "google": _gemini}
+GATHER: dict[str, Gather] = {"openai": openai_stream.gather, "anthropic": _claude, "google": _gemini}
 
 
 async def _split(body: bytes, sizes: list[int]) -> AsyncIterator[bytes]:
