@@ -99,7 +99,7 @@ async def test_a_message_that_was_edited_has_the_text_of_its_newest_reading(scen
 
 
 async def test_a_room_keeps_its_newest_messages(scene, monkeypatch):
-    few = room_rows.OLD_ROOM_MESSAGES.replace(str(room_rows.MOST_MESSAGES), "3")
+    few = room_rows.OLD_ROOM_MESSAGES.replace(str(room_rows.MAX_ROOM_MESSAGES), "3")
     monkeypatch.setattr(room_rows, "OLD_ROOM_MESSAGES", few)
     await scene.put(heard(*map(said, range(5))), heard(said(7), said(6)))
     await scene.record()
