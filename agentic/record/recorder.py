@@ -1,13 +1,9 @@
-"""Recorder: streams into SQLite.
-
-Writes the durable record: what the streams of the record have goes into SQLite, off the path of any turn.
+"""Write the durable record: the streams of the record go into SQLite, beside the bots, which never wait for it.
 
     lease → open and migrate the file → read streams → write a batch with its positions → acknowledge → …
 
-One recorder acts on a Redis; the others stand by and open no file. Where the disk or the file fails it says so, once,
-and tries again after growing waits: the bots go on, and the streams keep what they can meanwhile.
-
-Keeps the durable record in a process, beside the bots, which never wait for it.
+One recorder acts on a Redis; the others stand by and open no file. If the disk or the file fails it says so, once, and
+tries again after growing waits: the bots continue, and the streams keep what they can meanwhile.
 """
 
 from __future__ import annotations
@@ -16,15 +12,15 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import tzinfo
 from pathlib import Path
-from typing import Protocol
 
 import aiosqlite
 
+from agent_config import Settings
 from agentic.record.database import BUSY_MS, RecordError, connect, copies, identity, migrate
 from agentic.record.embeddings import Meaning, MeaningWriter, drop_others
 from agentic.record.personal_data import forget_person
@@ -39,14 +35,16 @@ from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisAway, RedisLink
 
-log = logging.getLogger(__name__)
-
-
 POLL_SECONDS = 1.0  # with nothing to do
 HELD_POLL_SECONDS = 0.2
-FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0  # seconds after a failure
-RECORDING, STANDING_BY = "recording", "standing by"
+FIRST_WAIT, MAX_WAIT = 1.0, 300.0  # seconds after a failure
+RECORDING, STANDING_BY, OFF = "recording", "standing by", "off"
+FINE = frozenset({RECORDING, STANDING_BY, OFF})  # any other state is a problem, in a line for the owner
 LAST_SECONDS = 3.0  # to record the last turns when the process ends
+
+ReadState = Callable[[], str]
+
+log = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -106,7 +104,10 @@ class Recorder:
         await asyncio.wait((task,), timeout=LAST_SECONDS)
 
     async def _record_while_held(self) -> None:
-        if not await self._acquired():
+        acquired = False
+        with suppress(RedisAway):
+            acquired = await self._lease.acquire()
+        if not acquired:
             log.info("another process keeps the record; this one takes over when it is gone")
         overtaken = False
         while overtaken or not self._wake.is_set():
@@ -123,12 +124,6 @@ class Recorder:
                 await self._pause_after(f"{self._path}: {explained(error)}")
             finally:
                 self.acting = False
-
-    async def _acquired(self) -> bool:
-        try:
-            return await self._lease.acquire()
-        except RedisAway:
-            return False
 
     async def _record(self) -> None:
         """Record until the lease is lost or this ends. Raises Overtaken, RecordError, sqlite3.Error, OSError."""
@@ -151,7 +146,9 @@ class Recorder:
                     return
                 ending = self._wake.is_set()  # what came before that is recorded still
                 busy = await self._step(db)
-                self._note_success()
+                if self.problem:
+                    log.info("recording again to %s", self._path)
+                self.problem, self._failures = "", 0
                 if not busy and ending:
                     return
                 if not busy:
@@ -165,7 +162,12 @@ class Recorder:
         """Whether there may be more to do at once."""
         busy = False
         try:
-            busy = await self._batch(db)
+            if received := await self._reader.read():
+                busy = True
+                removed = await write(db, received, self._positions, self._rules)
+                self._unwiped = self._unwiped or removed > 0
+                self._positions |= {each.stream: each.position for each in received}
+                await self._reader.keep(received)
             await self._forget(db)
         except RedisAway as away:
             log.debug("the record waits: Redis is unavailable (%s)", away)
@@ -177,15 +179,6 @@ class Recorder:
         if self._unwiped:
             self._unwiped = not await _wiped(db)
         return busy
-
-    async def _batch(self, db: aiosqlite.Connection) -> bool:
-        received = await self._reader.read()
-        if received:
-            removed = await write(db, received, self._positions, self._rules)
-            self._unwiped = self._unwiped or removed > 0
-            self._positions |= {each.stream: each.position for each in received}
-            await self._reader.keep(received)
-        return bool(received)
 
     async def _forget(self, db: aiosqlite.Connection) -> None:
         """Carry out requests of people to be forgotten. Raises RedisAway."""
@@ -202,20 +195,13 @@ class Recorder:
             removed = RemovedWords(at=at, **asdict(gone))
             await self._forgets.answer(user_id, removed)
 
-    # -- failures -----------------------------------------------------------------------------------------------------
-
     async def _pause_after(self, problem: str) -> None:
-        wait = min(self._first_wait * 2**self._failures, LONGEST_WAIT)
+        wait = min(self._first_wait * 2**self._failures, MAX_WAIT)
         self._failures += 1
         level = logging.DEBUG if problem == self.problem else logging.ERROR
-        log.log(level, "nothing is recorded: %s; the bots go on, next attempt in %.0f s", problem, wait)
+        log.log(level, "nothing is recorded: %s; the bots continue, next attempt in %.0f s", problem, wait)
         self.problem = problem
         await self._pause(wait)
-
-    def _note_success(self) -> None:
-        if self.problem:
-            log.info("recording again to %s", self._path)
-        self.problem, self._failures = "", 0
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -255,33 +241,9 @@ def explained(error: Exception) -> str:
     return text
 
 
-OFF = "off"
-FINE = frozenset({RECORDING, STANDING_BY, OFF})  # any other state is a problem, in a line for the owner
-ReadState = Callable[[], str]
-
-
-class RecordSettings(Protocol):
-    """The settings of the record, as agent_config.Settings has them; `agents` by name."""
-
-    @property
-    def records(self) -> bool: ...
-    @property
-    def record_file(self) -> Path: ...
-    @property
-    def record_days(self) -> int | None: ...
-    @property
-    def record_prompts_days(self) -> int | None: ...
-    @property
-    def message_log_days(self) -> int | None: ...
-    @property
-    def timezone(self) -> tzinfo: ...
-    @property
-    def agents(self) -> Mapping[str, object]: ...
-
-
 @asynccontextmanager
 async def recording(
-    settings: RecordSettings,
+    settings: Settings,
     link: RedisLink,
     bus: Bus,
     *,

@@ -1,6 +1,7 @@
-"""Removes from the record what is older than its owner wants: the words of calls and the messages of rooms, which have
-people's words, after RECORD_PROMPTS_DAYS, logged messages and their summaries after MESSAGE_LOG_DAYS, the rest after
-RECORD_DAYS. Consents stay.
+"""Remove from the record what is older than its owner wants.
+
+The words of calls and the messages of rooms, which have people's words, go after RECORD_PROMPTS_DAYS, logged messages
+and their summaries after MESSAGE_LOG_DAYS, the rest after RECORD_DAYS. Consents stay.
 
 In small steps, each a short transaction, between which the recorder writes what came; then the file gives free pages
 back. `imported_costs` stays: it has no words and no people.
@@ -28,84 +29,63 @@ ROWS = 200  # deleted in a step; those of words have many pages, which are all o
 PAGES = 500  # given back in a step
 SPARE_PAGES = 250  # stay free, since the next rows need them
 
-_WORDS = "SELECT id FROM words WHERE at < ?1 ORDER BY at LIMIT ?2"
-WORDS = (
-    f"DELETE FROM quotes WHERE words_id IN ({_WORDS})",
-    f"DELETE FROM words WHERE id IN ({_WORDS})",
-)
-SEARCHES = (
-    "DELETE FROM searches WHERE (agent, turn_id, n) IN"
-    " (SELECT agent, turn_id, n FROM searches WHERE at < ?1 ORDER BY at LIMIT ?2)",
-)
-_TURNS = "SELECT agent, id FROM turns WHERE at < ?1 ORDER BY at, seq LIMIT ?2"
-TURNS = (
-    f"DELETE FROM calls WHERE (agent, turn_id) IN ({_TURNS})",
-    f"DELETE FROM tool_calls WHERE (agent, turn_id) IN ({_TURNS})",
-    f"DELETE FROM turns WHERE (agent, id) IN ({_TURNS})",
-)
-# Before an id, not a time: a message's id says when it was sent.
-_POSTS = "SELECT message_id FROM posts WHERE message_id < ?1 ORDER BY message_id LIMIT ?2"
-POSTS = (
-    f"DELETE FROM pictures WHERE message_id IN ({_POSTS})",
-    f"DELETE FROM posts WHERE message_id IN ({_POSTS})",
-)
-REACTIONS = (
-    "DELETE FROM reactions WHERE (message_id, user_id, emoji) IN"
-    " (SELECT message_id, user_id, emoji FROM reactions WHERE message_id < ?1 LIMIT ?2)",
-)
-CONVERSATIONS = (
-    "DELETE FROM conversations WHERE id IN"
-    " (SELECT id FROM conversations WHERE started_at < ?1 ORDER BY started_at LIMIT ?2)",
-)
-ACTIONS = ("DELETE FROM actions WHERE id IN (SELECT id FROM actions WHERE at < ?1 ORDER BY at LIMIT ?2)",)
-REPLAYS = ("DELETE FROM replays WHERE id IN (SELECT id FROM replays WHERE at < ?1 ORDER BY at LIMIT ?2)",)
-ROOM_MESSAGES = (
-    "DELETE FROM room_messages WHERE message_id IN"
-    " (SELECT message_id FROM room_messages WHERE message_id < ?1 ORDER BY message_id LIMIT ?2)",
-)
-ROOMS = (
-    "DELETE FROM rooms WHERE thread_id IN"
-    " (SELECT thread_id FROM rooms WHERE changed_at < ?1 ORDER BY changed_at LIMIT ?2)",
-)
-_CONTESTS = "SELECT id FROM contests WHERE at < ?1 ORDER BY at, id LIMIT ?2"
-CONTESTS = (
-    f"DELETE FROM contenders WHERE contest_id IN ({_CONTESTS})",
-    f"DELETE FROM contests WHERE id IN ({_CONTESTS})",
-)
-_LOGGED = "SELECT message_id FROM message_log WHERE message_id < ?1 ORDER BY message_id LIMIT ?2"
+log = logging.getLogger(__name__)
+
+
+def _oldest(table: str, key: str, age: str = "at", order: str = "") -> str:
+    """Select the keys of some rows that are too old. A message's id says when it was sent, so it is an age too."""
+    return f"SELECT {key} FROM {table} WHERE {age} < ?1 ORDER BY {order or age} LIMIT ?2"
+
+
+def _delete(table: str, key: str, age: str = "at") -> str:
+    return f"DELETE FROM {table} WHERE ({key}) IN ({_oldest(table, key, age)})"
+
+
+_WORDS = _oldest("words", "id")
+_TURNS = _oldest("turns", "agent, id", order="at, seq")
+_POSTS = _oldest("posts", "message_id", "message_id")
+_CONTESTS = _oldest("contests", "id", order="at, id")
+_LOGGED = _oldest("message_log", "message_id", "message_id")
 # Messages expire every hour, so a model's topics go only with the last message of a channel that they may be of.
 _LAST_THERE = (
     f"gone.message_id IN ({_LOGGED}) AND NOT EXISTS (SELECT 1 FROM message_log kept"
     " WHERE kept.author_id = gone.author_id AND kept.channel_id = gone.channel_id"
     " AND kept.message_id BETWEEN ?1 AND known.upto)"
 )
-LOGGED = (
-    lost_profiles(_LAST_THERE),
-    f"DELETE FROM message_log WHERE message_id IN ({_LOGGED})",
+# The last statement of each says whether there are more.
+WORDS = (f"DELETE FROM quotes WHERE words_id IN ({_WORDS})", f"DELETE FROM words WHERE id IN ({_WORDS})")
+SEARCHES = (_delete("searches", "agent, turn_id, n"),)
+TURNS = (
+    f"DELETE FROM calls WHERE (agent, turn_id) IN ({_TURNS})",
+    f"DELETE FROM tool_calls WHERE (agent, turn_id) IN ({_TURNS})",
+    f"DELETE FROM turns WHERE (agent, id) IN ({_TURNS})",
 )
-SUMMARIES = (
-    "DELETE FROM summaries WHERE message_id IN"
-    " (SELECT message_id FROM summaries WHERE message_id < ?1 ORDER BY message_id LIMIT ?2)",
+POSTS = (
+    f"DELETE FROM pictures WHERE message_id IN ({_POSTS})",
+    f"DELETE FROM posts WHERE message_id IN ({_POSTS})",
 )
+REACTIONS = (_delete("reactions", "message_id, user_id, emoji", "message_id"),)
+CONVERSATIONS = (_delete("conversations", "id", "started_at"),)
+ACTIONS = (_delete("actions", "id"),)
+REPLAYS = (_delete("replays", "id"),)
+ROOM_MESSAGES = (_delete("room_messages", "message_id", "message_id"),)
+ROOMS = (_delete("rooms", "thread_id", "changed_at"),)
+CONTESTS = (
+    f"DELETE FROM contenders WHERE contest_id IN ({_CONTESTS})",
+    f"DELETE FROM contests WHERE id IN ({_CONTESTS})",
+)
+LOGGED = (lost_profiles(_LAST_THERE), f"DELETE FROM message_log WHERE message_id IN ({_LOGGED})")
+SUMMARIES = (_delete("summaries", "message_id", "message_id"),)
 # A profile ends with what it rests on: no message of the person is left, and nothing has changed for as long, or a
 # model's topics went with the messages.
 PROFILES = (
     "DELETE FROM profiles WHERE (user_id, by) IN (SELECT user_id, by FROM profiles WHERE (at < ?1 OR upto = 0)"
     " AND NOT EXISTS (SELECT 1 FROM message_log WHERE author_id = user_id) LIMIT ?2)",
 )
-UNASKED = (
-    "DELETE FROM unasked WHERE message_id IN (SELECT message_id FROM unasked WHERE at < ?1 ORDER BY at LIMIT ?2)",
-)
-DELETED_CHANNELS = (
-    "DELETE FROM deleted_channels WHERE channel_id IN (SELECT channel_id FROM deleted_channels WHERE at < ?1 LIMIT ?2)",
-)
-DELETIONS = (
-    "DELETE FROM deleted_messages WHERE message_id IN"
-    " (SELECT message_id FROM deleted_messages WHERE at < ?1 ORDER BY at LIMIT ?2)",
-)
-PEOPLE = ("DELETE FROM forgotten WHERE user_id IN (SELECT user_id FROM forgotten WHERE at < ?1 LIMIT ?2)",)
-
-log = logging.getLogger(__name__)
+UNASKED = (_delete("unasked", "message_id"),)
+DELETED_CHANNELS = (_delete("deleted_channels", "channel_id"),)
+DELETIONS = (_delete("deleted_messages", "message_id"),)
+PEOPLE = (_delete("forgotten", "user_id"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +99,13 @@ class Ages:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Statements that delete the rows of a kind that lie before a time or an id, the oldest first, some at a time."""
+    """Deletes the rows of a kind that lie before a time or an id, the oldest first, some at a time."""
 
     statements: tuple[str, ...]
     before: float | int
 
     async def step(self, db: aiosqlite.Connection) -> bool:
-        """Delete some rows; whether there are more."""
+        """Delete some rows; return whether there are more."""
         async with transaction(db):
             for statement in self.statements:
                 deleted = await db.execute(statement, (self.before, ROWS))
@@ -152,31 +132,25 @@ class Retention:
         self._left: list[Sweep | Vacuum] = []
 
     async def step(self, db: aiosqlite.Connection) -> bool:
-        """Do one step if it is time to; whether another one should follow soon. Raises sqlite3.Error, OSError."""
+        """Do one step if it is time to; return whether another should follow soon. Raises sqlite3.Error, OSError."""
         now = self._clock()
         if not self._left:
             if now < self._next:
                 return False
             self._next = now + EVERY
             self._left = [*sweeps(self._ages, now), Vacuum()]
-            self._remove_copies(now)
+            days = _least(self._ages.prompts, self._ages.messages)
+            for copy in copies(self._path) if days is not None else ():  # migrations made them; they have words too
+                if copy.stat().st_mtime < now - max(1.0, days or 0) * DAY:
+                    copy.unlink(missing_ok=True)
+                    log.info("%s is deleted: what people wrote is not kept that long", copy)
         if not await self._left[0].step(db):
             del self._left[0]
         return bool(self._left)
 
-    def _remove_copies(self, now: float) -> None:
-        """Copies that migrations made have words too."""
-        days = _least(self._ages.prompts, self._ages.messages)
-        if days is None:
-            return
-        for copy in copies(self._path):
-            if copy.stat().st_mtime < now - max(1.0, days) * DAY:
-                copy.unlink(missing_ok=True)
-                log.info("%s is deleted: what people wrote is not kept that long", copy)
-
 
 def sweeps(ages: Ages, now: float) -> list[Sweep]:
-    """All that is too old now."""
+    """Return the sweeps of all that is too old now."""
     found = [Sweep(DELETIONS, now - DELETIONS_KEPT)]
     found += [Sweep(kind, now - PEOPLE_KEPT) for kind in (PEOPLE, DELETED_CHANNELS)]  # private chats go with people
     if (prompts := _least(ages.prompts, ages.days)) is not None:

@@ -85,17 +85,22 @@ class RecordReader:
             await self._set_groups()
         streams = [stream for stream in self._streams if stream not in self._to_set]
         self._to_set = set(self._streams)  # what is in an answer that is lost must be given again
-        answers = dict(zip(streams, await self._all([self._asking(stream) for stream in streams]), strict=True))
+        counts = {stream: WORDS_AT_ONCE if stream in self._words else AT_ONCE for stream in streams}
+        asked = ("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT")
+        commands = [(*asked, str(counts[stream]), "STREAMS", stream, ">") for stream in streams]
+        answers = dict(zip(streams, await self._all(commands), strict=True))
         gone = {stream for stream, answer in answers.items() if isinstance(answer, ResponseError)}
         self._to_set = set(self._streams) - answers.keys() | gone
         found = {stream: _entries(answer) for stream, answer in answers.items() if stream not in gone}
         if not any(found.values()):
             return []
         # Long prompts take milliseconds, which the bots would feel.
-        return await asyncio.to_thread(self._received_of, {stream: new for stream, new in found.items() if new})
+        return await asyncio.to_thread(
+            lambda: [self._received(stream, entries) for stream, entries in found.items() if entries]
+        )
 
     async def keep(self, received: Iterable[Received]) -> None:
-        """They are kept: they need not be given again, and words leave Redis. Where Redis is away, later."""
+        """Acknowledge what is recorded (later if Redis is unavailable): it isn't given again, and words leave Redis."""
         self._kept += [(each.stream, each.ids) for each in received]
         try:
             await self._acknowledge()
@@ -119,10 +124,6 @@ class RecordReader:
         await self._all([("XDEL", stream, *ids) for stream, ids in self._kept if stream in self._words])
         self._kept = []
 
-    def _asking(self, stream: str) -> Command:
-        count = WORDS_AT_ONCE if stream in self._words else AT_ONCE
-        return ("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT", str(count), "STREAMS", stream, ">")
-
     async def _set_groups(self) -> None:
         """Set the groups of the streams that exist. A new group has nothing pending of an earlier reader."""
         waiting = sorted(self._to_set)
@@ -133,24 +134,24 @@ class RecordReader:
             if not isinstance(fact, ResponseError)
         }
         await self._all([("XGROUP DESTROY", stream, GROUP) for stream in newest])
-        starts = [("XGROUP CREATE", stream, GROUP, self._start_of(stream, last)) for stream, last in newest.items()]
+        starts = []
+        for stream, last in newest.items():
+            start = self._positions.get(stream, BEGINNING).last_id
+            if _order(start) > _order(last):  # the stream ends before its position: another Redis' or clock's
+                start = BEGINNING.last_id
+            starts.append(("XGROUP CREATE", stream, GROUP, start))
         made = await self._all(starts)
         self._to_set -= {stream for stream, answer in zip(newest, made, strict=True) if answer is True}
-
-    def _start_of(self, stream: str, newest: str) -> str:
-        """The id behind which to read. A stream that ends before its position is another Redis' or clock's."""
-        last = self._positions.get(stream, BEGINNING).last_id
-        return last if _order(last) <= _order(newest) else BEGINNING.last_id
-
-    def _received_of(self, found: Mapping[str, Entries]) -> list[Received]:
-        return [self._received(stream, entries) for stream, entries in found.items()]
 
     def _received(self, stream: str, entries: Entries) -> Received:
         read, position, unreadable = [], self._positions.get(stream), 0
         for entry_id, fields in entries:
             position = _behind(position, entry_id, _number(fields))
             try:
-                entry = _read(fields)
+                if "record" in fields:
+                    entry: Entry | TurnRecord | None = TurnRecord.model_validate_json(fields["record"])
+                else:
+                    entry = decoded(fields.get("kind", ""), fields.get("data", ""))  # None for an unknown kind
             except ValueError:  # pydantic's and base64's too
                 unreadable += 1
                 continue
@@ -168,7 +169,7 @@ class RecordReader:
         return Received(stream, tuple(entry_id for entry_id, _ in entries), tuple(read), position)
 
     async def _all(self, commands: Sequence[Command]) -> list[Any]:
-        """The answers to commands, in one round trip: a ResponseError where the stream or its group is missing."""
+        """Return the answers to commands, in one round trip; a ResponseError if the stream or its group is missing."""
         if not commands:
             return []
 
@@ -186,21 +187,17 @@ class RecordReader:
 
 
 def _entries(answer: Any) -> Entries:
-    """The entries of one stream in XREADGROUP's answer; None is one that was deleted while it was pending."""
+    """Return the entries of a stream in XREADGROUP's answer; None is one that was deleted while it was pending."""
     streams = answer.items() if isinstance(answer, dict) else answer or ()
     return [(entry_id, fields or {}) for _, entries in streams for entry_id, fields in entries]
 
 
-def _read(fields: Mapping[str, str]) -> Entry | TurnRecord | None:
-    """The entry; None for a kind that this version does not know. Raises ValueError."""
-    if "record" in fields:
-        return TurnRecord.model_validate_json(fields["record"])
-    return decoded(fields.get("kind", ""), fields.get("data", ""))
-
-
 def _behind(position: Position | None, entry_id: str, n: int | None) -> Position:
-    """The position behind an entry. An `n` that is too large for its place tells of entries that were dropped; before
-    the first entry that this file knows nothing is missing, and a smaller one is of a Redis that was emptied."""
+    """Return the position behind an entry.
+
+    An `n` that is too large for its place tells of entries that were dropped. Before the first entry that this file
+    knows nothing is missing, and a smaller `n` is of a Redis that was emptied.
+    """
     if position is None:
         return Position(entry_id, n or 0)
     if n is None:  # of a version that did not count

@@ -229,7 +229,7 @@ async def test_a_disk_that_is_full_loses_nothing(scene, monkeypatch, caplog):
     async with at_work(scene.recorder()) as recorder:
         await until(lambda: scene.rows("SELECT id FROM turns") == [("m1",)])
         await until(lambda: not recorder.problem)
-    assert [line for line in caplog.messages if "the disk is full; the bots go on" in line]
+    assert [line for line in caplog.messages if "the disk is full; the bots continue" in line]
 
 
 async def test_it_works_on_a_redis_inside_the_process(tmp_path):
