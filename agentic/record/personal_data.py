@@ -1,18 +1,13 @@
-"""One table: what is stored about whom; forget, delete.
+"""What is stored about whom: remove people who asked to be forgotten, and messages that were deleted.
 
-Removes what is remembered of deleted messages and of people who asked to be forgotten.
+Both are remembered for as long as something from before may still arrive (tables `forgotten`, `deleted_messages`,
+`deleted_channels`), so that it does not bring the words back: a prompt may reach the file after the deletion of a
+message that it quotes. RecordingBlocklist says what must not be recorded. A person who writes again after /forget me is
+recorded again, from then on.
 
-The index of what may be recalled follows its tables by itself (index.py). All functions run inside their caller's
-transaction.
-
-Removes words from the record: of people who asked to be forgotten, and of messages that were deleted in Discord.
-
-Both are remembered for as long as something from before may still arrive (tables `forgotten`, `deleted_messages`), so
-that it does not bring the words back: a prompt may reach the file after the deletion of a message that it quotes. A
-person who writes again after /forget me is recorded again, from then on.
-
-All functions run inside their caller's transaction. The pages of removed words are overwritten (database.py); those in
-the write-ahead log go when it is truncated.
+All functions run inside their caller's transaction. The index of what may be recalled follows its tables by itself
+(recall.py). The pages of removed words are overwritten (database.py); those in the write-ahead log go when it is
+truncated.
 """
 
 from __future__ import annotations
@@ -26,6 +21,7 @@ import aiosqlite
 
 from agentic.ids import FIRST_ELSEWHERE, LARGEST_ID, id_at, is_snowflake
 from agentic.record.rows import lost_profiles
+from agentic.state.forget_requests import RemovedWords
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
     CallWords,
@@ -42,89 +38,17 @@ from agentic.wire.entries import (
     UnaskedNote,
 )
 
-
-async def delete_of_memory(db: aiosqlite.Connection, note: DeletionNote) -> None:
-    """Remove messages that were deleted, the summaries and models' profiles that are made of them, and the words of
-    those sent unasked."""
-    ids = json.dumps(note.message_ids)
-    these = "IN (SELECT value FROM json_each(?))"
-    await db.execute(lost_profiles(f"gone.message_id {these}"), (ids,))
-    await db.execute(f"DELETE FROM message_log WHERE message_id {these}", (ids,))
-    sources = f"SELECT summary_id FROM summary_sources WHERE message_id {these}"
-    await db.execute(f"DELETE FROM summaries WHERE message_id IN ({sources})", (ids,))
-    await db.execute(f"UPDATE unasked SET text = '', cause = '' WHERE message_id {these}", (ids,))
-    if note.whole:
-        await delete_channel_of_memory(db, note.channel_id, note.at)
-
-
-async def delete_channel_of_memory(db: aiosqlite.Connection, channel_id: int, at: float) -> None:
-    """Remove what was said in a channel until then, and bar what of it arrives later."""
-    await db.execute(
-        "INSERT INTO deleted_channels (channel_id, at) VALUES (?, ?)"
-        " ON CONFLICT (channel_id) DO UPDATE SET at = max(at, excluded.at)",
-        (channel_id, at),
-    )
-    before = (channel_id, id_at(at))
-    await db.execute(lost_profiles("gone.channel_id = ? AND gone.message_id < ?"), before)
-    await db.execute("DELETE FROM message_log WHERE channel_id = ? AND message_id < ?", before)
-    await db.execute("DELETE FROM summaries WHERE channel_id = ? AND message_id < ?", before)
-    await db.execute("UPDATE unasked SET text = '', cause = '' WHERE channel_id = ? AND message_id < ?", before)
-
-
-async def forget_in_memory(db: aiosqlite.Connection, user_id: int, at: float) -> int:
-    """Remove a person; how many messages of theirs went. Their refusal of unasked messages stays, and so does where and
-    when a message was sent to them unasked: else the next would come too soon."""
-    before = id_at(at)
-    await db.execute(
-        "DELETE FROM summaries WHERE at <= ?2 AND message_id IN"
-        " (SELECT summary_id FROM summary_people WHERE user_id = ?1)",
-        (user_id, at),
-    )
-    await db.execute(
-        "DELETE FROM summaries WHERE message_id IN (SELECT summary_id FROM summary_sources JOIN message_log"
-        " USING (message_id) WHERE author_id = ? AND (message_log.message_id < ? OR message_log.at <= ?))",
-        (user_id, before, at),
-    )
-    theirs = (user_id, before, at)  # a message of Signal may have an id of later, by its sender's clock
-    await db.execute(lost_profiles("gone.author_id = ? AND (gone.message_id < ? OR gone.at <= ?)"), theirs)
-    messages = await db.execute("DELETE FROM message_log WHERE author_id = ? AND (message_id < ? OR at <= ?)", theirs)
-    await db.execute(
-        "DELETE FROM profiles WHERE user_id = ? AND (at <= ? OR by = 'model' AND upto < ?)", (user_id, at, before)
-    )
-    await db.execute("DELETE FROM consents WHERE user_id = ? AND unasked = 1 AND at <= ?", (user_id, at))
-    await db.execute(
-        "UPDATE unasked SET text = '', cause = '', person_id = NULL WHERE person_id = ? AND at <= ?", (user_id, at)
-    )
-    return max(0, messages.rowcount)
-
-
 DELETIONS_KEPT = 8 * 86400  # seconds; the streams keep their entries for seven days
 PEOPLE_KEPT = 30 * 86400  # as long as their requests
 FORGOTTEN, DELETED = "forgotten", "deleted"
 ARENA = "arena"  # a kind of contests, whose id is its message's
 
-_REMOVE = "UPDATE words SET data = NULL, asked_by = NULL, removed = ? WHERE id = ? AND data IS NOT NULL"
-_DROP_SEARCHES = "DELETE FROM searches WHERE (agent, turn_id) IN (SELECT agent, turn_id FROM words WHERE id = ?)"
-_DROP_QUOTES = "DELETE FROM quotes WHERE words_id = ?"
+# An entry with words of messages.
+Worded = CallWords | PostWords | RoomWords | ContestNote | LoggedMessage | SummaryNote | ProfileNote | UnaskedNote
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
-    """Counts of what was removed of a person: prompts with their words, their id on turns, their reactions, their
-    messages in the log."""
-
-    prompts: int = 0
-    turns: int = 0
-    reactions: int = 0
-    messages: int = 0
-
-    @property
-    def any(self) -> bool:
-        return bool(self.prompts or self.turns or self.reactions or self.messages)
-
-
-@dataclass(frozen=True, slots=True)
-class Barred:
+class RecordingBlocklist:
     """Words that must not be recorded: of `people` (id → when they asked to be forgotten, unix seconds), of `messages`,
     of whole `channels` (id → when they were deleted), and of `turns` whose posts were deleted. `logged` are messages of
     the log that summaries and profiles are made of, with when they were read last (unix seconds)."""
@@ -136,7 +60,7 @@ class Barred:
     logged: Mapping[int, float] = field(default_factory=dict)
 
     def why_not(self, words: CallWords) -> str | None:
-        """FORGOTTEN or DELETED where these words must not be recorded."""
+        """Return FORGOTTEN or DELETED if these words must not be recorded."""
         if self._asked_before(words.asked_by, words.at):
             return FORGOTTEN
         for quoted in words.quoted:
@@ -153,7 +77,7 @@ class Barred:
         return DELETED if gone else None
 
     def without_person(self, record: TurnRecord) -> TurnRecord:
-        """The record, without the ids of a person who asked to be forgotten after the question."""
+        """Return the record without the ids of a person who asked to be forgotten after the question."""
         asked_at = self.people.get(record.asked_by or 0)
         if asked_at is None:
             return record
@@ -161,8 +85,8 @@ class Barred:
             return record
         return record.model_copy(update={"asked_by": None, "asked_message_id": None})
 
-    def without_barred(self, words: RoomWords) -> RoomWords:
-        """The messages of a room, without those that were deleted or are of people who asked to be forgotten."""
+    def without_blocked(self, words: RoomWords) -> RoomWords:
+        """Return the messages of a room that were not deleted and are not of people who asked to be forgotten."""
         kept = tuple(
             each
             for each in words.messages
@@ -173,11 +97,11 @@ class Barred:
         return words.model_copy(update={"messages": kept})
 
     def without_opener(self, note: RoomNote) -> RoomNote:
-        barred = self._asked_before(note.opened_by, note.opened_at)
-        return note.model_copy(update={"opened_by": None}) if barred else note
+        forgotten = self._asked_before(note.opened_by, note.opened_at)
+        return note.model_copy(update={"opened_by": None}) if forgotten else note
 
     def without_asker(self, note: ContestNote) -> ContestNote:
-        """The contest, without the person who asked to be forgotten after it; of an arena their question goes too."""
+        """Return the contest without a person who asked to be forgotten after it; an arena loses their question too."""
         if note.kind == ARENA and int(note.id) in self.messages:
             note = note.model_copy(update={"question": ""})
         if not self._asked_before(note.asked_by, note.at):
@@ -185,13 +109,14 @@ class Barred:
         question = "" if note.kind == ARENA else note.question
         return note.model_copy(update={"asked_by": None, "question": question})
 
-    def bars(self, note: ReactionNote | LoggedMessage | SummaryNote | ProfileNote | ConsentNote) -> bool:
-        """Whether nothing of it is recorded. A refusal of unasked messages stays where its person is forgotten."""
+    def has(self, note: ReactionNote | LoggedMessage | SummaryNote | ProfileNote | ConsentNote) -> bool:
+        """Return whether it must not be recorded. A refusal of unprompted messages stays if its person is forgotten."""
         match note:
             case LoggedMessage():
-                return self._bars_message(note)
+                asked_at = self.people.get(note.author_id or 0, 0.0)
+                return self.lost_post(note) or note.message_id < id_at(asked_at) or note.at <= asked_at
             case SummaryNote():
-                return self._bars_summary(note)
+                return self._blocks_summary(note)
             case ConsentNote(unasked=False):
                 return False
             case ProfileNote(by="model") if note.upto < id_at(self.people.get(note.user_id, 0.0)):
@@ -200,14 +125,8 @@ class Barred:
                 return True  # a message left the log, or was edited, while it was made
         return self._asked_before(note.user_id, note.at)
 
-    def _bars_message(self, said: LoggedMessage) -> bool:
-        if self.lost_post(said):
-            return True
-        asked_at = self.people.get(said.author_id or 0, 0.0)
-        return said.message_id < id_at(asked_at) or said.at <= asked_at
-
-    def _bars_summary(self, note: SummaryNote) -> bool:
-        """A source that the log has is of nobody who was forgotten; any other may be, where it is old enough."""
+    def _blocks_summary(self, note: SummaryNote) -> bool:
+        """A source that the log has is of nobody who was forgotten; any other may be, if it is old enough."""
         if not self.messages.isdisjoint(note.message_ids) or note.message_id in self.messages:
             return True
         if self.lost_channel(note.channel_id, note.message_id, note.at):
@@ -221,7 +140,7 @@ class Barred:
         )
 
     def without_words(self, note: UnaskedNote) -> UnaskedNote:
-        """An unasked message, without its words where it was deleted, without its person where they were forgotten."""
+        """Return the message without its words if it was deleted, without its person if they were forgotten."""
         forgotten = self._asked_before(note.person_id, note.at)
         deleted = self.lost_post(note)
         if not forgotten and not deleted:
@@ -229,11 +148,11 @@ class Barred:
         return note.model_copy(update={"text": "", "cause": "", "person_id": None if forgotten else note.person_id})
 
     def lost_post(self, said: PostWords | LoggedMessage | UnaskedNote) -> bool:
-        """Whether the message was deleted, by itself or with all that was said in its channel until then."""
+        """Return whether the message was deleted, by itself or with all that was said in its channel until then."""
         return said.message_id in self.messages or self.lost_channel(said.channel_id, said.message_id, said.at)
 
     def lost_channel(self, channel_id: int, message_id: int | None, at: float) -> bool:
-        """Whether the words of that time went with their channel. The clock that numbers messages may be another."""
+        """Return whether the words of that time went with their channel. Another clock may number messages."""
         gone_at = self.channels.get(channel_id)
         if gone_at is None:
             return False
@@ -243,20 +162,16 @@ class Barred:
         return user_id in self.people and at <= self.people[user_id]
 
 
-Worded = CallWords | PostWords | RoomWords | ContestNote | LoggedMessage | SummaryNote | ProfileNote | UnaskedNote
-"""An entry with words of messages."""
-
-
-async def barred(db: aiosqlite.Connection, words: Iterable[Worded]) -> Barred:
-    """Find what must not be recorded, of these."""
+async def load_blocklist(db: aiosqlite.Connection, words: Iterable[Worded]) -> RecordingBlocklist:
+    """Load what must not be recorded, of these."""
     each = list(words)
-    ids = {message_id for one in each for message_id in _messages(one)}
+    ids = {message_id for one in each for message_id in _message_ids(one)}
     people = await db.execute_fetchall("SELECT user_id, at FROM forgotten")
     channels = await db.execute_fetchall("SELECT channel_id, at FROM deleted_channels")
     messages = await _fetch(db, "SELECT message_id FROM deleted_messages WHERE message_id IN", ids)
     posts = "SELECT agent, turn_id FROM posts WHERE deleted_at IS NOT NULL AND turn_id IN"
     turns = await _fetch(db, posts, {one.turn_id for one in each if isinstance(one, CallWords | PostWords)})
-    found = Barred(
+    found = RecordingBlocklist(
         {row[0]: row[1] for row in people},
         frozenset(row[0] for row in messages),
         {row[0]: row[1] for row in channels},
@@ -264,15 +179,15 @@ async def barred(db: aiosqlite.Connection, words: Iterable[Worded]) -> Barred:
     )
     sources = {source for one in each if isinstance(one, SummaryNote | ProfileNote) for source in one.message_ids}
     logged = await _fetch(db, "SELECT message_id, read_at FROM message_log WHERE message_id IN", sources)
-    here = [(one.message_id, one.read_at) for one in each if isinstance(one, LoggedMessage) and not found.bars(one)]
+    here = [(one.message_id, one.read_at) for one in each if isinstance(one, LoggedMessage) and not found.has(one)]
     read: dict[int, float] = {}
     for message_id, read_at in (*map(tuple, logged), *here):
         read[message_id] = max(read_at, read.get(message_id, read_at))
     return replace(found, logged=read)
 
 
-def _messages(entry: Worded) -> Iterable[int]:
-    """The messages whose words it has."""
+def _message_ids(entry: Worded) -> Iterable[int]:
+    """Return the messages whose words the entry has."""
     match entry:
         case CallWords():
             return (quoted.message_id for quoted in entry.quoted)
@@ -320,22 +235,48 @@ async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
     await db.execute(
         "DELETE FROM searches WHERE ?1 AND channel_id = ?2 AND at <= ?3", (note.whole, note.channel_id, note.at)
     )
-    await _delete_of_rooms(db, note)
-    await delete_of_memory(db, note)
-    return removed + max(0, posts.rowcount)
-
-
-async def _delete_of_rooms(db: aiosqlite.Connection, note: DeletionNote) -> None:
-    ids = [(message_id,) for message_id in note.message_ids]
     await db.executemany("DELETE FROM room_messages WHERE message_id = ?", ids)
     await db.execute("DELETE FROM room_messages WHERE ? AND thread_id = ?", (note.whole, note.channel_id))
     arenas = [(str(message_id), ARENA) for message_id in note.message_ids]
     await db.executemany("UPDATE contests SET question = '' WHERE id = ? AND kind = ?", arenas)
+    await _delete_of_memory(db, note)
+    return removed + max(0, posts.rowcount)
 
 
-async def forget_person(db: aiosqlite.Connection, user_id: int, at: float, chats: Collection[int] = ()) -> Forgotten:
-    """Remove the person who asked for it at this time (unix seconds), and all that anybody said in their private chats:
-    `chats` of the request, and those that the record knows. What they say later is recorded again."""
+async def _delete_of_memory(db: aiosqlite.Connection, note: DeletionNote) -> None:
+    """Remove messages that were deleted, the summaries and models' profiles that are made of them, and the words of
+    those sent unasked."""
+    ids = json.dumps(note.message_ids)
+    these = "IN (SELECT value FROM json_each(?))"
+    await db.execute(lost_profiles(f"gone.message_id {these}"), (ids,))
+    await db.execute(f"DELETE FROM message_log WHERE message_id {these}", (ids,))
+    sources = f"SELECT summary_id FROM summary_sources WHERE message_id {these}"
+    await db.execute(f"DELETE FROM summaries WHERE message_id IN ({sources})", (ids,))
+    await db.execute(f"UPDATE unasked SET text = '', cause = '' WHERE message_id {these}", (ids,))
+    if note.whole:
+        await _delete_channel_of_memory(db, note.channel_id, note.at)
+
+
+async def _delete_channel_of_memory(db: aiosqlite.Connection, channel_id: int, at: float) -> None:
+    """Remove what was said in a channel until then, and bar what of it arrives later."""
+    await db.execute(
+        "INSERT INTO deleted_channels (channel_id, at) VALUES (?, ?)"
+        " ON CONFLICT (channel_id) DO UPDATE SET at = max(at, excluded.at)",
+        (channel_id, at),
+    )
+    before = (channel_id, id_at(at))
+    await db.execute(lost_profiles("gone.channel_id = ? AND gone.message_id < ?"), before)
+    await db.execute("DELETE FROM message_log WHERE channel_id = ? AND message_id < ?", before)
+    await db.execute("DELETE FROM summaries WHERE channel_id = ? AND message_id < ?", before)
+    await db.execute("UPDATE unasked SET text = '', cause = '' WHERE channel_id = ? AND message_id < ?", before)
+
+
+async def forget_person(
+    db: aiosqlite.Connection, user_id: int, asked_at: int, chats: Collection[int] = ()
+) -> RemovedWords:
+    """Remove the person who asked for it at this time (unix milliseconds), and all that anybody said in their private
+    chats: `chats` of the request, and those that the record knows. What they say later is recorded again."""
+    at = asked_at / 1000
     private = await _private_chats(db, user_id, chats)
     await db.execute(
         "INSERT INTO forgotten (user_id, at) VALUES (?, ?)"
@@ -351,26 +292,53 @@ async def forget_person(db: aiosqlite.Connection, user_id: int, at: float, chats
     )
     prompts = await _remove_words(db, [row[0] for row in calls], FORGOTTEN)
     theirs = "asked_by = ?1 AND (at <= ?2 OR asked_message_id < ?3)"
-    await db.execute(
-        "UPDATE posts SET answers_message_id = NULL"
-        f" WHERE (agent, turn_id) IN (SELECT agent, id FROM turns WHERE {theirs})",
-        (user_id, at, before),
-    )
-    await db.execute(  # of a turn that ended before its model was asked there are no words, only the search
-        f"DELETE FROM searches WHERE (agent, turn_id) IN (SELECT agent, id FROM turns WHERE {theirs})",
-        (user_id, at, before),
-    )
-    turns = await db.execute(
-        f"UPDATE turns SET asked_by = NULL, asked_message_id = NULL WHERE {theirs}",
-        (user_id, at, before),
-    )
+    values, of_their_turns = (user_id, at, before), f"(agent, turn_id) IN (SELECT agent, id FROM turns WHERE {theirs})"
+    await db.execute(f"UPDATE posts SET answers_message_id = NULL WHERE {of_their_turns}", values)
+    # A turn that ended before its model was asked has no words, only the search.
+    await db.execute(f"DELETE FROM searches WHERE {of_their_turns}", values)
+    turns = await db.execute(f"UPDATE turns SET asked_by = NULL, asked_message_id = NULL WHERE {theirs}", values)
     reactions = await db.execute("DELETE FROM reactions WHERE user_id = ? AND at <= ?", (user_id, at))
     await db.execute("UPDATE actions SET by = 'forgotten' WHERE by = ? AND at <= ?", (str(user_id), at))
-    await _forget_in_rooms(db, user_id, at)
-    messages = await forget_in_memory(db, user_id, at)
+    # A room keeps its topic, which is its thread's name; an arena loses the question.
+    await db.execute("DELETE FROM room_messages WHERE author_id = ? AND message_id < ?", (user_id, before))
+    await db.execute("UPDATE rooms SET opened_by = NULL WHERE opened_by = ? AND opened_at <= ?", (user_id, at))
+    await db.execute(
+        "UPDATE contests SET asked_by = NULL, question = iif(kind = ?, '', question) WHERE asked_by = ? AND at <= ?",
+        (ARENA, user_id, at),
+    )
+    messages = await _forget_in_memory(db, user_id, at)
     for chat in sorted(private):
         messages += await _forget_chat(db, chat, at)
-    return Forgotten(prompts, turns.rowcount, reactions.rowcount, messages)
+    return RemovedWords(
+        at=asked_at, prompts=prompts, turns=turns.rowcount, reactions=reactions.rowcount, messages=messages
+    )
+
+
+async def _forget_in_memory(db: aiosqlite.Connection, user_id: int, at: float) -> int:
+    """Remove a person; how many messages of theirs went. Their refusal of unasked messages stays, and so does where and
+    when a message was sent to them unasked: else the next would come too soon."""
+    before = id_at(at)
+    await db.execute(
+        "DELETE FROM summaries WHERE at <= ?2 AND message_id IN"
+        " (SELECT summary_id FROM summary_people WHERE user_id = ?1)",
+        (user_id, at),
+    )
+    await db.execute(
+        "DELETE FROM summaries WHERE message_id IN (SELECT summary_id FROM summary_sources JOIN message_log"
+        " USING (message_id) WHERE author_id = ? AND (message_log.message_id < ? OR message_log.at <= ?))",
+        (user_id, before, at),
+    )
+    theirs = (user_id, before, at)  # a message of Signal may have an id of later, by its sender's clock
+    await db.execute(lost_profiles("gone.author_id = ? AND (gone.message_id < ? OR gone.at <= ?)"), theirs)
+    messages = await db.execute("DELETE FROM message_log WHERE author_id = ? AND (message_id < ? OR at <= ?)", theirs)
+    await db.execute(
+        "DELETE FROM profiles WHERE user_id = ? AND (at <= ? OR by = 'model' AND upto < ?)", (user_id, at, before)
+    )
+    await db.execute("DELETE FROM consents WHERE user_id = ? AND unasked = 1 AND at <= ?", (user_id, at))
+    await db.execute(
+        "UPDATE unasked SET text = '', cause = '', person_id = NULL WHERE person_id = ? AND at <= ?", (user_id, at)
+    )
+    return max(0, messages.rowcount)
 
 
 async def _private_chats(db: aiosqlite.Connection, user_id: int, named: Collection[int]) -> set[int]:
@@ -416,7 +384,7 @@ async def _forget_chat(db: aiosqlite.Connection, channel_id: int, at: float) -> 
         until,
     )
     await delete_messages(db, DeletionNote(channel_id=channel_id, message_ids=tuple(row[0] for row in said), at=at))
-    await delete_channel_of_memory(db, channel_id, at)
+    await _delete_channel_of_memory(db, channel_id, at)
     there = await db.execute_fetchall(
         "SELECT words.id FROM words JOIN turns ON turns.agent = words.agent AND turns.id = words.turn_id"
         " WHERE turns.channel_id = ? AND words.at <= ?",
@@ -427,29 +395,24 @@ async def _forget_chat(db: aiosqlite.Connection, channel_id: int, at: float) -> 
     return int(next(iter(by_people))[0])
 
 
-async def _forget_in_rooms(db: aiosqlite.Connection, user_id: int, at: float) -> None:
-    """A room keeps its topic, which is its thread's name; of an arena the question goes."""
-    await db.execute("DELETE FROM room_messages WHERE author_id = ? AND message_id < ?", (user_id, id_at(at)))
-    await db.execute("UPDATE rooms SET opened_by = NULL WHERE opened_by = ? AND opened_at <= ?", (user_id, at))
-    await db.execute(
-        "UPDATE contests SET asked_by = NULL, question = iif(kind = ?, '', question) WHERE asked_by = ? AND at <= ?",
-        (ARENA, user_id, at),
-    )
-
-
 async def _remove_words(db: aiosqlite.Connection, words: Iterable[int], why: str) -> int:
-    """Remove these rows' words and quotes, and the searches of their turns; how many had words."""
-    found = sorted(set(words))
-    if not found:
+    """Remove these rows' words and quotes, and the searches of their turns; return how many had words."""
+    ids = [(each,) for each in sorted(set(words))]
+    if not ids:
         return 0
-    removed = await db.executemany(_REMOVE, [(why, each) for each in found])
-    await db.executemany(_DROP_QUOTES, [(each,) for each in found])
-    await db.executemany(_DROP_SEARCHES, [(each,) for each in found])
+    removed = await db.executemany(
+        "UPDATE words SET data = NULL, asked_by = NULL, removed = ? WHERE id = ? AND data IS NOT NULL",
+        [(why, *each) for each in ids],
+    )
+    await db.executemany("DELETE FROM quotes WHERE words_id = ?", ids)
+    await db.executemany(
+        "DELETE FROM searches WHERE (agent, turn_id) IN (SELECT agent, turn_id FROM words WHERE id = ?)", ids
+    )
     return max(0, removed.rowcount)
 
 
 async def _fetch(db: aiosqlite.Connection, question: str, values: Iterable[Any]) -> list[Any]:
-    """The rows of a question that ends with IN, for these values."""
+    """Return the rows of a question that ends with IN, for these values."""
     given = list(values)
     if not given:
         return []

@@ -14,7 +14,6 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
 from datetime import tzinfo
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from agentic.record.retention import Ages, Retention
 from agentic.record.rows import days_in
 from agentic.record.stream_reader import Position, RecordReader
 from agentic.record.writing import Overtaken, Rules, read_positions, transaction, write
-from agentic.state.forget_requests import ForgetRequests, RemovedWords
+from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
 from agentic.wire import keys
 from agentic.wire.bus import Bus
@@ -185,14 +184,13 @@ class Recorder:
         for at, user_id in await self._forgets.after(self._forgotten_until):
             chats = await self._forgets.chats_of(user_id)
             async with transaction(db):
-                gone = await forget_person(db, user_id, at / 1000, chats)
+                removed = await forget_person(db, user_id, at, chats)
                 if self._index:
                     await self._index.merge_all()
             self._forgotten_until = at
             self._unwiped = not await _wiped(db)
             for copy in copies(self._path):  # made before a migration
                 copy.unlink(missing_ok=True)
-            removed = RemovedWords(at=at, **asdict(gone))
             await self._forgets.answer(user_id, removed)
 
     async def _pause_after(self, problem: str) -> None:

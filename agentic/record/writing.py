@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass
 
 import aiosqlite
 
-from agentic.record.personal_data import Barred, Worded, barred, delete_messages
+from agentic.record.personal_data import RecordingBlocklist, Worded, delete_messages, load_blocklist
 from agentic.record.rows import (
     ACTION,
     CONSENT,
@@ -174,9 +174,9 @@ async def _write_entries(db: aiosqlite.Connection, entries: Sequence[RecordEntry
     for note in entries:
         if isinstance(note, DeletionNote):
             removed += await delete_messages(db, note)
-    bars = await barred(db, [entry for entry in entries if isinstance(entry, Worded)])
+    blocklist = await load_blocklist(db, [entry for entry in entries if isinstance(entry, Worded)])
     # Compressing long prompts takes milliseconds, which the bots would feel.
-    for sql, rows in await asyncio.to_thread(lambda: join_statements(entry_statements(entries, bars, rules))):
+    for sql, rows in await asyncio.to_thread(lambda: join_statements(entry_statements(entries, blocklist, rules))):
         await db.executemany(sql, rows)
     return removed
 
@@ -194,31 +194,35 @@ def join_statements(statements: Iterable[Statement]) -> list[Statement]:
     return whole
 
 
-def entry_statements(entries: Iterable[RecordEntry], bars: Barred, rules: Rules) -> Iterable[Statement]:
+def entry_statements(
+    entries: Iterable[RecordEntry], blocklist: RecordingBlocklist, rules: Rules
+) -> Iterable[Statement]:
     for entry in entries:
         match entry:
             case TurnRecord():
-                yield from turn_statements(bars.without_person(entry), rules.day_of)
+                yield from turn_statements(blocklist.without_person(entry), rules.day_of)
             case CallWords() | RoomWords() | SearchWords() if not rules.prompts:
                 pass
-            case CallWords() if why := bars.why_not(entry):
+            case CallWords() if why := blocklist.why_not(entry):
                 yield WORDS.of(entry, asked_by=None, data=None, removed=why)
             case CallWords():
                 yield from call_words_statements(entry, pack(entry))
             case SearchWords():
-                if not bars.lost_channel(entry.channel_id, None, entry.at):
+                if not blocklist.lost_channel(entry.channel_id, None, entry.at):
                     yield search_statement(entry)
             case RoomWords():
-                yield from room_words_statements(bars.without_barred(entry))
-            case PostWords() if bars.lost_post(entry):
+                yield from room_words_statements(blocklist.without_blocked(entry))
+            case PostWords() if blocklist.lost_post(entry):
                 yield DELETED_POST.of(entry, deleted_at=entry.at)
             case PostWords():
                 yield from post_statements(entry)
             case RoomNote():
-                yield from room_statements(bars.without_opener(entry))
+                yield from room_statements(blocklist.without_opener(entry))
             case ContestNote():
-                yield from contest_statements(bars.without_asker(entry))
-            case ReactionNote() | LoggedMessage() | SummaryNote() | ProfileNote() | ConsentNote() if bars.bars(entry):
+                yield from contest_statements(blocklist.without_asker(entry))
+            case ReactionNote() | LoggedMessage() | SummaryNote() | ProfileNote() | ConsentNote() if blocklist.has(
+                entry
+            ):
                 pass
             case LoggedMessage() | SummaryNote() if not rules.messages:
                 pass
@@ -231,7 +235,7 @@ def entry_statements(entries: Iterable[RecordEntry], bars: Barred, rules: Rules)
             case ConsentNote():
                 yield CONSENT.of(entry)
             case UnaskedNote():
-                yield UNASKED.of(bars.without_words(entry))
+                yield UNASKED.of(blocklist.without_words(entry))
             case ConversationNote():
                 yield CONVERSATION.of(entry)
             case ReactionNote(given=True):
