@@ -1,11 +1,18 @@
 """Every Redis channel and key name, once.
 
-All begin `agent:{name}:` or `coordinator:`; every key has an end or a bound.
+All begin with `agent:{name}:` or `coordinator:`; every key has an end or a bound.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
+
+OfText = Callable[[str], str]
+OfNumber = Callable[[int], str]
+OfChannel = Callable[[int | Literal["*"]], str]  # in a pattern "*" stands for every channel
+OfAgentAndText = Callable[[str, str], str]
+OfAgentAndNumber = Callable[[str, int], str]
 
 COORDINATOR_OWNER = "coordinator:owner"
 COORDINATOR_COMMANDS = "coordinator:commands"
@@ -38,217 +45,63 @@ SIGNAL_CHATS = "coordinator:signal_chats"  # hash: where a chat of Signal is
 SIGNAL_VANISHING = "coordinator:signal_vanishing"  # sorted set: messages of Signal by the time at which they vanish
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
-
-def instructions(agent: str) -> str:
-    return f"agent:{agent}:instructions"
-
-
-def results(agent: str) -> str:
-    return f"agent:{agent}:results"
-
-
-def ready(agent: str) -> str:
-    return f"agent:{agent}:ready"
-
-
-def owner(agent: str) -> str:
-    return f"agent:{agent}:owner"
-
-
-def epoch(lease: str) -> str:
-    """How often the lease under that key was taken."""
-    return f"{lease}:epoch"
-
-
-def turn(agent: str, turn_id: str) -> str:
-    return f"agent:{agent}:turn:{turn_id}"
-
-
-def turn_picture(agent: str, turn_id: str) -> str:
-    return f"agent:{agent}:turn:{turn_id}:picture"
-
-
-def open_turns(agent: str) -> str:
-    return f"agent:{agent}:open"
-
-
-def turns(agent: str) -> str:
-    return f"agent:{agent}:turns"
-
-
-def words(agent: str) -> str:
-    return f"agent:{agent}:words"
-
-
-def entries_counted(stream: str) -> str:
-    """How many entries a stream of the record has had."""
-    return f"{stream}:count"
-
-
-def bench(agent: str) -> str:
-    return f"agent:{agent}:bench"
-
-
-def seen(agent: str) -> str:
-    return f"agent:{agent}:seen"
-
-
-def daily_count(agent: str, date: str) -> str:
-    return f"agent:{agent}:count:{date}"
-
-
-def counted_turns(agent: str, date: str) -> str:
-    return f"agent:{agent}:count:{date}:turns"
-
-
-def cooldown(agent: str, channel_id: int) -> str:
-    return f"agent:{agent}:cooldown:{channel_id}"
-
-
-def ticks(agent: str) -> str:
-    return f"agent:{agent}:ticks"
-
-
-def memory_writes(agent: str, date: str) -> str:
-    return f"agent:{agent}:memory_writes:{date}"
-
-
-def muted(agent: str) -> str:
-    return f"agent:{agent}:muted"
-
-
-def cost(agent: str, date: str) -> str:
-    return f"agent:{agent}:cost:{date}"
-
-
-def budget(date: str) -> str:
-    return f"coordinator:budget:{date}"
-
-
-def budget_holds(date: str) -> str:
-    return f"coordinator:budget:{date}:holds"
-
-
-def window(agent: str, channel_id: int, kind: str) -> str:
-    return f"agent:{agent}:window:{channel_id}:{kind}"
-
-
-def summary(channel_id: int | Literal["*"]) -> str:
-    """A summary of what lies before the windows of a room's members."""
-    return f"coordinator:summary:{channel_id}"
-
-
-def summary_claim(channel_id: int | Literal["*"]) -> str:
-    """The claim of the turn that makes a room's next summary."""
-    return f"coordinator:summary_claim:{channel_id}"
-
-
-def session(agent: str, channel_id: int) -> str:
-    return f"agent:{agent}:session:{channel_id}"
-
-
-def reset(agent: str, channel_id: int) -> str:
-    return f"agent:{agent}:reset:{channel_id}"
-
-
-def mentions(user_id: int) -> str:
-    return f"coordinator:mentions:{user_id}"
-
-
-def forgotten_words(user_id: int) -> str:
-    """The recorder's answer to a person's request."""
-    return f"coordinator:forgotten:{user_id}"
-
-
-def forgotten_chats(user_id: int) -> str:
-    """The private chats that a person's requests name."""
-    return f"coordinator:forgotten:{user_id}:chats"
-
-
-def schedule(date: str) -> str:
-    return f"coordinator:schedule:{date}"
-
-
-def channel_queue(date: str) -> str:
-    return f"coordinator:channel_queue:{date}"
-
-
-def starter_queue(channel_id: int) -> str:
-    return f"coordinator:starter_queue:{channel_id}"
-
-
-def conversation(channel_id: int | Literal["*"]) -> str:
-    """In a pattern "*" stands for every channel."""
-    return f"coordinator:conversation:{channel_id}"
-
-
-def conversation_state(channel_id: int | Literal["*"]) -> str:
-    return f"coordinator:conversation_state:{channel_id}"
-
-
-def room(thread_id: int) -> str:
-    return f"coordinator:room:{thread_id}"
-
-
-def room_marks(thread_id: int) -> str:
-    """Marks of what was said and done in a room's thread."""
-    return f"coordinator:room_marks:{thread_id}"
-
-
-def room_opening(request: str) -> str:
-    """A room that a person asked for, whose members are still to be chosen."""
-    return f"coordinator:room_opening:{request}"
-
-
-def pulls(channel_id: int) -> str:
-    """The pulls of the agents when the last speaker was chosen."""
-    return f"coordinator:pulls:{channel_id}"
-
-
-def stop(channel_id: int | Literal["*"]) -> str:
-    return f"coordinator:stop:{channel_id}"
-
-
-def ordered(channel_id: int) -> str:
-    """When a person last said stop or resume there."""
-    return f"coordinator:ordered:{channel_id}"
-
-
-def webhook_posts(channel_id: int) -> str:
-    return f"coordinator:webhook_posts:{channel_id}"
-
-
-def instructed(channel_id: int) -> str:
-    return f"coordinator:instructed:{channel_id}"
-
-
-def notice(message_id: int, occasion: str) -> str:
-    return f"coordinator:notice:{message_id}:{occasion}"
-
-
-def unasked(message_id: int) -> str:
-    """For whom a message was that nobody asked for."""
-    return f"coordinator:unasked:{message_id}"
-
-
-def unwanted(user_id: int) -> str:
-    """Set where a person wants no more messages that nobody asked for."""
-    return f"coordinator:unwanted:{user_id}"
-
-
-def post_claim(agent: str, digest: str) -> str:
-    """A part of a post that was sent, or may have been."""
-    return f"agent:{agent}:part:{digest}"
-
-
-def event(digest: str) -> str:
-    return f"coordinator:event:{digest}"
-
-
-def reactive_cooldown(channel_id: int) -> str:
-    return f"coordinator:reactive_cooldown:{channel_id}"
-
-
-def channel_queue_filled(date: str) -> str:
-    """Set once the day's queue was filled: an empty list does not exist, and must not be filled a second time."""
-    return f"coordinator:channel_queue:{date}:filled"
+# Of an agent, by its name
+instructions: OfText = "agent:{}:instructions".format
+results: OfText = "agent:{}:results".format
+ready: OfText = "agent:{}:ready".format
+owner: OfText = "agent:{}:owner".format
+open_turns: OfText = "agent:{}:open".format
+turns: OfText = "agent:{}:turns".format
+words: OfText = "agent:{}:words".format
+bench: OfText = "agent:{}:bench".format
+seen: OfText = "agent:{}:seen".format
+ticks: OfText = "agent:{}:ticks".format
+muted: OfText = "agent:{}:muted".format
+turn: OfAgentAndText = "agent:{}:turn:{}".format  # a turn's id
+turn_picture: OfAgentAndText = "agent:{}:turn:{}:picture".format
+daily_count: OfAgentAndText = "agent:{}:count:{}".format  # a date
+counted_turns: OfAgentAndText = "agent:{}:count:{}:turns".format  # a date
+memory_writes: OfAgentAndText = "agent:{}:memory_writes:{}".format  # a date
+cost: OfAgentAndText = "agent:{}:cost:{}".format  # a date
+post_claim: OfAgentAndText = "agent:{}:part:{}".format  # the digest of a part of a post that was sent, or may have been
+cooldown: OfAgentAndNumber = "agent:{}:cooldown:{}".format  # a channel
+session: OfAgentAndNumber = "agent:{}:session:{}".format  # a channel
+reset: OfAgentAndNumber = "agent:{}:reset:{}".format  # a channel
+window: Callable[[str, int, str], str] = "agent:{}:window:{}:{}".format  # a channel, a kind
+
+# Of another key
+epoch: OfText = "{}:epoch".format  # how often the lease under that key was taken
+entries_counted: OfText = "{}:count".format  # how many entries a stream of the record has had
+
+# Of a date
+budget: OfText = "coordinator:budget:{}".format
+budget_holds: OfText = "coordinator:budget:{}:holds".format
+schedule: OfText = "coordinator:schedule:{}".format
+channel_queue: OfText = "coordinator:channel_queue:{}".format
+# Set once the day's queue was filled: an empty list does not exist, and must not be filled a second time.
+channel_queue_filled: OfText = "coordinator:channel_queue:{}:filled".format
+
+# Of a channel or thread
+conversation: OfChannel = "coordinator:conversation:{}".format
+conversation_state: OfChannel = "coordinator:conversation_state:{}".format
+stop: OfChannel = "coordinator:stop:{}".format
+summary: OfChannel = "coordinator:summary:{}".format  # of what lies before the windows of a room's members
+summary_claim: OfChannel = "coordinator:summary_claim:{}".format  # of the turn that makes a room's next summary
+starter_queue: OfNumber = "coordinator:starter_queue:{}".format
+reactive_cooldown: OfNumber = "coordinator:reactive_cooldown:{}".format
+room: OfNumber = "coordinator:room:{}".format
+room_marks: OfNumber = "coordinator:room_marks:{}".format  # what was said and done in a room's thread
+pulls: OfNumber = "coordinator:pulls:{}".format  # those of the agents when the last speaker was chosen
+ordered: OfNumber = "coordinator:ordered:{}".format  # when a person last said stop or resume there
+webhook_posts: OfNumber = "coordinator:webhook_posts:{}".format
+instructed: OfNumber = "coordinator:instructed:{}".format
+
+# Of a message, a person, a request
+unasked: OfNumber = "coordinator:unasked:{}".format  # for whom a message was that nobody asked for
+notice: Callable[[int, str], str] = "coordinator:notice:{}:{}".format  # a message, the occasion
+mentions: OfNumber = "coordinator:mentions:{}".format  # by a person
+forgotten_words: OfNumber = "coordinator:forgotten:{}".format  # the recorder's answer to a person's request
+forgotten_chats: OfNumber = "coordinator:forgotten:{}:chats".format  # private chats that a person's requests name
+unwanted: OfNumber = "coordinator:unwanted:{}".format  # set if a person wants no more unprompted messages
+room_opening: OfText = "coordinator:room_opening:{}".format  # a requested room whose members are still to be chosen
+event: OfText = "coordinator:event:{}".format  # the digest of a signed request
