@@ -1,30 +1,29 @@
-"""RedisConnection: clients, breaker, Sentinel, outage policy.
+"""RedisConnection: clients, breaker, Sentinel, and what an outage means.
 
-Redis behind Sentinels: `redis+sentinel://[user:password@]host:26379,host:26379/name/0`, with TLS `rediss+sentinel`.
+One address of Redis has two clients and one breaker. Commands must never delay a turn: they have a short timeout and no
+retry, and once one has failed the next ones fail immediately until a background probe gets an answer. Only the
+subscriber may wait long. Whatever the cause (refused, reset, timed out, still loading, full, read-only), callers see
+one exception, `RedisAway`.
 
-The Sentinels know which server is the master of that name. They are asked at each new connection, all at the same time,
-and the first that knows a healthy master counts: one that hangs costs nothing. During a failover none knows one, which
-is like any other outage to the link. User, password and the options after the ? are the server's; the Sentinels' own
-are `sentinel_username` and `sentinel_password`. Certificates are for both.
-
-One address of Redis, two clients, one breaker.
-
-Commands must never delay a turn: they have a short timeout and no retry, and once one has failed the next ones fail
-immediately until a background probe gets an answer. Only the subscriber may wait long. Whatever the cause (refused,
-reset, timed out, still loading, full, read-only), callers see one exception, `RedisAway`.
+With an address `redis+sentinel://[user:password@]host:26379,host:26379/name/0` (TLS: `rediss+sentinel`) the Sentinels
+say which server is the master of that name. All are asked at each new connection, and the first that knows a healthy
+master counts: one that hangs costs nothing. User, password, and the options after the ? are the server's; the
+Sentinels' own are `sentinel_username` and `sentinel_password`. Certificates are for both.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
@@ -37,83 +36,23 @@ from redis.maint_notifications import MaintNotificationsConfig
 if TYPE_CHECKING:
     from fakeredis import FakeServer
 
-log = logging.getLogger(__name__)
-
-
-SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
-SENTINEL_PORT = 26379
-
-
-def is_sentinel_address(address: str) -> bool:
-    return urlsplit(address).scheme in SCHEMES
-
-
-def sentinel_client(address: str, options: Mapping[str, Any]) -> Redis:
-    """Make a client of the master. `options` are redis-py's, for each connection. Raises ValueError, TypeError."""
-    parts = urlsplit(address)
-    login, _, places = parts.netloc.rpartition("@")
-    service, _, database = parts.path.strip("/").partition("/")
-    plain = f"{SCHEMES[parts.scheme]}://{login and login + '@'}master/{database}?{parts.query}"
-    server: dict[str, Any] = {**parse_url(plain), **options, "ssl": parts.scheme == "rediss+sentinel"}
-    for each in ("host", "connection_class"):
-        server.pop(each, None)
-    own = {name: server.pop(f"sentinel_{name}", None) for name in ("username", "password")}
-    tls = {name: value for name, value in server.items() if name.startswith("ssl")}
-    sentinels = [_place(each) for each in places.split(",")]
-    manager = _Sentinels(sentinels, sentinel_kwargs={**options, **own, **tls})  # type: ignore[no-untyped-call]
-    return cast(Redis, manager.master_for(service, redis_class=_Master, **server))
-
-
-def _place(text: str) -> tuple[str, int]:
-    """ "host:26380" → ("host", 26380)."""
-    parts = urlsplit(f"//{text}")
-    if not parts.hostname:
-        raise ValueError("a Sentinel without a host")
-    return parts.hostname, parts.port or SENTINEL_PORT
-
-
-class _Master(Redis):
-    """A client of the master, which owns those of the Sentinels."""
-
-    async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        await super().aclose(close_connection_pool)
-        await cast(SentinelConnectionPool, self.connection_pool).sentinel_manager.aclose()
-
-
-class _Sentinels(Sentinel):
-    async def discover_master(self, service_name: str) -> tuple[str, int]:
-        """Return the address of the first answer. Raises MasterNotFoundError."""
-        asked = [asyncio.create_task(self._master_by(each, service_name)) for each in self.sentinels]
-        problem: Exception | None = None
-        try:
-            for answer in asyncio.as_completed(asked):
-                try:
-                    return await answer
-                except (RedisError, OSError) as error:
-                    problem = error
-        finally:
-            for task in asked:
-                task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
-        raise MasterNotFoundError(f"no Sentinel has a master {service_name!r} ({problem})")
-
-    async def _master_by(self, sentinel: Redis, service_name: str) -> tuple[str, int]:
-        state = cast(dict[str, Any], await sentinel.sentinel_masters()).get(service_name)
-        if not state or not self.check_master_state(state, service_name):
-            raise MasterNotFoundError("it is down" if state else "it is unknown")
-        return state["ip"], state["port"]
-
-
+D = TypeVar("D")
+P = ParamSpec("P")
 T = TypeVar("T")
 
 COMMAND_TIMEOUT = 0.3
 CONNECT_TIMEOUT = 2.0
 PROBE_EVERY = 0.25
+SCAN_COUNT = 1000
 REDIS_RETRY_SECONDS = 1.0  # between two attempts of a task that waits for Redis
 # More would only queue inside Redis; a thousand turns must not open a thousand connections.
 COMMANDS_AT_ONCE = 16
+SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
+SENTINEL_PORT = 26379
 # Errors of a server that answers but takes no writes. In a script's error the code is in the middle.
 REFUSALS = ("OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "MASTERDOWN ", "CLUSTERDOWN ")
+
+log = logging.getLogger(__name__)
 
 
 class RedisAway(Exception):
@@ -127,41 +66,6 @@ class RedisAddressError(Exception):
 
 class RedisStartError(Exception):
     """The private Redis could not be started; the text says why and where its log is."""
-
-
-def _client(address: str | FakeServer) -> Redis:
-    # No socket_timeout: redis-py implements it by asyncio.wait_for, which on Python 3.11 may swallow a cancellation.
-    # Foreign bytes on a channel are a bad message, not a reason to lose the connection.
-    options: dict[str, Any] = {
-        "decode_responses": True,
-        "encoding_errors": "replace",
-        "socket_timeout": None,
-        "socket_connect_timeout": CONNECT_TIMEOUT,
-        "retry": Retry(NoBackoff(), 0),
-    }
-    if isinstance(address, str):
-        options["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
-        # Without driver_info=None every connection would read this package's metadata and tell it to the server.
-        options["driver_info"] = None
-        try:
-            client = _client_of(address, options)
-            # so that options after the ? fail here and not at first use
-            client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
-        except (ValueError, TypeError, RedisError):
-            raise RedisAddressError("an option of the address, after the ?, is not one of redis-py's") from None
-        return client
-    from fakeredis import FakeAsyncRedis  # only where no server could be found
-
-    return cast(Redis, FakeAsyncRedis(server=address, **options))
-
-
-def _client_of(address: str, options: Mapping[str, Any]) -> Redis:
-    return sentinel_client(address, options) if is_sentinel_address(address) else Redis.from_url(address, **options)
-
-
-def _refusal(error: ResponseError) -> bool:
-    text = f"{getattr(error, 'error_type', '')} {type(error).__name__} {error} "
-    return any(code in text for code in REFUSALS) or type(error).__name__ in ("OutOfMemoryError", "ReadOnlyError")
 
 
 class RedisLink:
@@ -192,7 +96,7 @@ class RedisLink:
         self._when_back: list[Callable[[], Awaitable[None]]] = []
         self._calling_back: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> RedisLink:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -261,6 +165,29 @@ class RedisLink:
             self._start_callbacks()
         return outcome
 
+    async def batch(self, fill: Callable[[Pipeline], object], *, transaction: bool = False) -> list[Any]:
+        """Send the commands that `fill` adds to a pipeline, together; return their replies. Raises RedisAway."""
+
+        async def run(redis: Redis) -> list[Any]:
+            pipe = redis.pipeline(transaction=transaction)
+            fill(pipe)
+            return list(await pipe.execute())
+
+        return await self.call(run)
+
+    async def scan(self, pattern: str, kind: str | None = None) -> AsyncIterator[list[str]]:
+        """Yield the matching keys page by page, since no command may take long. Raises RedisAway."""
+
+        async def read(cursor: int, redis: Redis) -> tuple[int, list[str]]:
+            cursor, page = await redis.scan(cursor, match=pattern, count=SCAN_COUNT, _type=kind)
+            return int(cursor), [str(key) for key in page]
+
+        cursor, page = await self.call(partial(read, 0))
+        yield page
+        while cursor:
+            cursor, page = await self.call(partial(read, cursor))
+            yield page
+
     def _fail_while_away(self) -> None:
         if self.away:
             raise RedisAway(self._reason)
@@ -304,6 +231,11 @@ class RedisLink:
         self._refused = True
 
 
+def _refusal(error: ResponseError) -> bool:
+    text = f"{getattr(error, 'error_type', '')} {type(error).__name__} {error} "
+    return any(code in text for code in REFUSALS) or type(error).__name__ in ("OutOfMemoryError", "ReadOnlyError")
+
+
 async def until_back(call: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[object]]) -> T:
     """Repeat the call until Redis answers. The bus logs that it is away."""
     while True:
@@ -311,3 +243,102 @@ async def until_back(call: Callable[[], Awaitable[T]], sleep: Callable[[float], 
             return await call()
         except RedisAway:
             await sleep(REDIS_RETRY_SECONDS)
+
+
+def or_default(
+    value: D, what: str
+) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T | D]]]:
+    """Make a method return `value` while Redis is away. `what` says in the log what was not done."""
+
+    def decorate(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T | D]]:
+        @wraps(method)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> T | D:
+            try:
+                return await method(*args, **kwargs)
+            except RedisAway as away:
+                log.debug("%s: %s", what, away)
+                return value
+
+        return call
+
+    return decorate
+
+
+def _client(address: str | FakeServer) -> Redis:
+    # No socket_timeout: redis-py implements it by asyncio.wait_for, which on Python 3.11 may swallow a cancellation.
+    # Foreign bytes on a channel are a bad message, not a reason to lose the connection.
+    options: dict[str, Any] = {
+        "decode_responses": True,
+        "encoding_errors": "replace",
+        "socket_timeout": None,
+        "socket_connect_timeout": CONNECT_TIMEOUT,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if isinstance(address, str):
+        options["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
+        # Without driver_info=None every connection would read this package's metadata and tell it to the server.
+        options["driver_info"] = None
+        try:
+            make = sentinel_client if urlsplit(address).scheme in SCHEMES else Redis.from_url
+            client = make(address, **options)
+            # so that options after the ? fail here and not at first use
+            client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError, RedisError):
+            raise RedisAddressError("an option of the address, after the ?, is not one of redis-py's") from None
+        return client
+    from fakeredis import FakeAsyncRedis  # only where no server could be found
+
+    return cast(Redis, FakeAsyncRedis(server=address, **options))
+
+
+def sentinel_client(address: str, **options: Any) -> Redis:
+    """Make a client of the master. `options` are redis-py's, for each connection. Raises ValueError, TypeError."""
+    parts = urlsplit(address)
+    login, _, places = parts.netloc.rpartition("@")
+    service, _, database = parts.path.strip("/").partition("/")
+    plain = f"{SCHEMES[parts.scheme]}://{login and login + '@'}master/{database}?{parts.query}"
+    server: dict[str, Any] = {**parse_url(plain), **options, "ssl": parts.scheme == "rediss+sentinel"}
+    for each in ("host", "connection_class"):
+        server.pop(each, None)
+    own = {name: server.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    tls = {name: value for name, value in server.items() if name.startswith("ssl")}
+    sentinels = []
+    for place in places.split(","):  # "host:26380"
+        found = urlsplit(f"//{place}")
+        if not found.hostname:
+            raise ValueError("a Sentinel without a host")
+        sentinels.append((found.hostname, found.port or SENTINEL_PORT))
+    manager = _Sentinels(sentinels, sentinel_kwargs={**options, **own, **tls})  # type: ignore[no-untyped-call]
+    return cast(Redis, manager.master_for(service, redis_class=_Master, **server))
+
+
+class _Master(Redis):
+    """A client of the master, which owns those of the Sentinels."""
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        await super().aclose(close_connection_pool)
+        await cast(SentinelConnectionPool, self.connection_pool).sentinel_manager.aclose()
+
+
+class _Sentinels(Sentinel):
+    async def discover_master(self, service_name: str) -> tuple[str, int]:
+        """Return the address of the first answer. Raises MasterNotFoundError."""
+        asked = [asyncio.create_task(self._master_by(each, service_name)) for each in self.sentinels]
+        problem: Exception | None = None
+        try:
+            for answer in asyncio.as_completed(asked):
+                try:
+                    return await answer
+                except (RedisError, OSError) as error:
+                    problem = error
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        raise MasterNotFoundError(f"no Sentinel has a master {service_name!r} ({problem})")
+
+    async def _master_by(self, sentinel: Redis, service_name: str) -> tuple[str, int]:
+        state = cast(dict[str, Any], await sentinel.sentinel_masters()).get(service_name)
+        if not state or not self.check_master_state(state, service_name):
+            raise MasterNotFoundError("it is down" if state else "it is unknown")
+        return state["ip"], state["port"]

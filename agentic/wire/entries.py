@@ -1,6 +1,4 @@
-"""Entries of the record as they travel; TurnRecord.
-
-The entries of the record, as they travel in Redis streams to the recorder (agentic.record).
+"""The entries of the record, as they travel in Redis streams to the recorder (agentic.record).
 
 | stream | carries | one entry has |
 | --- | --- | --- |
@@ -10,24 +8,44 @@ The entries of the record, as they travel in Redis streams to the recorder (agen
 
 `n` counts the entries of a stream from 1, so a reader sees how many a bound has dropped. Every entry has an id of its
 own, so it may be written and read twice. Streams have no order among them: a deletion may be read before words that
-quote the deleted message. Fields may be added, none is renamed; a reader skips a `kind` that it does not
-know. Ids are Discord's snowflakes where nothing else is said, times are unix seconds, money is in US dollars.
-
-A person's topics as a text, one a line: as a model lists them, as they travel, as the person writes them.
+quote the deleted message. Fields may be added, none is renamed; a reader skips a `kind` that it does not know. Ids are
+Discord's snowflakes unless stated otherwise, times are unix seconds, money is in US dollars.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+MOST_TOPICS = 30  # of a profile
+TOPIC_CHARACTERS = 80
+
+_BULLET = re.compile(r"^\s*(?:[-*•–]+|\d{1,2}[.)](?=\s))")
+_AROUND = " .,;*_`\"'"
+
+log = logging.getLogger(__name__)
 
 
-class Entry(BaseModel):
-    """Base of all entries: frozen, forward-compatible."""
+class StoredValue(BaseModel):
+    """Base of JSON values in Redis: frozen, and without what another version added."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, text: str | bytes | None) -> Self | None:
+        """Read JSON; None without a text, and, after a warning, if another version wrote it."""
+        try:
+            return cls.model_validate_json(text) if text else None
+        except ValidationError as error:
+            log.warning("a stored %s cannot be read and is skipped: %d errors", cls.__name__, error.error_count())
+            return None
+
+
+class Entry(StoredValue):
+    """Base of all entries."""
 
     def to_json(self) -> str:
         return self.model_dump_json(exclude_defaults=True)
@@ -378,13 +396,6 @@ WORDS: dict[str, type[Entry]] = {
     "profile": ProfileNote,
     "unasked": UnaskedNote,
 }
-
-
-MOST_TOPICS = 30  # of a profile
-TOPIC_CHARACTERS = 80
-
-_BULLET = re.compile(r"^\s*(?:[-*•–]+|\d{1,2}[.)](?=\s))")
-_AROUND = " .,;*_`\"'"
 
 
 def topics_in(text: str) -> tuple[str, ...]:

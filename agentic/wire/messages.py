@@ -1,11 +1,8 @@
-"""Wire v1 messages and tolerant parsing.
-
-The wire, version 1: the messages between coordinator and agents over Redis pub/sub.
+"""The wire, version 1: the messages between coordinator and agents over Redis pub/sub, and their tolerant parsing.
 
 Other programs may speak it too, so validation is lenient: unknown fields are ignored, null means missing, numbers may
-be text. Fields beyond the published v1 are optional additions; none of v1's own is ever renamed. reading.py parses.
-
-Parses messages of the wire. Never raises: what is wrong is logged, and as much as possible is returned.
+be text. Fields beyond the published v1 are optional additions; none of v1's own is ever renamed. Reading never raises:
+what is wrong is logged, and as much as possible is returned.
 """
 
 from __future__ import annotations
@@ -20,14 +17,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from agentic.ids import LARGEST_ID
 
-log = logging.getLogger(__name__)
-
-
 PROTOCOL_VERSION = 1
 DEFAULT_DEADLINE_SECONDS = 90.0
 MAX_WIRE_BYTES = 1_000_000
 MAX_TOPIC = 200  # characters
 MAX_INSTRUCTION_ID = 200  # characters: it is part of a Redis key
+
+log = logging.getLogger(__name__)
 
 
 class WireMessage(BaseModel):
@@ -44,16 +40,16 @@ class WireMessage(BaseModel):
     @classmethod
     def _null_means_missing(cls, data: Any) -> Any:
         if isinstance(data, dict):
-            return {key: _encodable(value) for key, value in data.items() if value is not None}
+            # Lone surrogates are replaced: JSON can hold them, but writing them on would fail.
+            return {
+                key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+                for key, value in data.items()
+                if value is not None
+            }
         return data
 
     def to_wire(self) -> str:
         return self.model_dump_json()
-
-
-def _encodable(value: Any) -> Any:
-    """Replace lone surrogates: JSON can hold them, but writing them on would fail."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
 
 
 _Id = Annotated[str, Field(min_length=1, max_length=MAX_INSTRUCTION_ID)]
@@ -62,6 +58,12 @@ _Topic = Annotated[str, AfterValidator(lambda topic: " ".join(topic.split())[:MA
 _Round = Annotated[int, Field(ge=0, le=10**6)]
 _Amount = Annotated[int, Field(ge=0, le=10**12)]
 _Money = Annotated[float, Field(ge=0, le=10**6)]
+
+
+class VersionedMessage(WireMessage):
+    """Base of messages that travel by themselves, not as a part of another one."""
+
+    protocol_version: int = PROTOCOL_VERSION
 
 
 class HistoryEntry(WireMessage):
@@ -113,12 +115,11 @@ class Reflection(WireMessage):
     cause: str = ""  # for people who ask why
 
 
-class Instruction(WireMessage):
+class Instruction(VersionedMessage):
     """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
 
     forgiven = frozenset({"topic", "requested", "room", "angle", "take_up", "chosen_because", "reflection"})
 
-    protocol_version: int = PROTOCOL_VERSION
     instruction_id: _Id
     action: str = "decide"
     channel_id: _Snowflake
@@ -154,7 +155,7 @@ class TurnUsage(WireMessage):
     picture_cost_usd: _Money = 0.0  # of this, for pictures
 
 
-class Result(WireMessage):
+class Result(VersionedMessage):
     """Agent → coordinator, on `agent:{name}:results`: exactly one for each readable instruction."""
 
     forgiven = frozenset(
@@ -171,7 +172,6 @@ class Result(WireMessage):
         }
     )
 
-    protocol_version: int = PROTOCOL_VERSION
     instruction_id: _Id
     agent_name: str
     skipped: bool = False
@@ -191,10 +191,9 @@ class Result(WireMessage):
     next_agent: str | None = None  # where it names who speaks next: that agent's key
 
 
-class MentionNotice(WireMessage):
+class MentionNotice(VersionedMessage):
     """Agent → coordinator, on `agent:{name}:results`: the agent answered a person; others may join in."""
 
-    protocol_version: int = PROTOCOL_VERSION
     event: Literal["human_mention_response"] = "human_mention_response"
     agent_name: str
     channel_id: _Snowflake
@@ -202,11 +201,10 @@ class MentionNotice(WireMessage):
     trigger_message_id: _Snowflake | None = None
 
 
-class PersonNotice(WireMessage):
+class PersonNotice(VersionedMessage):
     """Agent → coordinator, on `coordinator:activity`: a person wrote in a channel. Several processes may send the same
     one. `text` is its beginning; `calls`: it calls an agent, which answers it by itself."""
 
-    protocol_version: int = PROTOCOL_VERSION
     channel_id: _Snowflake
     message_id: _Snowflake
     text: str = ""
@@ -217,19 +215,17 @@ class PersonNotice(WireMessage):
     at: float = 0.0  # unix seconds
 
 
-class CancelNotice(WireMessage):
+class CancelNotice(VersionedMessage):
     """Coordinator → every process, on `coordinator:cancels`: a person writes, so this turn of an idle task ends."""
 
-    protocol_version: int = PROTOCOL_VERSION
     agent_name: str
     instruction_id: _Id
 
 
-class RoomNotice(WireMessage):
+class RoomNotice(VersionedMessage):
     """Coordinator → every process, on `coordinator:room_notices`: a room has changed; `coordinator:room:{thread_id}`
     says how it is now."""
 
-    protocol_version: int = PROTOCOL_VERSION
     thread_id: _Snowflake
 
 
@@ -246,10 +242,9 @@ class RoomOrder(WireMessage):
     gone: tuple[str, ...] = ()  # of `room-resume`, `room-remove`: members whose personas were deleted
 
 
-class Command(WireMessage):
+class Command(VersionedMessage):
     """Owner or console → coordinator, on `coordinator:commands`. `command` is an open set; unknown ones are logged."""
 
-    protocol_version: int = PROTOCOL_VERSION
     command: str
     channel_id: _Snowflake | None = None
     theme: str | None = None
@@ -261,28 +256,25 @@ class Command(WireMessage):
     room: RoomOrder | None = None  # of the commands `room-…`
 
 
-class CommandOutcome(WireMessage):
+class CommandOutcome(VersionedMessage):
     """Coordinator → the sender of a command with an id, on `coordinator:outcomes`. `outcome` is an open set."""
 
-    protocol_version: int = PROTOCOL_VERSION
     command_id: _Id
     outcome: str
     channel_id: int | None = None
 
 
-class StopNotice(WireMessage):
+class StopNotice(VersionedMessage):
     """To every process, on `coordinator:stops`: a person stopped a channel, or (without `until`) lifted the stop."""
 
-    protocol_version: int = PROTOCOL_VERSION
     channel_id: _Snowflake
     until: float | None = None  # unix seconds
     at: float | None = None  # unix seconds of the person's order
 
 
-class TurnNotice(WireMessage):
+class TurnNotice(VersionedMessage):
     """To those who watch, on `coordinator:turns`: an agent's turn began or ended. The notice of its end may be lost."""
 
-    protocol_version: int = PROTOCOL_VERSION
     agent_name: str
     turn_id: str
     channel_id: int
@@ -291,38 +283,31 @@ class TurnNotice(WireMessage):
     conversation_id: str | None = None
 
 
-class HushNotice(WireMessage):
+class HushNotice(VersionedMessage):
     """To every process, on `coordinator:hushes`: a person cancels the answers to their own messages in a channel."""
 
-    protocol_version: int = PROTOCOL_VERSION
     channel_id: int
     user_id: int
 
 
-class IgnoreNotice(WireMessage):
+class IgnoreNotice(VersionedMessage):
     """To every process, on `coordinator:ignores`: whether the bots ignore a person."""
 
-    protocol_version: int = PROTOCOL_VERSION
     user_id: int
     ignored: bool
 
 
-class LiveOptionNotice(WireMessage):
+class LiveOptionNotice(VersionedMessage):
     """To every process, on `coordinator:live_option_notices`: an option was set or unset by /config."""
 
-    protocol_version: int = PROTOCOL_VERSION
 
-
-class ForgetNotice(WireMessage):
+class ForgetNotice(VersionedMessage):
     """To every process, on `coordinator:forgets`: there is a new request to forget a person."""
 
-    protocol_version: int = PROTOCOL_VERSION
 
-
-class ResetNotice(WireMessage):
+class ResetNotice(VersionedMessage):
     """To every process, on `coordinator:resets`: agents no longer see a channel's messages up to this one."""
 
-    protocol_version: int = PROTOCOL_VERSION
     channel_id: int
     message_id: int
     agents: tuple[str, ...]

@@ -1,9 +1,4 @@
-"""Why turns skip and conversations end, with texts.
-
-The reasons for which a turn posts nothing.
-
-Why conversations end and rooms stop, and the words for it that people read.
-"""
+"""Why turns post nothing, and why conversations end and rooms stop, with the words for it that people read."""
 
 from __future__ import annotations
 
@@ -67,10 +62,10 @@ EndReason = Literal[
     "chance",
     "nobody_opened",
     "channel_taken",
-    "budget",  # no money is left for another turn
-    "stopped",  # by a person
+    "budget",
+    "stopped",
     "joined",  # a reactive round, or a single turn: those who were brought in have had their turns
-    "too_old",  # to be resumed after a restart
+    "too_old",
     "repeating",  # in spite of new angles
     "nobody_named",  # by the person who moderates
     # of rooms

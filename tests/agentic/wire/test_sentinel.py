@@ -18,7 +18,7 @@ FAILOVER_SECONDS = 20.0
 
 def made(address: str) -> tuple[list[tuple[str, int]], str, dict[str, object]]:
     """The Sentinels of a client, the master's name, what each connection is opened with."""
-    pool = sentinel_client(address, {}).connection_pool
+    pool = sentinel_client(address).connection_pool
     places = [each.connection_pool.connection_kwargs for each in pool.sentinel_manager.sentinels]
     return [(place["host"], place["port"]) for place in places], pool.service_name, pool.connection_kwargs
 
@@ -32,7 +32,7 @@ def test_an_address_names_several_sentinels_the_master_and_its_database() -> Non
 
 def test_the_server_and_the_sentinels_have_logins_of_their_own_and_share_certificates() -> None:
     options = "sentinel_username=watch&sentinel_password=s%26p&ssl_ca_certs=/etc/ca.pem"
-    pool = sentinel_client(f"rediss+sentinel://me:p%40w@one/bots?{options}", {}).connection_pool
+    pool = sentinel_client(f"rediss+sentinel://me:p%40w@one/bots?{options}").connection_pool
     opened, watching = pool.connection_kwargs, pool.sentinel_manager.sentinels[0].connection_pool.connection_kwargs
     assert (opened["username"], opened["password"]) == ("me", "p@w")
     assert (watching["username"], watching["password"]) == ("watch", "s&p")
