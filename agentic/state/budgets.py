@@ -348,7 +348,6 @@ def _amounts(kept: Mapping[Any, Any]) -> dict[str, float]:
 
 BUDGETS_KEEP_SECONDS = 48 * 3600
 NOTICE_SHARE = 0.8
-Argument = str | int | float
 LARGEST_RAISE = 25.0  # US dollars at once: a typing mistake must not cost more
 AWAY_SHARE = 0.25  # four processes that do not see each other stay within the whole
 
@@ -461,13 +460,13 @@ class Budgets:
 
     def script_args(
         self, agent: str, channel_id: int, request: BudgetRequest, date: str
-    ) -> tuple[list[str], list[Argument]]:
+    ) -> tuple[list[str], list[object]]:
         """Keys and arguments for the limits' script."""
         scopes = scopes_for(agent, channel_id, request)
         places = [keys.budget(date), keys.budget_holds(date), keys.mentions(request.person_id or 0)]
         mention = "" if request.person_id is None or request.message_id is None else str(request.message_id)
         now, name, amount = self._clock(), hold_name(agent, request.turn_id), millionths(request.estimate)
-        hold: list[Argument] = [now, request.until, name, amount, request.kind]
+        hold: list[object] = [now, request.until, name, amount, request.kind]
         return places, [mention, self._caps.mentions, *hold, *self.pairs(date, scopes)]
 
     def granted(self, agent: str, channel_id: int, request: BudgetRequest, date: str, totals: Sequence[int]) -> None:
@@ -521,7 +520,7 @@ class Budgets:
             raise ValueError("there is no limit to raise")
         if not 0 < dollars <= LARGEST_RAISE:
             raise ValueError(f"a raise is between 0 and {LARGEST_RAISE:.0f} US dollars")
-        arguments: list[Argument] = [scope, millionths(dollars), raise_id, BUDGETS_KEEP_SECONDS]
+        arguments: list[object] = [scope, millionths(dollars), raise_id, BUDGETS_KEEP_SECONDS]
         added = int(await self._link.script(RAISE, [keys.budget(date)], arguments))
         self.memory.note_raised(date, {scope: added})
         return (cap + added) / MICRO
@@ -562,9 +561,9 @@ class Budgets:
         name = whose.get(kind_of(scope), f"the day's budget of the channel {scope.partition(':')[2]}")
         return f"{NOTICE_SHARE:.0%} of {name} ({int(cap) / MICRO:.2f} USD) is spent"
 
-    def pairs(self, date: str, scopes: Sequence[str]) -> list[Argument]:
+    def pairs(self, date: str, scopes: Sequence[str]) -> list[object]:
         """Scopes and caps, less what is owed to Redis; "-" for no cap."""
-        found: list[Argument] = []
+        found: list[object] = []
         for scope in scopes:
             cap = self._caps.of(scope)
             found += [scope, "-" if cap is None else cap - self.memory.owed.get((date, scope), 0)]

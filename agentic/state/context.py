@@ -1,26 +1,16 @@
-"""Windows, resets, sessions, room summaries.
+"""What an agent's context of a channel begins with: windows, sessions, resets, and summaries of rooms.
 
-Keep an agent's windows over restarts: read once a channel and process, written after the turn that cut them.
+- Where a window begins is kept, so that after a restart a provider's cache still fits: read once a channel and process,
+  written after the turn that cut it. A lost window is only cut again, which costs money.
+- A session is a coding agent's, in one channel.
+- A reset is the id of the last message that is no longer context. A notice publishes it to every process; a process
+  reads a reset that it has not heard of when it first needs it, so that a turn waits for Redis once per channel.
+- A summary says what lies before the windows of a room's members: one a thread, which all of them are shown. It ends
+  with the message `upto`, and stays the same, to the byte, until the next one replaces it. One turn at a time makes the
+  next: it claims the thread, asks a model, and keeps the answer only while it still holds the claim. A deleted message,
+  and a person's request to be forgotten, take summary and claim away, so that a turn that read it before keeps nothing.
 
-Stores where an agent's context of a channel begins, so that after a restart a provider's cache still fits.
-
-The state is the context engine's own mapping. Where it is lost the window is only cut again, which costs money; so a
-missing Redis is no error here.
-
-Sessions of coding agents, and resets of context: both of one agent in one channel.
-
-A reset is the id of the last message that is no longer context. A notice publishes it to every process; a process reads
-a reset that it has not heard of when it first needs it, so that a turn waits for Redis once per channel.
-
-Summaries of what lies before the windows of a room's members: one a thread, which all of them are shown.
-
-A summary ends with the message `upto`; the windows begin after it. It stays the same, to the byte, until the next one
-replaces it. One turn at a time makes the next: it claims the thread, asks a model, and keeps the answer only while it
-still holds the claim. The deletion of a message, and a person's wish to be forgotten, take summary and claim away, so
-that nothing of theirs is kept by a turn that read it before.
-
-Where a summary is lost, or cannot be made, members see less. So a missing Redis is no error here: reading then gives
-the summary that this process read last.
+A missing Redis is no error for any of them: a process then uses what it knows.
 """
 
 from __future__ import annotations
@@ -31,34 +21,43 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from cachetools import LRUCache
-from pydantic import BaseModel, ConfigDict, ValidationError
-from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 
 from agentic.context.window import WindowMemory, WindowState
 from agentic.process.tasks import BackgroundTasks
 from agentic.wire import keys
 from agentic.wire.bus import Subscriber
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink, or_default
+from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ResetNotice, read
 
+WINDOW_SECONDS = 7 * 86400
+SESSION_SECONDS = 30 * 86400  # as long as the Claude Agent SDK keeps one on the disk
+RESET_SECONDS = 365 * 86400
+SUMMARY_SECONDS = 30 * 86400
+CLAIM_SECONDS = 120
+MAX_CHANNELS = 2000  # remembered in this process
+MAX_THREADS = 1000  # whose summaries are remembered in this process
+MAX_MESSAGES = 400  # of a summary
+
+# KEYS: the summary, the claim. ARGV: who claims, the text, the seconds to keep it.
+KEEP_SUMMARY = """
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+redis.call('DEL', KEYS[2])
+return 1
+"""
+
 log = logging.getLogger(__name__)
-
-
-class WindowStore(Protocol):
-    """A store of window states; agentic.state.context is the one in Redis. Raises no RedisAway."""
-
-    async def keep(self, agent: str, channel_id: int, kind: str, state: Mapping[str, Any]) -> None: ...
-    async def kept(self, agent: str, channel_id: int, kind: str) -> dict[str, Any] | None: ...
 
 
 class KeptWindows:
     """The windows of one agent: those in `memory`, kept in `store`."""
 
-    def __init__(self, agent: str, store: WindowStore) -> None:
+    def __init__(self, agent: str, store: ContextWindows) -> None:
         self.memory = WindowMemory()
         self._agent, self._store = agent, store
         self._read: set[tuple[int, str]] = set()
@@ -97,40 +96,22 @@ class KeptWindows:
                 self._background.start(writing, f"window {self._agent} {channel_id}")
 
 
-KEEP_SECONDS = 7 * 86400
-
-
 class ContextWindows:
     """A small record a window. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
 
+    @or_default(None, "a context window is not stored")
     async def keep(self, agent: str, channel_id: int, kind: str, state: Mapping[str, Any]) -> None:
         """Store the state for seven days."""
         key, text = keys.window(agent, channel_id, kind), json.dumps(dict(state))
-        try:
-            await self._link.call(lambda redis: redis.set(key, text, ex=KEEP_SECONDS))
-        except RedisAway as away:
-            log.debug("a context window is not stored: %s", away)
+        await self._link.call(lambda redis: redis.set(key, text, ex=WINDOW_SECONDS))
 
+    @or_default(None, "an earlier context window cannot be read")
     async def kept(self, agent: str, channel_id: int, kind: str) -> dict[str, Any] | None:
         """The stored state; None for none, or one that cannot be read."""
-        try:
-            text = await self._link.call(lambda redis: redis.get(keys.window(agent, channel_id, kind)))
-            state = json.loads(text) if text else None
-        except RedisAway as away:
-            log.debug("an earlier context window cannot be read: %s", away)
-            return None
-        except ValueError:
-            log.warning("the context window of %s in channel %d cannot be read, a new one is cut", agent, channel_id)
-            return None
-        return state if isinstance(state, dict) else None
-
-
-SESSION_SECONDS = 30 * 86400  # as long as the Claude Agent SDK keeps one on the disk
-RESET_SECONDS = 365 * 86400
-REMEMBERED = 2000  # channels, in this process
+        return await _read_object(self._link, keys.window(agent, channel_id, kind))
 
 
 class Sessions:
@@ -143,21 +124,11 @@ class Sessions:
         self._link = link
         self._unwritten: OrderedDict[str, dict[str, Any] | None] = OrderedDict()
 
+    @or_default(None, "an earlier session cannot be read")
     async def read(self, agent: str, channel_id: int) -> dict[str, Any] | None:
         """None for none, or one that cannot be read."""
         key = keys.session(agent, channel_id)
-        if key in self._unwritten:
-            return self._unwritten[key]
-        try:
-            text = await self._link.call(lambda redis: redis.get(key))
-            session = json.loads(text) if text else None
-        except RedisAway as away:
-            log.debug("an earlier session cannot be read: %s", away)
-            return None
-        except ValueError:
-            log.warning("the session of %s in channel %d cannot be read, a new one begins", agent, channel_id)
-            return None
-        return session if isinstance(session, dict) else None
+        return self._unwritten[key] if key in self._unwritten else await _read_object(self._link, key)
 
     async def keep(self, agent: str, channel_id: int, session: Mapping[str, Any]) -> None:
         """Store it for thirty days."""
@@ -168,17 +139,13 @@ class Sessions:
 
     async def _write(self, key: str, session: dict[str, Any] | None) -> None:
         self._unwritten[key] = session
-        if len(self._unwritten) > REMEMBERED:
+        if len(self._unwritten) > MAX_CHANNELS:
             self._unwritten.popitem(last=False)
-
-        async def write(redis: Redis) -> None:
-            if session is None:
-                await redis.delete(key)
-            else:
-                await redis.set(key, json.dumps(session), ex=SESSION_SECONDS)
-
         try:
-            await self._link.call(write)
+            if session is None:
+                await self._link.call(lambda redis: redis.delete(key))
+            else:
+                await self._link.call(lambda redis: redis.set(key, json.dumps(session), ex=SESSION_SECONDS))
         except RedisAway as away:
             log.debug("a session is stored in this process only: %s", away)
             return
@@ -186,12 +153,23 @@ class Sessions:
             del self._unwritten[key]
 
 
+async def _read_object(link: RedisLink, key: str) -> dict[str, Any] | None:
+    """The JSON object of that key; None for none, or one that cannot be read. Raises RedisAway."""
+    text = await link.call(lambda redis: redis.get(key))
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        log.warning("%s cannot be read and is replaced by a new one", key)
+        return None
+    return found if isinstance(found, dict) else None
+
+
 class Resets:
     """The start of each agent's view of each channel. Call `start()` before the bus runs."""
 
     def __init__(self, link: RedisLink, bus: Subscriber) -> None:
         self._link, self._bus = link, bus
-        self._known: LRUCache[str, int] = LRUCache(REMEMBERED)
+        self._known: LRUCache[str, int] = LRUCache(MAX_CHANNELS)
         self._reading = asyncio.Lock()
 
     def start(self) -> None:
@@ -220,15 +198,13 @@ class Resets:
         names = tuple(agents)
         notice = ResetNotice(channel_id=channel_id, message_id=message_id, agents=names)
 
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=True)
+        def write(pipe: Pipeline) -> None:
             for name in names:
                 pipe.set(keys.reset(name, channel_id), message_id, ex=RESET_SECONDS)
                 pipe.delete(keys.session(name, channel_id))
             pipe.publish(keys.COORDINATOR_RESETS, notice.to_wire())
-            await pipe.execute()
 
-        await self._link.call(write)
+        await self._link.batch(write, transaction=True)
         self._take(notice)
 
     def _on_notice(self, raw: str) -> None:
@@ -242,27 +218,10 @@ class Resets:
             self._known[key] = max(notice.message_id, self._known.get(key, 0))
 
 
-SUMMARIES_KEEP_SECONDS = 30 * 86400
-CLAIM_SECONDS = 120
-SUMMARIES_REMEMBERED = 1000  # threads, in this process
-SCAN_COUNT = 500
-MOST_MESSAGES = 400
-
-# KEYS: the summary, the claim. ARGV: who claims, the text, the seconds to keep it.
-KEEP = """
-if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
-redis.call('DEL', KEYS[2])
-return 1
-"""
-
-
-class Summary(BaseModel):
+class Summary(StoredValue):
     """A summary of what was said in a thread, from the message `first` to the message `upto`, also by way of former
-    summaries. `messages`: those that went into it, the newest MOST_MESSAGES; `people`: their authors, as far as they
+    summaries. `messages`: those that went into it, the newest MAX_MESSAGES; `people`: their authors, as far as they
     are people, and those of all older ones."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     text: str
     first: int
@@ -272,7 +231,7 @@ class Summary(BaseModel):
 
     def covers(self, message_id: int) -> bool:
         """Whether the message went into it, or may have: the oldest are not known one by one."""
-        older = self.first <= message_id < self.messages[0] if len(self.messages) >= MOST_MESSAGES else False
+        older = self.first <= message_id < self.messages[0] if len(self.messages) >= MAX_MESSAGES else False
         return older or message_id in self.messages
 
 
@@ -281,7 +240,7 @@ class Summaries:
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
-        self._read: LRUCache[int, Summary | None] = LRUCache(SUMMARIES_REMEMBERED)
+        self._read: LRUCache[int, Summary | None] = LRUCache(MAX_THREADS)
 
     async def read(self, thread_id: int) -> Summary | None:
         """The thread's summary; None for none, or one that cannot be read."""
@@ -290,33 +249,27 @@ class Summaries:
         except RedisAway as away:
             log.debug("a summary cannot be read: %s", away)
             return self._read.get(thread_id)
-        self._read[thread_id] = found = _summary(text, thread_id)
+        self._read[thread_id] = found = Summary.parse(text)
         return found
 
+    @or_default(None, "a summary is not made")
     async def claim(self, thread_id: int, former: Summary | None) -> str | None:
         """Claim the making of the summary after `former`; None where another turn does, or has done so."""
         token = secrets.token_hex(8)
         claim = keys.summary_claim(thread_id)
-        try:
-            got = await self._link.call(lambda redis: redis.set(claim, token, nx=True, ex=CLAIM_SECONDS))
-            if not got:
-                return None
-            if await self.read(thread_id) == former:
-                return token
-            await self._link.call(lambda redis: redis.delete(claim))
-        except RedisAway as away:
-            log.debug("a summary is not made: %s", away)
+        if not await self._link.call(lambda redis: redis.set(claim, token, nx=True, ex=CLAIM_SECONDS)):
+            return None
+        if await self.read(thread_id) == former:
+            return token
+        await self._link.call(lambda redis: redis.delete(claim))
         return None
 
+    @or_default(False, "a summary is not kept")
     async def keep(self, thread_id: int, token: str, summary: Summary) -> bool:
         """Keep the summary for thirty days; False where the claim is lost."""
         names = [keys.summary(thread_id), keys.summary_claim(thread_id)]
-        try:
-            kept = await self._link.script(KEEP, names, [token, summary.model_dump_json(), SUMMARIES_KEEP_SECONDS])
-        except RedisAway as away:
-            log.debug("a summary is not kept: %s", away)
-            return False
-        return bool(kept)
+        args = [token, summary.model_dump_json(), SUMMARY_SECONDS]
+        return bool(await self._link.script(KEEP_SUMMARY, names, args))
 
     async def forgotten(self) -> Mapping[int, float]:
         """When people asked to be forgotten, in unix seconds, by their ids. Raises RedisAway."""
@@ -354,23 +307,5 @@ class Summaries:
         return forgotten
 
     async def _names(self, pattern: str) -> list[str]:
-        found: list[str] = []
-        cursor = 0
-        while True:
-            cursor, page = await self._link.call(partial(_scan, pattern, cursor))
-            found += page
-            if cursor == 0:
-                return [name for name in dict.fromkeys(found) if name.rpartition(":")[2].isdecimal()]
-
-
-async def _scan(pattern: str, cursor: int, redis: Redis) -> tuple[int, list[str]]:
-    found: Any = await redis.scan(cursor, match=pattern, count=SCAN_COUNT)
-    return int(found[0]), [str(name) for name in found[1]]
-
-
-def _summary(text: str | bytes | None, thread_id: int) -> Summary | None:
-    try:
-        return Summary.model_validate_json(text) if text else None
-    except ValidationError:
-        log.warning("the summary of thread %d cannot be read, it has none", thread_id)
-        return None
+        found = [name async for page in self._link.scan(pattern) for name in page]
+        return [name for name in dict.fromkeys(found) if name.rpartition(":")[2].isdecimal()]

@@ -1,12 +1,9 @@
-"""Running conversations and last speaker scores.
+"""Running conversations, and how the last speaker of each channel was chosen.
 
-Stores running conversations, so that the next leader can resume them, and rooms together with theirs.
-
-The state is the coordinator's own JSON object; only `running` reads a few of its fields. Only the process that holds
-the channel and leads (by the lease's epoch) may write: a coordinator that lost its lease without knowing it yet must
-neither overwrite nor delete its successor's state.
-
-The pulls of the agents when a channel's last speaker was chosen, for /why-not and the console; kept for a day.
+A running conversation is stored so that the next leader can resume it, a room together with its own. The state is the
+coordinator's own JSON object; only `running` reads a few of its fields. Only the process that holds the channel and
+leads (by the lease's epoch) may write: a coordinator that lost its lease without knowing it yet must neither overwrite
+nor delete its successor's state.
 """
 
 from __future__ import annotations
@@ -14,19 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-
-from pydantic import BaseModel, ConfigDict, ValidationError
-from redis.asyncio import Redis
 
 from agentic.state.leases import FENCE
 from agentic.state.rooms import ROOM_SECONDS, WRITE_ROOM, Room, room_args, room_keys
 from agentic.state.schedule import hold_of
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink
+from agentic.wire.entries import StoredValue
 
 KEEP_SECONDS = 3600  # much longer than anything that would be resumed; a room's is kept as long as the room
-SCAN_COUNT = 1000
+PULLS_KEEP_SECONDS = 86_400
 _EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
 
 # KEYS: the channel's hold, the state, the coordinator's epoch; in a room those of `room_keys`. ARGV: the hold, its
@@ -81,7 +75,7 @@ class ConversationStore:
         """
         places = [keys.conversation(channel_id), keys.conversation_state(channel_id), _EPOCH]
         seconds = KEEP_SECONDS if room is None else ROOM_SECONDS
-        args: list[str | int | float] = [hold_of(conversation_id, epoch), state or "", seconds, conversation_id, epoch]
+        args = [hold_of(conversation_id, epoch), state or "", seconds, conversation_id, epoch]
         if room is not None:
             places, args = [*places, *room_keys(room)], [*args, *room_args(room)]
         return bool(await self._link.script(KEEP, places, args))
@@ -102,25 +96,18 @@ class ConversationStore:
 
     async def running_in(self, channel_ids: Sequence[int]) -> dict[int, Running]:
         """The conversations of these channels, for people to read."""
-
-        async def read(redis: Redis) -> list[str | None]:
-            pipe = redis.pipeline(transaction=False)
-            for channel_id in channel_ids:
-                pipe.hget(keys.conversation_state(channel_id), "state")
-            return list(await pipe.execute())
-
-        states = zip(channel_ids, await self._link.call(read) if channel_ids else (), strict=True)
+        fields = await self._link.batch(
+            lambda pipe: [pipe.hget(keys.conversation_state(channel_id), "state") for channel_id in channel_ids]
+        )
+        states = zip(channel_ids, fields, strict=True)
         found = {channel_id: _running(str(state)) for channel_id, state in states if state is not None}
         return {channel_id: running for channel_id, running in found.items() if running is not None}
 
     async def kept(self) -> list[str]:
         """The states of all conversations that did not end."""
-        cursor, states = 0, []
-        while True:
-            cursor, page = await self._link.call(partial(_read_page, cursor))
-            states += page
-            if not cursor:
-                return states
+        names = [name async for page in self._link.scan(keys.conversation_state("*"), "hash") for name in page]
+        states = await self._link.batch(lambda pipe: [pipe.hget(name, "state") for name in names])
+        return [str(state) for state in states if state is not None]
 
 
 def _running(state: str) -> Running | None:
@@ -144,29 +131,14 @@ def _running(state: str) -> Running | None:
         return None
 
 
-async def _read_page(cursor: int, redis: Redis) -> tuple[int, list[str]]:
-    cursor, found = await redis.scan(cursor, match=keys.conversation_state("*"), count=SCAN_COUNT, _type="hash")
-    states = [await redis.hget(key, "state") for key in found]
-    return cursor, [str(state) for state in states if state is not None]
-
-
-PULLS_KEEP_SECONDS = 86_400
-
-
-class PullsValue(BaseModel):
-    """Base of these values: frozen, forward-compatible."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
-
-
-class PullPart(PullsValue):
+class PullPart(StoredValue):
     """A part of a pull: `why` in plain words, for people."""
 
     why: str
     amount: float
 
 
-class Pull(PullsValue):
+class Pull(StoredValue):
     """How strongly the conversation calls for an agent: the sum of its parts times `channel`, the channel's own pull,
     which each turn without a message lowers (1 at most)."""
 
@@ -176,7 +148,7 @@ class Pull(PullsValue):
     channel: float = 1.0
 
 
-class Pulls(PullsValue):
+class Pulls(StoredValue):
     """The choice of a speaker. `pulls`: the strongest first; those who could not be asked are not among them.
     `at` in unix seconds."""
 
@@ -198,15 +170,9 @@ class PullStore:
         self._link = link
 
     async def keep(self, pulls: Pulls) -> None:
-        place, text = keys.pulls(pulls.channel_id), pulls.model_dump_json()
-        await self._link.call(lambda redis: redis.set(place, text, ex=PULLS_KEEP_SECONDS))
+        text = pulls.model_dump_json()
+        await self._link.call(lambda redis: redis.set(keys.pulls(pulls.channel_id), text, ex=PULLS_KEEP_SECONDS))
 
     async def last(self, channel_id: int) -> Pulls | None:
         """None for none, and for one that another version wrote."""
-        text = await self._link.call(lambda redis: redis.get(keys.pulls(channel_id)))
-        if text is None:
-            return None
-        try:
-            return Pulls.model_validate_json(text)
-        except ValidationError:
-            return None
+        return Pulls.parse(await self._link.call(lambda redis: redis.get(keys.pulls(channel_id))))

@@ -147,7 +147,7 @@ class Lease:
                 return False
             asked_at = self._clock()  # before the command: the key may outlive our count, never the reverse
             mine = self.epoch if self.taken.is_set() else 0
-            args: list[str | int | float] = [self.holder, round(self._ttl * 1000), mine, self.epoch, EPOCH_SECONDS]
+            args = [self.holder, round(self._ttl * 1000), mine, self.epoch, EPOCH_SECONDS]
             holder, epoch = await self._link.script(TAKE, [self._key, keys.epoch(self._key)], args)
             if holder == self.holder:
                 self.epoch = int(epoch)

@@ -172,7 +172,7 @@ class ScriptCall:
 
     request: TurnRequest
     keys: list[str]
-    args: list[str | int | float]
+    args: list[object]
     owed: list[str]
 
 
@@ -252,7 +252,7 @@ class TurnLimits:
         owed = self._owed.pop((agent, day), [])
         counts = [keys.daily_count(agent, day), keys.counted_turns(agent, day)]
         places = [keys.cooldown(agent, request.channel_id), *counts, keys.muted(agent)]
-        rules: list[str | int | float] = [round(request.cooldown * 1000), request.most, COUNT_SECONDS]
+        rules = [round(request.cooldown * 1000), request.most, COUNT_SECONDS]
         args = [*rules, json.dumps(owed), request.turn_id]
         if request.budget is not None:
             more_keys, more_args = self._money.script_args(agent, request.channel_id, request.budget, request.date)

@@ -118,7 +118,7 @@ class LiveOptions:
         fields, written = _fields(place, agent, option), json.dumps(value, ensure_ascii=False)
         if len(written) > MOST_CHARACTERS:
             raise ValueError(f"at most {MOST_CHARACTERS} characters")
-        arguments: list[str | int | float] = [*fields, written, MOST, keys.LIVE_OPTION_NOTICES, self._notice]
+        arguments = [*fields, written, MOST, keys.LIVE_OPTION_NOTICES, self._notice]
         await self._restore()
         outcome: Literal["set", "full"] = await self._link.script(SET, [keys.LIVE_OPTIONS], arguments)
         if outcome == "set":
@@ -128,7 +128,7 @@ class LiveOptions:
     async def unset(self, place: str, agent: str, option: str) -> bool:
         """Whether it was set. Raises RedisAway."""
         fields = _fields(place, agent, option)
-        arguments: list[str | int | float] = [*fields, keys.LIVE_OPTION_NOTICES, self._notice]
+        arguments = [*fields, keys.LIVE_OPTION_NOTICES, self._notice]
         await self._restore()
         was = await self._link.script(UNSET, [keys.LIVE_OPTIONS], arguments)
         self._take(self._without(fields))

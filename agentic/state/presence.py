@@ -1,11 +1,8 @@
-"""Online agents, provider back-off, command owner.
+"""Which agents are online, when each was first seen, and which bot has the slash commands.
 
-Chooses the one bot that has the slash commands, over all processes.
-
-A key that its holder renews; when the holder is gone for good it expires, and another bot takes it. After a restart a
+An agent is online while its process renews a key, which expires otherwise. One bot has the commands, over all
+processes: it renews a key too; when it is gone for good the key expires, and another bot takes it. After a restart a
 bot finds its own name there, so the commands stay with one bot.
-
-Tells which agents are online: a key an agent, which its process renews and which expires otherwise.
 """
 
 from __future__ import annotations
@@ -13,11 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink
 
+PRESENCE_TTL_SECONDS = 15
+SEEN_SECONDS = 30 * 86400
 TTL_SECONDS = 900
 
 # KEYS: the key; ARGV: the agent, seconds, 1 where it takes the commands from another bot
@@ -37,16 +36,12 @@ class CommandOwner:
 
     async def claim(self, agent: str, *, insist: bool = False) -> bool:
         """Whether this agent has the commands for the next quarter of an hour; `insist` takes them from another."""
-        arguments: list[str | int | float] = [agent, TTL_SECONDS, int(insist)]
+        arguments = [agent, TTL_SECONDS, int(insist)]
         return bool(await self._link.script(CLAIM, [keys.COORDINATOR_COMMANDS_BOT], arguments))
 
     async def holder(self) -> str | None:
         found = await self._link.call(lambda redis: redis.get(keys.COORDINATOR_COMMANDS_BOT))
         return None if found is None else str(found)
-
-
-PRESENCE_TTL_SECONDS = 15
-SEEN_SECONDS = 30 * 86400
 
 
 class Presence:
@@ -59,28 +54,19 @@ class Presence:
         """Mark the agent as online for 15 more seconds, with a free `text` about it."""
         now = self._clock()
 
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=False)
+        def write(pipe: Pipeline) -> None:
             pipe.set(keys.ready(agent), text, ex=PRESENCE_TTL_SECONDS)
             pipe.hsetnx(keys.seen(agent), "first", str(now))
             pipe.hset(keys.seen(agent), "last", str(now))
             pipe.hset(keys.seen(agent), "text", text)
             pipe.expire(keys.seen(agent), SEEN_SECONDS)
-            await pipe.execute()
 
-        await self._link.call(write)
+        await self._link.batch(write)
 
     async def note_first(self, agent: str) -> None:
         """Note since when the agent exists, without marking it as online: a service may have no bots."""
-        now = self._clock()
-
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=False)
-            pipe.hsetnx(keys.seen(agent), "first", str(now))
-            pipe.expire(keys.seen(agent), SEEN_SECONDS)
-            await pipe.execute()
-
-        await self._link.call(write)
+        key, now = keys.seen(agent), str(self._clock())
+        await self._link.batch(lambda pipe: (pipe.hsetnx(key, "first", now), pipe.expire(key, SEEN_SECONDS)))
 
     async def first_seen(self, agent: str) -> float | None:
         """When the agent was first there, in unix seconds; None for never."""
@@ -90,14 +76,7 @@ class Presence:
     async def seen(self, agents: Iterable[str]) -> dict[str, str]:
         """The last text of each of `agents` that was online in the last month."""
         names = list(agents)
-
-        async def read(redis: Redis) -> list[str | None]:
-            pipe = redis.pipeline(transaction=False)
-            for name in names:
-                pipe.hget(keys.seen(name), "text")
-            return list(await pipe.execute())
-
-        found = await self._link.call(read) if names else []
+        found = await self._link.batch(lambda pipe: [pipe.hget(keys.seen(name), "text") for name in names])
         return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
 
     async def records(self) -> bool:

@@ -11,9 +11,6 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-
-from redis.asyncio import Redis
 
 from agentic.state.leases import FENCE
 from agentic.wire import keys
@@ -21,7 +18,6 @@ from agentic.wire.connection import RedisLink
 
 DAY_PLAN_SECONDS = 48 * 3600
 STARTER_SECONDS = 30 * 86400
-SCAN_COUNT = 1000
 
 # Another program may have used the same keys for values of other types: these are replaced.
 ONLY_LIST = """
@@ -29,20 +25,15 @@ if not ({list = 1, none = 1})[redis.call('TYPE', KEYS[1]).ok] then redis.call('D
 """
 ONLY_TEXT = ONLY_LIST.replace("list", "string")
 # KEYS: the plan; ARGV: its present text ("" for none), its new one, seconds for one that is new
-COMPARE_AND_SET = (
-    ONLY_TEXT
-    + """
+COMPARE_AND_SET = f"""{ONLY_TEXT}
 local kept = redis.call('GET', KEYS[1])
 if (kept or '') ~= ARGV[1] then return 0 end
 if kept then redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL') else redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3]) end
 return 1
 """
-)
 # KEYS: queue, filled mark; ARGV: seconds, fresh elements. Queued elements that are not fresh any more are dropped.
-NEXT_CHANNEL = (
-    ONLY_LIST
-    + """
-local allowed = {}
+NEXT_CHANNEL = f"""{ONLY_LIST}
+local allowed = {{}}
 for i = 2, #ARGV do allowed[ARGV[i]] = true end
 if #ARGV > 1 and redis.call('SET', KEYS[2], '1', 'NX', 'EX', ARGV[1]) then
   redis.call('DEL', KEYS[1])
@@ -54,11 +45,8 @@ while true do
   if not channel or allowed[channel] then return channel end
 end
 """
-)
-NEXT_STARTER = (
-    ONLY_LIST
-    + """
-local allowed = {}
+NEXT_STARTER = f"""{ONLY_LIST}
+local allowed = {{}}
 for i = 2, #ARGV do allowed[ARGV[i]] = true end
 while true do
   local agent = redis.call('LPOP', KEYS[1])
@@ -70,19 +58,14 @@ while true do
   end
 end
 """
-)
 # KEYS: the hold, the coordinator's epoch; ARGV: the holder, ms, the holder's epoch
-HOLD = (
-    ONLY_TEXT
-    + FENCE
-    + """
+HOLD = f"""{ONLY_TEXT}{FENCE}
 if overtaken(KEYS[2], ARGV[3]) then return 0 end
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
-)
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 log = logging.getLogger(__name__)
@@ -105,8 +88,16 @@ class ScheduleStore:
 
     async def load_schedule(self, date: str) -> list[Slot] | None:
         """The day's plan; None for none, or one that cannot be read."""
-        raw = await self._link.call(lambda redis: _text(redis, keys.schedule(date)))
+        raw = await self._text(date)
         return None if raw is None else _read_slots(raw)
+
+    async def _text(self, date: str) -> str | None:
+        """The stored plan; None if another program has a value of another type there."""
+        key = keys.schedule(date)
+        if await self._link.call(lambda redis: redis.type(key)) not in ("string", "none"):
+            return None
+        text = await self._link.call(lambda redis: redis.get(key))
+        return None if text is None else str(text)
 
     async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None:
         """Store the day's plan for 48 h."""
@@ -128,11 +119,11 @@ class ScheduleStore:
         """Replace the day's plan by what `change` makes of it, in one step; False where that is None. `change` may be
         called again, with what another process wrote meanwhile. It keeps each slot at its index."""
         while True:
-            raw = await self._link.call(lambda redis: _text(redis, keys.schedule(date)))
+            raw = await self._text(date)
             slots = change((_read_slots(raw) if raw is not None else None) or [])
             if slots is None:
                 return False
-            texts: list[str | int | float] = [raw or "", _write_slots(slots), DAY_PLAN_SECONDS]
+            texts = [raw or "", _write_slots(slots), DAY_PLAN_SECONDS]
             if await self._link.script(COMPARE_AND_SET, [keys.schedule(date)], texts):
                 return True
 
@@ -160,8 +151,9 @@ class ScheduleStore:
     async def hold_channel(self, channel_id: int, holder: str, ttl: float, epoch: int = 0) -> bool:
         """Hold or renew a channel for one conversation, for `ttl` seconds. False where another holds it, or another
         process has led since `epoch`, that of the coordinator's lease (0: no lease)."""
-        places = [keys.conversation(channel_id), keys.epoch(keys.COORDINATOR_OWNER)]
-        return bool(await self._link.script(HOLD, places, [hold_of(holder, epoch), max(1, round(ttl * 1000)), epoch]))
+        redis_keys = [keys.conversation(channel_id), keys.epoch(keys.COORDINATOR_OWNER)]
+        args = [hold_of(holder, epoch), max(1, round(ttl * 1000)), epoch]
+        return bool(await self._link.script(HOLD, redis_keys, args))
 
     async def release_channel(self, channel_id: int, holder: str, epoch: int = 0) -> None:
         """Release a channel, unless another conversation holds it, or the same one in another epoch."""
@@ -169,31 +161,14 @@ class ScheduleStore:
 
     async def release_all_channels(self) -> None:
         """Release all holds: for a coordinator that begins to lead, which means that the holders are dead."""
-        cursor = 0
-        while True:
-            cursor = await self._link.call(partial(_delete_page, cursor))
-            if not cursor:
-                return
+        async for held in self._link.scan(keys.conversation("*")):
+            if held:
+                await self._link.call(lambda redis, page=held: redis.delete(*page))  # type: ignore[misc]
 
 
 def hold_of(holder: str, epoch: int) -> str:
     """The value of a channel's hold: a resumed conversation is another holder in each epoch."""
     return f"{holder} {epoch}" if epoch else holder
-
-
-async def _delete_page(cursor: int, redis: Redis) -> int:
-    """Delete one page of the keys, since no command may take long; returns the next cursor, 0 after the last."""
-    cursor, found = await redis.scan(cursor, match=keys.conversation("*"), count=SCAN_COUNT)
-    if found:
-        await redis.delete(*found)
-    return cursor
-
-
-async def _text(redis: Redis, key: str) -> str | None:
-    if await redis.type(key) not in ("string", "none"):
-        return None
-    text = await redis.get(key)
-    return None if text is None else str(text)
 
 
 def _write_slots(slots: Sequence[Slot]) -> str:
@@ -202,10 +177,7 @@ def _write_slots(slots: Sequence[Slot]) -> str:
 
 def _read_slots(raw: str) -> list[Slot] | None:
     try:
-        slots = [
-            Slot(float(slot["at"]), bool(slot.get("done", False)), bool(slot.get("added", False)))
-            for slot in json.loads(raw)
-        ]
+        slots = [Slot(float(slot["at"]), bool(slot.get("done")), bool(slot.get("added"))) for slot in json.loads(raw)]
         if not all(math.isfinite(slot.at) for slot in slots):
             raise ValueError("no time")
         return slots

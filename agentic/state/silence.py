@@ -235,7 +235,7 @@ class Ignores(Collection[int]):
     async def add(self, user_id: int) -> Literal["added", "known", "full"]:
         """Ignore this person. Raises RedisAway."""
         notice = IgnoreNotice(user_id=user_id, ignored=True).to_wire()
-        arguments: list[str | int | float] = [str(user_id), MOST, keys.COORDINATOR_IGNORES, notice]
+        arguments = [str(user_id), MOST, keys.COORDINATOR_IGNORES, notice]
         outcome: Literal["added", "known", "full"] = await self._link.script(ADD, [keys.COORDINATOR_IGNORED], arguments)
         if outcome != "full":
             self._note(user_id, True)
@@ -244,7 +244,7 @@ class Ignores(Collection[int]):
     async def remove(self, user_id: int) -> bool:
         """Whether the person was ignored. Raises RedisAway."""
         notice = IgnoreNotice(user_id=user_id, ignored=False).to_wire()
-        arguments: list[str | int | float] = [str(user_id), keys.COORDINATOR_IGNORES, notice]
+        arguments = [str(user_id), keys.COORDINATOR_IGNORES, notice]
         removed = await self._link.script(REMOVE, [keys.COORDINATOR_IGNORED], arguments)
         self._note(user_id, False)
         return bool(removed)
@@ -322,7 +322,7 @@ class StopStore:
         places, left = [keys.stop(channel_id), keys.ordered(channel_id)], round((order.until - self._clock()) * 1000)
         notice = StopNotice(channel_id=channel_id, until=order.until or None, at=order.at).to_wire()
         kept = round(max(LONGEST * 1000, left))
-        args: list[str | int | float] = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
+        args = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
         if left <= 0:  # a stop that has expired by now still replaces an earlier one
             return int(await self._link.script(STOP_STORE_LIFT, places, args))
         return int(await self._link.script(STOP, places, [order.source, order.until, left, *args]))

@@ -233,15 +233,15 @@ class Turns:
         """Store the event of a waiting turn for so many seconds, for the agent's holder to take. Raises RedisAway."""
         await self._link.script(KEEP, *self.keeping(agent, turn_id, event, seconds))
 
-    def keeping(self, agent: str, turn_id: str, event: str, seconds: float) -> tuple[list[str], list[str | float]]:
+    def keeping(self, agent: str, turn_id: str, event: str, seconds: float) -> tuple[list[str], list[object]]:
         """Keys and arguments for a script of KEEPING."""
-        args: list[str | float] = [event, round(seconds * 1000), self._clock() + seconds, turn_id, *_bounds()]
+        args = [event, round(seconds * 1000), self._clock() + seconds, turn_id, *_bounds()]
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
-    def script_args(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[str | float]]:
+    def script_args(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[object]]:
         """Keys and arguments for a script of CLAIMING."""
         lifetime = round(self.lifetime(deadline) * 1000)
-        args: list[str | float] = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *_bounds()]
+        args = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *_bounds()]
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
     async def read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
@@ -301,7 +301,7 @@ class Turns:
         """End turns that never began, also those that are kept as waiting; `results` maps their ids to results as JSON.
         Raises RedisAway."""
         if results:
-            args: list[str | int] = [round(KEEP_AFTER_DEADLINE * 1000), self.holder, *results.values()]
+            args = [round(KEEP_AFTER_DEADLINE * 1000), self.holder, *results.values()]
             await self._link.script(CLOSE, [keys.turn(agent, turn_id) for turn_id in results], args)
 
     async def drop(self, agent: str, turn_id: str) -> None:
@@ -567,7 +567,7 @@ class Settlements:
     async def _write(self, ending: Ending, say: str) -> Sequence[str]:
         """The scopes that are near their budgets now. Raises RedisAway."""
         record = ending.record
-        head: list[str | int | float] = [
+        head = [
             ending.result,
             self._turns.holder,
             round(self._turns.lifetime(ending.deadline) * 1000),

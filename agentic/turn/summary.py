@@ -24,7 +24,7 @@ from agentic.context.render import render_entry
 from agentic.context.window import Depth
 from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
-from agentic.state.context import MOST_MESSAGES, Summary
+from agentic.state.context import MAX_MESSAGES, Summary
 from agentic.turn.cleaning import clean_prose
 from agentic.turn.decide import call_cheap
 from agentic.turn.history import after
@@ -102,7 +102,7 @@ async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: flo
         text=text[:MAX_CHARACTERS].strip(),
         first=former.first if former is not None else old[0].id,
         upto=old[-1].units[-1].id,
-        messages=tuple(messages[-MOST_MESSAGES:]),
+        messages=tuple(messages[-MAX_MESSAGES:]),
         people=people | (former.people if former is not None else frozenset()),
     )
     await store.keep(thread_id, token, summary)

@@ -155,7 +155,7 @@ class RedisLink:
                 raise
             raise RedisAway(str(error)) from error
 
-    async def script(self, lua: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
+    async def script(self, lua: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
         """Run a Lua script atomically. The whole text is sent each time: small, and never missing after a restart."""
         # As bytes, which redis-py sends as they are; it inspects each text for its type and encoding.
         given = [str(each).encode(errors="replace") for each in (*keys, *args)]
@@ -167,13 +167,9 @@ class RedisLink:
 
     async def batch(self, fill: Callable[[Pipeline], object], *, transaction: bool = False) -> list[Any]:
         """Send the commands that `fill` adds to a pipeline, together; return their replies. Raises RedisAway."""
-
-        async def run(redis: Redis) -> list[Any]:
-            pipe = redis.pipeline(transaction=transaction)
-            fill(pipe)
-            return list(await pipe.execute())
-
-        return await self.call(run)
+        pipe = self.commands.pipeline(transaction=transaction)
+        fill(pipe)
+        return list(await self.call(lambda _: pipe.execute())) if len(pipe) else []
 
     async def scan(self, pattern: str, kind: str | None = None) -> AsyncIterator[list[str]]:
         """Yield the matching keys page by page, since no command may take long. Raises RedisAway."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from fakeredis import FakeServer
 
-from agentic.state.context import KEEP_SECONDS, ContextWindows
+from agentic.state.context import WINDOW_SECONDS, ContextWindows
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink
 
@@ -17,7 +17,7 @@ async def test_a_window_is_kept_for_seven_days_by_agent_channel_and_kind(link: R
     assert await windows.kept("claude", 7, "conversation") is None
     assert await windows.kept("grok", 7, "recent") is None
     left = await link.call(lambda redis: redis.ttl(keys.window("claude", 7, "recent")))
-    assert KEEP_SECONDS - 5 <= left <= KEEP_SECONDS
+    assert WINDOW_SECONDS - 5 <= left <= WINDOW_SECONDS
 
 
 @pytest.mark.parametrize("text", ["nonsense", "[1]", ""])

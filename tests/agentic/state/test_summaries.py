@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from fakeredis import FakeServer
 
-from agentic.state.context import MOST_MESSAGES, Summaries, Summary
-from agentic.state.context import SUMMARIES_KEEP_SECONDS as KEEP_SECONDS
+from agentic.state.context import MAX_MESSAGES, Summaries, Summary
+from agentic.state.context import SUMMARY_SECONDS as KEEP_SECONDS
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink
 
@@ -57,7 +57,7 @@ async def test_a_deletion_takes_what_it_went_into_and_no_more(link: RedisLink) -
 
 
 async def test_of_a_long_room_the_oldest_messages_count_as_part_of_it() -> None:
-    messages = tuple(range(1_000, 1_000 + MOST_MESSAGES))
+    messages = tuple(range(1_000, 1_000 + MAX_MESSAGES))
     long = Summary(text="…", first=5, upto=2_000, messages=messages)
     assert [long.covers(number) for number in (4, 5, 999, 1_000, 1_900)] == [False, True, True, True, False]
 
