@@ -443,18 +443,16 @@ def test_every_reason_is_explained() -> None:
 
 
 def key_names() -> Iterator[str]:
-    """Every name in keys.py, with the parameters' names where their values go."""
+    """Every name in keys.py, with {} for the values in it."""
     for name, value in vars(keys).items():
-        if inspect.isfunction(value):
-            yield value(
-                *("{name}" if given == "agent" else f"{{{given}}}" for given in inspect.signature(value).parameters)
-            )
+        if inspect.isbuiltin(value):  # the method `format` of a pattern
+            yield value.__self__
         elif name.isupper():
             yield value
 
 
 def test_every_redis_key_is_in_the_table() -> None:
-    assert sorted(table(PROTOCOL, "Name")) == sorted(key_names())
+    assert sorted(re.sub(r"\{\w+\}", "{}", name) for name in table(PROTOCOL, "Name")) == sorted(key_names())
 
 
 def test_the_fields_of_a_decision_are_documented() -> None:
