@@ -18,9 +18,9 @@ from agentic.state.rooms import (
     DEFAULT_TURNS,
     MOST_TURNS,
     RoomPolicy,
-    RoomValue,
 )
 from agentic.themes import THEMES
+from agentic.wire.entries import StoredValue
 from agentic.wire.messages import MAX_TOPIC
 
 ROOM = "room"  # the form and the menu of the members, as their ids begin
@@ -40,7 +40,7 @@ QUOTES = {
 MOST_RULES, MOST_QUESTION = 700, 200  # characters; both together are a room's rules
 
 
-class RoomDraft(RoomValue):
+class RoomDraft(StoredValue):
     """All of a room but its members, as one person asked for it. `question` is the one that it begins with."""
 
     asked_by: int  # 0: the owner, by the console

@@ -1,43 +1,51 @@
-"""Idle tasks and proactive messages.
-
-The tasks that agents have while nobody writes, and values that the coordinator reads of the record to decide on
-them.
-
-The state of what agents do while nobody writes: when each of their tasks is due, and what runs now.
+"""What agents do while nobody writes: the state of their tasks, and the unprompted messages that these posted.
 
 The hash `coordinator:idle` has a field `person` (when a person last wrote), one for each task of an agent
 (`follow_up:claude`), and `asking` while a turn is under way, so that the next leader notes what that turn has posted.
 Only the coordinator that leads writes it; a Redis that knows a newer leader refuses.
 
-Messages that nobody asked for: for whom each was, and who wants no more of them.
-
-The record knows both too, and for longer, but learns of them a moment later, and may be on another machine. A person's
-no must count at once: the agent looks here right before it posts. While Redis is away a no counts in the process that
-heard it, and is written when Redis is back.
+Who an unprompted message was for, and who wants no more of them, is in the record too, and for longer. But the record
+learns of it a moment later, and may be on another machine, while a person's no must count at once: the agent looks here
+right before it posts. While Redis is away a no counts in the process that heard it, and is written when Redis is back.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from cachetools import LRUCache
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from redis.asyncio import Redis
+from pydantic import Field
+from redis.asyncio.client import Pipeline
 
 from agentic.state.leases import FENCE
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink, or_default
+from agentic.wire.entries import StoredValue
 from agentic.wire.messages import Result, read_result
-
-log = logging.getLogger(__name__)
-
 
 TASKS: tuple[str, ...] = ("summarise", "profile", "follow_up", "discover")  # by priority
 WRITTEN = frozenset({"summarise", "profile"})  # their text goes to the coordinator
 UNASKED = frozenset({"follow_up", "discover"})  # they may post
+
+
+MOST_MATERIAL = 8_000  # characters of a Candidate's material
+KEEP_SECONDS = 30 * 86400
+REMEMBERED = 1000  # messages of this process
+PERSON, ASKING = "person", "asking"
+
+# KEYS: the hash, the coordinator's epoch. ARGV: the writer's epoch, seconds to keep, then pairs of field and text.
+WRITE = f"""{FENCE}
+if overtaken(KEYS[2], ARGV[1]) then return 0 end
+redis.call('DEL', KEYS[1])
+for i = 3, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return 1
+"""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,30 +88,7 @@ class Sent:
     answered: bool = False
 
 
-MOST_MATERIAL = 8_000  # characters of a Candidate's material
-
-
-KEEP_SECONDS = 30 * 86400
-PERSON, ASKING = "person", "asking"
-
-# KEYS: the hash, the coordinator's epoch. ARGV: the writer's epoch, seconds to keep, then pairs of field and text.
-WRITE = f"""{FENCE}
-if overtaken(KEYS[2], ARGV[1]) then return 0 end
-redis.call('DEL', KEYS[1])
-for i = 3, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
-redis.call('EXPIRE', KEYS[1], ARGV[2])
-return 1
-"""
-
-
-class _Kept(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
-
-
-M = TypeVar("M", bound=_Kept)
-
-
-class TaskState(_Kept):
+class TaskState(StoredValue):
     """A task of an agent. `due`: not before then, while nobody writes (unix seconds). `failures` in a row. `seen`: the
     newest message when there was nothing left to do. `did`: what its last run was about. `why`: why it did not run when
     it was due last, "" where it did."""
@@ -116,7 +101,7 @@ class TaskState(_Kept):
     why: str = ""
 
 
-class Asking(_Kept):
+class Asking(StoredValue):
     """A turn of a task that an agent was asked for, with what its note in the record needs. `read_at`: when the record
     was read for its material, unix seconds; words of it may have been deleted or edited since."""
 
@@ -136,7 +121,7 @@ class Asking(_Kept):
     cause: str = ""
 
 
-class IdleState(_Kept):
+class IdleState(StoredValue):
     """`person_at`: when a person last wrote, in unix seconds. `tasks` by `task_key`."""
 
     person_at: float = 0.0
@@ -158,12 +143,27 @@ class IdleStates:
         """None where Redis has none: it is new, or came back empty."""
         kept = await self._link.call(lambda redis: redis.hgetall(keys.COORDINATOR_IDLE))
         fields = {str(field): str(text) for field, text in kept.items()}
-        return _state_of(fields) if fields else None
+        if not fields:
+            return None
+        tasks = {key: TaskState.parse(text) for key, text in fields.items() if key.partition(":")[0] in TASKS}
+        try:
+            person_at = float(fields.get(PERSON, ""))
+        except ValueError:
+            person_at = 0.0
+        return IdleState(
+            person_at=person_at if math.isfinite(person_at) else 0.0,
+            tasks={key: task for key, task in tasks.items() if task is not None},
+            asking=Asking.parse(fields.get(ASKING)),
+        )
 
     async def write(self, state: IdleState, epoch: int) -> bool:
         """Replace the state; False where another process has led since `epoch` (0: no lease)."""
         places = [keys.COORDINATOR_IDLE, keys.epoch(keys.COORDINATOR_OWNER)]
-        pairs = [part for pair in _fields_of(state).items() for part in pair]
+        fields = {PERSON: repr(state.person_at)}
+        fields |= {key: task.model_dump_json(exclude_defaults=True) for key, task in state.tasks.items()}
+        if state.asking is not None:
+            fields[ASKING] = state.asking.model_dump_json(exclude_defaults=True)
+        pairs = [part for pair in fields.items() for part in pair]
         return bool(await self._link.script(WRITE, places, [epoch, KEEP_SECONDS, *pairs]))
 
     async def result(self, agent: str, instruction_id: str) -> Result | None:
@@ -172,43 +172,6 @@ class IdleStates:
         state, text = await self._link.call(lambda redis: redis.hmget(key, ["state", "result"]))
         found = read_result(str(text)) if state == "done" and text else None
         return found if isinstance(found, Result) else None
-
-
-def _fields_of(state: IdleState) -> dict[str, str]:
-    fields = {PERSON: repr(state.person_at)}
-    fields |= {key: task.model_dump_json(exclude_defaults=True) for key, task in state.tasks.items()}
-    if state.asking is not None:
-        fields[ASKING] = state.asking.model_dump_json(exclude_defaults=True)
-    return fields
-
-
-def _state_of(fields: dict[str, str]) -> IdleState:
-    tasks = {key: _read(TaskState, text) for key, text in fields.items() if key.partition(":")[0] in TASKS}
-    asking = fields.get(ASKING)
-    return IdleState(
-        person_at=_time(fields.get(PERSON, "")),
-        tasks={key: task for key, task in tasks.items() if task is not None},
-        asking=_read(Asking, asking) if asking else None,
-    )
-
-
-def _read(model: type[M], text: str) -> M | None:
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        log.warning("a part of %s cannot be read and is ignored: %d errors", keys.COORDINATOR_IDLE, error.error_count())
-        return None
-
-
-def _time(text: str) -> float:
-    try:
-        time = float(text)
-    except ValueError:
-        return 0.0
-    return time if abs(time) < float("inf") else 0.0
-
-
-REMEMBERED = 1000  # messages of this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,22 +192,13 @@ class UnaskedMessages:
         self._unwritten: dict[int, bool] = {}  # person → whether they refused, while Redis is away
         link.when_back(self._write)
 
+    @or_default(None, "an unprompted message is known in this process alone")
     async def note(self, message_ids: Iterable[int], message: UnaskedMessage) -> None:
         """These messages of one post were unasked."""
         ids = tuple(message_ids)
         self._own.update(dict.fromkeys(ids, message))
         text = f"{message.person_id} {message.agent} {message.task}"
-
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=False)
-            for message_id in ids:
-                pipe.set(keys.unasked(message_id), text, ex=KEEP_SECONDS)
-            await pipe.execute()
-
-        try:
-            await self._link.call(write)
-        except RedisAway as away:
-            log.debug("an unasked message is known in this process alone: %s", away)
+        await self._link.batch(lambda pipe: [pipe.set(keys.unasked(each), text, ex=KEEP_SECONDS) for each in ids])
 
     async def read(self, message_id: int) -> UnaskedMessage | None:
         """None for a message that somebody asked for, and for one that is too old."""
@@ -253,7 +207,13 @@ class UnaskedMessages:
         except RedisAway as away:
             log.debug("only this process's unasked messages are known: %s", away)
             kept = None
-        return _unasked_read(str(kept)) if kept else self._own.get(message_id)
+        if not kept:
+            return self._own.get(message_id)
+        match str(kept).split():
+            case [person_id, agent, task] if person_id.isdecimal():
+                return UnaskedMessage(int(person_id), agent, task)
+        log.warning("an unprompted message cannot be read and is ignored: %.80r", kept)
+        return None
 
     async def refuse(self, user_id: int) -> bool:
         """The person wants no more of them. False where that was known, in any process."""
@@ -280,34 +240,19 @@ class UnaskedMessages:
             return refused
         return bool(await self._link.call(lambda redis: redis.exists(keys.unwanted(user_id))))
 
+    @or_default(None, "what people said of unprompted messages is written when Redis is back")
     async def _write(self) -> None:
         """Write what people said while Redis was away."""
         waiting = dict(self._unwritten)
-        if not waiting:
-            return
 
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=False)
+        def write(pipe: Pipeline) -> None:
             for user_id, refused in waiting.items():
                 if refused:
                     pipe.set(keys.unwanted(user_id), "1", ex=KEEP_SECONDS)
                 else:
                     pipe.delete(keys.unwanted(user_id))
-            await pipe.execute()
 
-        try:
-            await self._link.call(write)
-        except RedisAway as away:
-            log.debug("what people said of unasked messages is written when Redis is back: %s", away)
-            return
+        await self._link.batch(write)
         for user_id, refused in waiting.items():
             if self._unwritten.get(user_id) is refused:
                 del self._unwritten[user_id]
-
-
-def _unasked_read(text: str) -> UnaskedMessage | None:
-    match text.split():
-        case [person_id, agent, task] if person_id.isdecimal():
-            return UnaskedMessage(int(person_id), agent, task)
-    log.warning("an unasked message cannot be read and is ignored: %.80r", text)
-    return None

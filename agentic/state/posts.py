@@ -1,18 +1,13 @@
-"""Posts of ours; things done once.
+"""Facts about our posts that a chat service does not tell, and things done once over all processes.
 
-Things done once over all processes: the first to claim one does it.
+Which posts came by instruction, and which agent spoke through a webhook: a sorted set a channel keeps its newest posts,
+over restarts and for all processes. While Redis is away a process knows its own. Chains of agents that call each other
+must end, and a post by instruction belongs to no chain: it was its author's turn in a conversation. The script that
+ends a turn (`Ledger.settle`) marks its posts, so that at every moment the open turn or the mark shows it. Marks are
+kept for longer than any chain lasts.
 
-A claim is a key that expires. This process remembers its claims too: while Redis is away each process knows only its
-own.
-
-Facts about posts that Discord does not tell: which came by instruction, and which agent spoke through a webhook.
-
-A sorted set a channel keeps its newest posts, over restarts and for all processes. While Redis is away a process knows
-its own.
-
-Chains of agents that call each other must end. A post by instruction belongs to no chain: it was its author's turn in a
-conversation. The script that ends a turn (`Ledger.settle`) marks its posts, so that at every moment the open turn or
-the mark shows it. Marks are kept for longer than any chain lasts.
+What is done once is claimed first, by a key that expires. A process remembers its claims too: while Redis is away each
+process knows only its own.
 """
 
 from __future__ import annotations
@@ -25,21 +20,42 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from cachetools import LRUCache
-from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
-
-log = logging.getLogger(__name__)
-
+from agentic.wire.connection import RedisAway, RedisLink, or_default
 
 NOTICE_SECONDS = 30 * 86400
 PART_SECONDS = 86400  # far longer than any turn
 REMEMBERED_NOTICES = 1000
 REMEMBERED_REQUESTS = 10_000
+MOST_POSTS = 1000  # a channel and kind
+INSTRUCTED_SECONDS = 7 * 86400
+WEBHOOK_SECONDS = 30 * 86400
+REMEMBERED_INSTRUCTED = 5000  # by this process, of all channels
+REMEMBERED_UNWRITTEN = 1000  # webhook posts, while Redis is away
+JOINING = " joining"
 
 # The claim of another process stays: it may have sent the part.
 _DELETE_OWN = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
+
+
+# mark(key, posts, now): `posts` are members, a line each. A key of another type, by another program, is replaced.
+MARK = f"""
+local function mark(key, posts, now)
+  if not ({{zset = 1, none = 1}})[redis.call('TYPE', key).ok] then redis.call('DEL', key) end
+  for post in string.gmatch(posts, '[^\\n]+') do redis.call('ZADD', key, now, post) end
+  redis.call('ZREMRANGEBYRANK', key, 0, {-1 - MOST_POSTS})
+  redis.call('EXPIRE', key, {INSTRUCTED_SECONDS})
+end
+"""
+
+log = logging.getLogger(__name__)
+
+
+@or_default(True, "a claim is known in this process only")
+async def _claim(link: RedisLink, key: str, seconds: float, mark: str = "1") -> bool:
+    return bool(await link.call(lambda redis: redis.set(key, mark, nx=True, px=round(seconds * 1000))))
 
 
 class Notices:
@@ -55,11 +71,7 @@ class Notices:
         if key in self._claimed:
             return False
         self._claimed[key] = None
-        try:
-            return bool(await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=NOTICE_SECONDS)))
-        except RedisAway as away:
-            log.debug("a notice is claimed in this process only: %s", away)
-            return True
+        return await _claim(self._link, key, NOTICE_SECONDS)
 
 
 class PostClaims:
@@ -76,11 +88,7 @@ class PostClaims:
         if key in self._claimed:
             return False
         self._claimed[key] = None
-        try:
-            return bool(await self._link.call(lambda redis: redis.set(key, self._mark, nx=True, ex=PART_SECONDS)))
-        except RedisAway as away:
-            log.debug("a part of a post is claimed in this process only: %s", away)
-            return True
+        return await _claim(self._link, key, PART_SECONDS, self._mark)
 
     async def give_up(self, agent: str, part: str) -> None:
         """Give up this process's claim of a part that was certainly not sent. Without Redis the claim stays: the part
@@ -113,40 +121,13 @@ class ReplayGuard:
         self._seen[digest] = now + seconds
         if len(self._seen) > REMEMBERED_REQUESTS:
             self._seen.popitem(last=False)
-        try:
-            taken = await self._link.call(
-                lambda redis: redis.set(keys.event(digest), "1", nx=True, px=round(seconds * 1000))
-            )
-        except RedisAway as away:
-            log.debug("a signed request is claimed in this process only: %s", away)
-            return True
-        return bool(taken)
+        return await _claim(self._link, keys.event(digest), seconds)
 
+    @or_default(None, "a refused request cannot be sent again until its claim expires")
     async def forget(self, digest: str) -> None:
         """Give up the claim: the request was refused and may be sent again."""
         self._seen.pop(digest, None)
-        try:
-            await self._link.call(lambda redis: redis.delete(keys.event(digest)))
-        except RedisAway as away:
-            log.debug("a refused request cannot be sent again until its claim expires: %s", away)
-
-
-MOST_POSTS = 1000  # a channel and kind
-INSTRUCTED_SECONDS = 7 * 86400
-WEBHOOK_SECONDS = 30 * 86400
-REMEMBERED_INSTRUCTED = 5000  # by this process, of all channels
-REMEMBERED_UNWRITTEN = 1000  # webhook posts, while Redis is away
-JOINING = " joining"
-
-# mark(key, posts, now): `posts` are members, a line each. A key of another type, by another program, is replaced.
-MARK = f"""
-local function mark(key, posts, now)
-  if not ({{zset = 1, none = 1}})[redis.call('TYPE', key).ok] then redis.call('DEL', key) end
-  for post in string.gmatch(posts, '[^\\n]+') do redis.call('ZADD', key, now, post) end
-  redis.call('ZREMRANGEBYRANK', key, 0, {-1 - MOST_POSTS})
-  redis.call('EXPIRE', key, {INSTRUCTED_SECONDS})
-end
-"""
+        await self._link.call(lambda redis: redis.delete(keys.event(digest)))
 
 
 class InstructedPosts:
@@ -183,15 +164,25 @@ class WebhookPosts:
         self._link, self._clock = link, clock
         self._unwritten: OrderedDict[tuple[int, int], str] = OrderedDict()
 
+    @or_default(None, "a webhook post will be recorded with the next one")
     async def add(self, channel_id: int, message_id: int, agent: str) -> None:
         """Record the agent of a post."""
         self._unwritten[channel_id, message_id] = agent
         if len(self._unwritten) > REMEMBERED_UNWRITTEN:
             self._unwritten.popitem(last=False)
-        try:
-            await self._write()
-        except RedisAway as away:
-            log.debug("a webhook post will be recorded with the next one: %s", away)
+        waiting, now = dict(self._unwritten), self._clock()
+
+        def write(pipe: Pipeline) -> None:
+            for (channel_id, message_id), agent in waiting.items():
+                key = keys.webhook_posts(channel_id)
+                pipe.zadd(key, {f"{message_id} {agent}": now})
+                pipe.zremrangebyrank(key, 0, -1 - MOST_POSTS)
+                pipe.expire(key, WEBHOOK_SECONDS)
+                pipe.publish(keys.WEBHOOK_POSTED, f"{message_id} {agent}")
+
+        await self._link.batch(write)
+        for key in waiting:
+            self._unwritten.pop(key, None)
 
     async def read(self, channel_id: int) -> Mapping[int, str]:
         """The channel's newest: message id → agent."""
@@ -202,23 +193,6 @@ class WebhookPosts:
             log.debug("only this process's webhook posts are known: %s", away)
             return own
         return {**dict(filter(None, map(read_post, map(str, kept)))), **own}
-
-    async def _write(self) -> None:
-        waiting, now = dict(self._unwritten), self._clock()
-
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=False)
-            for (channel_id, message_id), agent in waiting.items():
-                key = keys.webhook_posts(channel_id)
-                pipe.zadd(key, {f"{message_id} {agent}": now})
-                pipe.zremrangebyrank(key, 0, -1 - MOST_POSTS)
-                pipe.expire(key, WEBHOOK_SECONDS)
-                pipe.publish(keys.WEBHOOK_POSTED, f"{message_id} {agent}")
-            await pipe.execute()
-
-        await self._link.call(write)
-        for key in waiting:
-            self._unwritten.pop(key, None)
 
 
 def read_post(member: str) -> tuple[int, str] | None:

@@ -1,51 +1,30 @@
-"""Rooms, members, marks, openings, arenas.
+"""Rooms: conversations in threads, with agents of their own, which people open, pause, resume, and close.
 
-Rooms: conversations in threads, with agents of their own, which people open, pause, resume and close.
-
-A Room is everything that is known of one, its present standing included; only the coordinator that leads writes it
+A Room is everything that is known of one, its present status included. Only the coordinator that leads writes it
 (ConversationStore.keep), together with the conversation that runs in it. What a person wants of a room reaches the
-coordinator as a RoomOrder.
+coordinator as a RoomOrder. A room is a JSON text of its own key, and an index has the threads of all rooms by their
+last change; both end 90 days after it. A room that another version wrote is read as far as this version knows it.
 
-Reads rooms, and the script by which ConversationStore.keep writes one together with its conversation.
-
-A room is a JSON text of its own key, and an index has the threads of all rooms by their last change. Both end 90 days
-after the last change. A room that another version wrote is read as far as this version knows it.
-
-Arenas: a question, two answers by agents whose names are hidden, and a vote that is under way.
-
-One hash has all of them, by their channels, so a channel has one at a time. An arena is written before each of its
-steps, and dropped when its end was said (agentic/rooms/arena.py).
-
-Marks of what was done in a room's thread: a hash for each room, kept for 90 days after its last change.
-
-Only the process that acts for the personas writes them (agentic/rooms/threads.py). `locked` is written before the
-thread is locked, so a lock of ours is never mistaken for a moderator's.
-
-Rooms that are not open yet: those of which a person has still to choose the members, and those whose thread is
-being made.
-
-What is being made survives a crash at each step: it is kept before the first message is posted, and dropped when the
-coordinator has the room. The bot that began goes on with it (agentic/rooms/opening.py).
+Beside them: the marks of what was done in a room's thread, written by the process that acts for the personas alone
+(agentic/rooms/threads.py); openings, rooms whose thread is being made, which survive a crash at each step
+(agentic/rooms/opening.py); and arenas, questions with two hidden answers and a vote (agentic/rooms/arena.py), each
+written before every step and dropped when its end was said.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from redis.asyncio import Redis
+from pydantic import Field, ValidationError
 
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink
+from agentic.wire.entries import StoredValue
 from agentic.wire.messages import RoomNotice
 from agentic.wire.reasons import PAUSES, EndReason
-
-log = logging.getLogger(__name__)
-
 
 RoomPolicy = Literal["rounds", "round-robin", "moderated", "pull"]
 RoomStatus = Literal["active", "paused", "closed"]
@@ -63,14 +42,36 @@ MOST_FAILURES = 3  # of a member's turns in a row; then it leaves
 CHANGES = frozenset({"left", "unclear"})  # kinds of lines that a person's change may add
 MAX_LINES = 8  # that are kept for the thread; older lines were posted long before
 
+ROOM_SECONDS = 90 * 86400  # after the last change
+MARK_SECONDS = 90 * 86400
+ARENA_SECONDS = 2 * 86400  # after the last change of any arena
+DRAFT_SECONDS = 15 * 60  # as long as Discord takes answers to a command
+OPENING_SECONDS = 3600  # of what is being made; it is given up long before
+MOST_ROOMS = 10_000
+LISTED = 100
+PAGE = 200  # rooms read at once
+FORGIVEN = frozenset({"policy", "archive_minutes", "audience_seconds", "left", "moderator", "slot_until"})
+"""Fields that count as missing where another version wrote what this one does not know."""
 
-class RoomValue(BaseModel):
-    """Base of a room's values: frozen, forward-compatible."""
+# write_room(at): KEYS[at] is the room, KEYS[at + 1] the index. The arguments are those of `room_args`. A room that is
+# as it was is written too, in case Redis lost it, but is no change.
+WRITE_ROOM = """
+local function write_room(at, first)
+  local text, thread, changed = ARGV[first], ARGV[first + 1], ARGV[first + 2]
+  local changes = redis.call('GET', KEYS[at]) ~= text
+  redis.call('SET', KEYS[at], text, 'EX', ARGV[first + 3])
+  redis.call('ZADD', KEYS[at + 1], changed, thread)
+  redis.call('ZREMRANGEBYSCORE', KEYS[at + 1], '-inf', '(' .. (changed - ARGV[first + 3]))
+  redis.call('ZREMRANGEBYRANK', KEYS[at + 1], 0, -1 - ARGV[first + 4])
+  redis.call('EXPIRE', KEYS[at + 1], ARGV[first + 3])
+  if changes then redis.call('PUBLISH', ARGV[first + 5], ARGV[first + 6]) end
+end
+"""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+log = logging.getLogger(__name__)
 
 
-class RoomMember(RoomValue):
+class RoomMember(StoredValue):
     """An agent in a room: a bot with an account of its own, or a persona that speaks through a webhook.
     `failures`: of its turns, in a row; `failure_noted`: people have read about one since the room was opened or
     resumed, and `turns_taken` counts its turns since then, with or without a post, except failures. `interests` and
@@ -85,7 +86,7 @@ class RoomMember(RoomValue):
     turns_taken: int = 0
 
 
-class RoomLine(RoomValue):
+class RoomLine(StoredValue):
     """Something to tell the people in the thread, in one line. `kind`: failed, left, waits, unclear; an open set.
     `number` counts the room's lines from 1. `why` is a reason of results, or of leaving (conversations/rooms.py)."""
 
@@ -96,7 +97,7 @@ class RoomLine(RoomValue):
     turn: int = 0  # the room's last turn by then
 
 
-class Room(RoomValue):
+class Room(StoredValue):
     """A room. Times in unix seconds, ids are Discord's.
 
     `turn_number` counts the posts of its members from 1; a turn that posts nothing has no number. `why` is the cause of
@@ -163,29 +164,6 @@ class Room(RoomValue):
         return self.model_copy(update={"status": status, "why": because, "slot_until": None})
 
 
-ROOM_SECONDS = 90 * 86400  # after the last change
-MOST_ROOMS = 10_000
-LISTED = 100
-PAGE = 200  # rooms read at once
-FORGIVEN = frozenset({"policy", "archive_minutes", "audience_seconds", "left", "moderator", "slot_until"})
-"""Fields that count as missing where another version wrote what this one does not know."""
-
-# write_room(at): KEYS[at] is the room, KEYS[at + 1] the index. The arguments are those of `room_args`. A room that is
-# as it was is written too, in case Redis lost it, but is no change.
-WRITE_ROOM = """
-local function write_room(at, first)
-  local text, thread, changed = ARGV[first], ARGV[first + 1], ARGV[first + 2]
-  local changes = redis.call('GET', KEYS[at]) ~= text
-  redis.call('SET', KEYS[at], text, 'EX', ARGV[first + 3])
-  redis.call('ZADD', KEYS[at + 1], changed, thread)
-  redis.call('ZREMRANGEBYSCORE', KEYS[at + 1], '-inf', '(' .. (changed - ARGV[first + 3]))
-  redis.call('ZREMRANGEBYRANK', KEYS[at + 1], 0, -1 - ARGV[first + 4])
-  redis.call('EXPIRE', KEYS[at + 1], ARGV[first + 3])
-  if changes then redis.call('PUBLISH', ARGV[first + 5], ARGV[first + 6]) end
-end
-"""
-
-
 def room_keys(room: Room) -> list[str]:
     return [keys.room(room.thread_id), keys.COORDINATOR_ROOMS]
 
@@ -205,39 +183,30 @@ class RoomStore:
     async def read(self, thread_id: int) -> Room | None:
         """The thread's room; None for none, or one that cannot be read."""
         text = await self._link.call(lambda redis: redis.get(keys.room(thread_id)))
-        return None if text is None else _room(thread_id, str(text))
+        return None if text is None else _read_room(thread_id, str(text))
 
     async def list(self, status: RoomStatus | None = None, limit: int | None = LISTED) -> list[Room]:
         """The rooms of that status, the last changed first; at most `limit`, None for all."""
-        found: list[Room] = []
-        async for room in self._newest_first():
-            if status in (None, room.status):
-                found.append(room)
-            if len(found) == limit:
-                break
-        return found
-
-    async def _newest_first(self) -> AsyncIterator[Room]:
-        """Page by page, since no command may take long. One that moves up meanwhile is not listed twice."""
-        seen: set[int] = set()
+        rooms: dict[int, Room] = {}  # a room that moves up meanwhile is not listed twice
         start = 0
-        while page := await self._link.call(partial(_read_page, start)):
-            start += len(page)
-            for thread_id, text in page:
-                if text is None or thread_id in seen:
+        while page := await self._threads(start):  # page by page, since no command may take long
+            texts = await self._link.call(lambda redis, ids=page: redis.mget([keys.room(each) for each in ids]))  # type: ignore[misc]
+            for thread_id, text in zip(page, texts, strict=True):
+                if text is None or thread_id in rooms or (room := _read_room(thread_id, str(text))) is None:
                     continue
-                seen.add(thread_id)
-                if (room := _room(thread_id, text)) is not None:
-                    yield room
+                if status in (None, room.status):
+                    rooms[thread_id] = room
+                if len(rooms) == limit:
+                    return [*rooms.values()]
+            start += len(page)
+        return [*rooms.values()]
+
+    async def _threads(self, start: int) -> Sequence[int]:
+        page = await self._link.call(lambda redis: redis.zrevrange(keys.COORDINATOR_ROOMS, start, start + PAGE - 1))
+        return [int(str(thread)) for thread in page]
 
 
-async def _read_page(start: int, redis: Redis) -> list[tuple[int, str | None]]:
-    threads = [int(str(thread)) for thread in await redis.zrevrange(keys.COORDINATOR_ROOMS, start, start + PAGE - 1)]
-    texts = await redis.mget([keys.room(thread) for thread in threads]) if threads else []
-    return [(thread, None if text is None else str(text)) for thread, text in zip(threads, texts, strict=True)]
-
-
-def _room(thread_id: int, text: str) -> Room | None:
+def _read_room(thread_id: int, text: str) -> Room | None:
     try:
         return Room.model_validate_json(text)
     except ValidationError as error:
@@ -248,10 +217,7 @@ def _room(thread_id: int, text: str) -> Room | None:
         return None
 
 
-KEEP_SECONDS = 2 * 86400  # after the last change of any arena
-
-
-class ArenaAnswer(RoomValue):
+class ArenaAnswer(StoredValue):
     """A contender with its answer. `model` is provider/model."""
 
     agent: str
@@ -260,7 +226,7 @@ class ArenaAnswer(RoomValue):
     text: str
 
 
-class Arena(RoomValue):
+class Arena(StoredValue):
     """`id` is that of the command. `begun`: the contenders were asked; `answers` are theirs once both have answered,
     `until` (unix seconds) is set once people can vote on the message."""
 
@@ -286,14 +252,11 @@ class Arenas:
 
     async def open(self, arena: Arena) -> bool:
         """Store a new one; False where the channel has one already."""
-
-        async def write(redis: Redis) -> int:
-            pipe = redis.pipeline(transaction=True)
-            pipe.hsetnx(keys.COORDINATOR_ARENAS, str(arena.channel_id), arena.model_dump_json())
-            pipe.expire(keys.COORDINATOR_ARENAS, KEEP_SECONDS)
-            return int((await pipe.execute())[0])
-
-        return bool(await self._link.call(write))
+        key, field, text = keys.COORDINATOR_ARENAS, str(arena.channel_id), arena.model_dump_json()
+        done = await self._link.batch(
+            lambda pipe: (pipe.hsetnx(key, field, text), pipe.expire(key, ARENA_SECONDS)), transaction=True
+        )
+        return bool(done[0])
 
     async def keep(self, arena: Arena) -> None:
         """Store how far it is."""
@@ -306,31 +269,18 @@ class Arenas:
     async def all(self) -> list[Arena]:
         """Those that are not over."""
         texts = await self._link.call(lambda redis: redis.hvals(keys.COORDINATOR_ARENAS))
-        return [arena for text in texts if (arena := _read(str(text))) is not None]
+        return [arena for text in texts if (arena := Arena.parse(text)) is not None]
 
     async def has_host(self) -> bool:
         """Whether a process acts for arenas: the one that acts for the personas."""
         return bool(await self._link.call(lambda redis: redis.exists(keys.PERSONAS_OWNER)))
 
 
-def _read(text: str) -> Arena | None:
-    try:
-        return Arena.model_validate_json(text)
-    except ValidationError:
-        log.warning("an arena cannot be read, perhaps written by another version; it is skipped")
-        return None
-
-
-MARK_SECONDS = 90 * 86400
-
-
-class Marks(BaseModel):
+class Marks(StoredValue):
     """`standing`: the room's standing that was said, such as "paused stopped". `slot`: the audience's slot that was
     announced, by its end (unix seconds). `locked`: the thread's lock is ours; `lock_done`: the thread is locked, not
     only about to be. `unlockable`: it was said that we may not lock it. `archived`: we have archived it.
     `line`: the newest of the room's lines that was posted."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     standing: str = ""
     slot: float = 0.0
@@ -361,21 +311,12 @@ class RoomMarks:
             name: int(value) if isinstance(value, bool) else value for name, value in marks.items()
         }
         key = keys.room_marks(thread_id)
-
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=True)
-            pipe.hset(key, mapping=values)
-            pipe.expire(key, MARK_SECONDS)
-            await pipe.execute()
-
-        await self._link.call(write)
+        await self._link.batch(
+            lambda pipe: (pipe.hset(key, mapping=values), pipe.expire(key, MARK_SECONDS)), transaction=True
+        )
 
 
-DRAFT_SECONDS = 15 * 60  # as long as Discord takes answers to a command
-OPENINGS_KEEP_SECONDS = 3600  # of what is being made; it is given up long before
-
-
-class RoomOpening(RoomValue):
+class RoomOpening(StoredValue):
     """A room whose thread is being made, by the bot of `agent`. `request` is the id of the command, which is older
     than all that is made for it. The room's thread is 0 until there is one."""
 
@@ -395,15 +336,10 @@ class RoomOpenings:
 
     async def keep(self, opening: RoomOpening) -> None:
         """Store it as it is now."""
-        text = opening.model_dump_json()
-
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=True)
-            pipe.hset(keys.ROOM_OPENINGS, str(opening.request), text)
-            pipe.expire(keys.ROOM_OPENINGS, OPENINGS_KEEP_SECONDS)
-            await pipe.execute()
-
-        await self._link.call(write)
+        key, field, text = keys.ROOM_OPENINGS, str(opening.request), opening.model_dump_json()
+        await self._link.batch(
+            lambda pipe: (pipe.hset(key, field, text), pipe.expire(key, OPENING_SECONDS)), transaction=True
+        )
 
     async def drop(self, request: int) -> None:
         await self._link.call(lambda redis: redis.hdel(keys.ROOM_OPENINGS, str(request)))
@@ -411,9 +347,8 @@ class RoomOpenings:
     async def of(self, agent: str) -> Sequence[RoomOpening]:
         """Those that the bot of this agent began."""
         texts = await self._link.call(lambda redis: redis.hvals(keys.ROOM_OPENINGS))
-        return [
-            opening for text in texts if (opening := _openings_read(str(text))) is not None and opening.agent == agent
-        ]
+        openings = (RoomOpening.parse(text) for text in texts)
+        return [opening for opening in openings if opening is not None and opening.agent == agent]
 
     async def keep_draft(self, request: int, draft: str) -> None:
         """Store what a person asked for until they have chosen the members."""
@@ -427,11 +362,3 @@ class RoomOpenings:
     async def take_draft(self, request: int) -> bool:
         """Remove it; false where it is gone already, so that one choice makes one room."""
         return bool(await self._link.call(lambda redis: redis.delete(keys.room_opening(str(request)))))
-
-
-def _openings_read(text: str) -> RoomOpening | None:
-    try:
-        return RoomOpening.model_validate_json(text)
-    except ValidationError:
-        log.warning("the opening of a room cannot be read, perhaps written by another version; it is skipped")
-        return None
