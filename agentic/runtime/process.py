@@ -46,7 +46,7 @@ from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease
 from agentic.state.record_stream import NoRecord, Notes, RecordWriter
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
-from agentic.state.turn_notices import TurnNotices
+from agentic.state.turn_records import TurnNotices
 from agentic.telemetry.metrics import Metrics, Readings, metrics_route
 from agentic.telemetry.spans import MISSING, Spans, http_exporter
 from agentic.turn.trace import TurnWatchers

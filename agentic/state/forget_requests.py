@@ -12,12 +12,11 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from agentic.ids import LARGEST_ID
 from agentic.wire import keys
 from agentic.wire.bus import Subscriber
 from agentic.wire.connection import RedisLink
+from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ForgetNotice
 
 KEEP_DAYS = 30
@@ -41,11 +40,9 @@ return at
 """
 
 
-class RemovedWords(BaseModel):
+class RemovedWords(StoredValue):
     """Counts of what the recorder removed from the durable record for the request of that time (unix milliseconds):
     prompts with the person's words, the person's id on turns, reactions, and messages of the log."""
-
-    model_config = ConfigDict(frozen=True)
 
     at: int
     prompts: int = 0
@@ -73,8 +70,7 @@ class ForgetRequests:
         Raises RedisAway.
         """
         names = [keys.COORDINATOR_FORGOTTEN, keys.forgotten_chats(user_id)]
-        at = await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MOST, after, *chats])
-        return int(at)
+        return int(await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MOST, after, *chats]))
 
     async def chats_of(self, user_id: int) -> set[int]:
         """The private chats that the person's requests named. Raises RedisAway."""
@@ -108,11 +104,8 @@ class ForgetRequests:
     async def answered(self, user_id: int, at: int) -> RemovedWords | None:
         """The recorder's answer to the request of that time; None until it comes. Raises RedisAway."""
         text = await self._link.call(lambda redis: redis.get(keys.forgotten_words(user_id)))
-        try:
-            removed = RemovedWords.model_validate_json(text or "")
-        except ValidationError:
-            return None
-        return removed if removed.at >= at else None
+        removed = RemovedWords.parse(text)
+        return removed if removed is not None and removed.at >= at else None
 
     async def recorder_acts(self) -> bool:
         """Whether any process keeps the durable record now. Raises RedisAway."""

@@ -1,31 +1,29 @@
-"""Writes record entries to Redis streams.
+"""Writes the entries of the record to their Redis streams, in the background.
 
-Which agents have streams for the record besides the bots, which every process knows by its settings: personas, known
-where their folders are alone. The recorder may be another process.
-
-Write the entries of the record to their Redis streams, in the background.
-
-A turn, the engine and the gateway hand entries in and go on. One task redacts, compresses and writes them, in order.
+A turn, the engine, and the gateway hand entries in and go on. One task redacts, compresses, and writes them, in order.
 What waits has a bound: beyond it the oldest words go first, since notes of deletions are among the rest. What was
-dropped is counted in the next entry's number (appending.py), so the recorder knows of it, and logged now and then.
+dropped is counted in the next entry's number (turn_records.py), so the recorder knows of it, and logged now and then.
+
+The recorder may be another process, and knows the bots by its settings; `RecordedAgents` tells it which personas have
+streams too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import logging
 import sys
 import zlib
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cachetools import LRUCache
-from redis.asyncio import Redis
 
 from agentic.state.turn_records import APPEND, TurnRecord
 from agentic.wire import keys
@@ -33,33 +31,7 @@ from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.entries import NOTES, WORDS, CallWords, Entry, PostWords, RoomWords, SearchWords
 from agentic.wire.messages import TurnNotice
 
-log = logging.getLogger(__name__)
-
-
-KEEP_SECONDS = 30 * 86400  # after the last one was added; the streams are kept for 7 days
-
-
-class RecordedAgents:
-    """Both methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
-    async def add(self, agent: str) -> None:
-        """Before its first turn."""
-
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=False)
-            pipe.sadd(keys.RECORDED_AGENTS, agent)
-            pipe.expire(keys.RECORDED_AGENTS, KEEP_SECONDS)
-            await pipe.execute()
-
-        await self._link.call(write)
-
-    async def read(self) -> frozenset[str]:
-        return frozenset(map(str, await self._link.call(lambda redis: redis.smembers(keys.RECORDED_AGENTS))))
-
-
+KEEP_SECONDS = 30 * 86400  # of a recorded agent, after the last one was added; the streams are kept for 7 days
 MOST_WAITING = 2000  # entries, and sets of words
 MOST_BYTES = 32_000_000  # of words that wait
 LARGEST = 2_000_000  # characters of an entry's data
@@ -88,6 +60,9 @@ Redact = Callable[[str], str]
 
 _KINDS = {kind: name for name, kind in (*NOTES.items(), *WORDS.items())}
 _EXACT = frozenset({"picture"})  # base64, in which a redactor might find something that looks like a key
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +141,8 @@ class RecordWriter:
     def log(self, agent: str, entry: Entry) -> None:
         """Write words that are in no turn to the agent's stream: a message that it heard, a summary, a profile, what it
         posted unasked. They are no prompts, so `prompts` does not count."""
-        self._put(_Waiting(keys.words(agent), lambda: (entry,), _size(entry)))
+        size = 500 + sum(sys.getsizeof(value) for value in dict(entry).values() if isinstance(value, str))
+        self._put(_Waiting(keys.words(agent), lambda: (entry,), size))
 
     def began(self, notice: TurnNotice) -> None:
         """Nothing is recorded of a turn that only began."""
@@ -174,12 +150,13 @@ class RecordWriter:
     def ended(self, record: TurnRecord, words: TurnWords) -> None:
         """Write the words of a turn that ended; its record is in Redis already."""
         if size := words.size:
-            self._put(_Waiting(keys.words(record.agent), lambda: self._entries_of(words), size))
 
-    def _entries_of(self, words: TurnWords) -> Sequence[Entry]:
-        # The searches stay behind the calls: the recorder leaves out those of calls that it must not keep.
-        prompts = (*words.calls(), *words.searches(), *words.rooms()) if self._prompts else ()
-        return (*prompts, *words.posts())
+            def entries() -> Sequence[Entry]:
+                # The searches stay behind the calls: the recorder leaves out those of calls that it must not keep.
+                prompts = (*words.calls(), *words.searches(), *words.rooms()) if self._prompts else ()
+                return (*prompts, *words.posts())
+
+            self._put(_Waiting(keys.words(record.agent), entries, size))
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -200,12 +177,10 @@ class RecordWriter:
         self._waiting.append(waiting)
         self._bytes += waiting.size
         while len(self._waiting) > MOST_WAITING or self._bytes > MOST_BYTES:
-            self._drop(next((each for each in self._waiting if each.size), self._waiting[0]))
+            dropped = next((each for each in self._waiting if each.size), self._waiting[0])
+            self._remove(dropped)
+            self._note_dropped(dropped.stream, 1)
         self._more.set()
-
-    def _drop(self, waiting: _Waiting) -> None:
-        self._remove(waiting)
-        self._note_dropped(waiting.stream, 1)
 
     def _remove(self, waiting: _Waiting) -> None:
         with suppress(ValueError):  # dropped while it was being written
@@ -230,22 +205,23 @@ class RecordWriter:
                 await self._write(waiting)
             except RedisAway as away:
                 log.debug("the record waits: %s", away)
-                await self._until_back()
+                await self._link.present.wait()
+                await asyncio.sleep(self._pause_seconds)
                 continue
             except Exception:  # the edge of the task: one bad entry must not end the record
                 log.exception("an entry of the record cannot be made or written and is dropped")
                 self._note_dropped(waiting.stream, 1)
             self._remove(waiting)
 
-    async def _until_back(self) -> None:
-        await self._link.present.wait()
-        await asyncio.sleep(self._pause_seconds)
-
     async def _write(self, waiting: _Waiting) -> None:
         """Raises RedisAway."""
         stream, of_words = waiting.stream, waiting.size > 0
+
+        def make() -> list[tuple[str, str]]:
+            return [(_KINDS[type(entry)], encoded(entry, self._redact)) for entry in waiting.entries()]
+
         # Compressing a long prompt takes milliseconds, which a turn would feel.
-        made = await asyncio.to_thread(self._fields, waiting.entries) if of_words else self._fields(waiting.entries)
+        made = await asyncio.to_thread(make) if of_words else make()
         fields = [pair for pair in made if len(pair[1]) <= LARGEST]
         if len(fields) < len(made):
             self._note_dropped(stream, len(made) - len(fields))
@@ -253,15 +229,10 @@ class RecordWriter:
             return
         bounds = (WORDS_KEPT, WORDS_SECONDS) if of_words else (NOTES_KEPT, NOTES_SECONDS)
         dropped = self._dropped[stream]
-        arguments = [str(each) for each in (dropped, *bounds)]
-        await self._link.patient(
-            _adding(stream, [*arguments, *(text for pair in fields for text in pair)]), self._write_seconds
-        )
+        texts = [stream, keys.entries_counted(stream), str(dropped), *map(str, bounds), *itertools.chain(*fields)]
+        given = [text.encode(errors="replace") for text in texts]
+        await self._link.patient(lambda redis: redis.eval(ADD, 2, *given), self._write_seconds)
         self._dropped[stream] -= dropped
-
-    def _fields(self, entries: Make) -> list[tuple[str, str]]:
-        """The kind and data of each entry."""
-        return [(_KINDS[type(entry)], encoded(entry, self._redact)) for entry in entries()]
 
 
 def remembering(redact: Redact, size: int = REMEMBERED) -> Redact:
@@ -281,11 +252,6 @@ def remembering(redact: Redact, size: int = REMEMBERED) -> Redact:
         return found
 
     return remembered
-
-
-def _size(entry: Entry) -> int:
-    """About how many bytes an entry holds in memory; more than 0."""
-    return 500 + sum(sys.getsizeof(value) for value in dict(entry).values() if isinstance(value, str))
 
 
 def encoded(entry: Entry, redact: Redact) -> str:
@@ -322,6 +288,16 @@ def redacted(value: Any, redact: Redact) -> Any:
     return value
 
 
-def _adding(stream: str, arguments: Iterable[str]) -> Callable[[Redis], Awaitable[Any]]:
-    given = [text.encode(errors="replace") for text in (stream, keys.entries_counted(stream), *arguments)]
-    return lambda redis: redis.eval(ADD, 2, *given)
+class RecordedAgents:
+    """Both methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def add(self, agent: str) -> None:
+        """Before its first turn."""
+        key = keys.RECORDED_AGENTS
+        await self._link.batch(lambda pipe: (pipe.sadd(key, agent), pipe.expire(key, KEEP_SECONDS)))
+
+    async def read(self) -> frozenset[str]:
+        return frozenset(map(str, await self._link.call(lambda redis: redis.smembers(keys.RECORDED_AGENTS))))

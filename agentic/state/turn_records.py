@@ -1,41 +1,41 @@
-"""One record per ended turn, for /why.
+"""One record of each turn that ended, for /why and the recorder, and the notices of turns for those who watch.
 
-Add numbered entries to a stream of the record, in a Lua script.
+A record says what called the agent, what it read, what it did, and what that cost; never what anybody said. The script
+that ends the turn adds it, once (`Ledger.settle`), to the stream `agent:{name}:turns`. An entry has the fields
+`record`, a JSON object as TurnRecord.to_json makes it, and `n`. `v` is 1 for as long as a reader of this shape can read
+it: fields may be added, none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
+A stream is cut at about 20,000 entries, and at 7 days by each new one; 7 days after its last one it is gone.
 
 The number `n` of an entry is one more than that of the entry before it, and one more for each that was dropped in
 between, by its maker or by a bound of the stream. So a reader that remembers the last `n` knows how many it lacks.
-
-One record of each turn that ended: the streams `agent:{name}:turns`, kept for 7 days.
-
-A record says what called the agent, what it read, what it did and what that cost; never what anybody said. The script
-that ends the turn adds it, once (`Ledger.settle`). People ask for it with /why, and the recorder (agentic.record) reads
-the same streams. An entry has the fields `record`, a JSON object as TurnRecord.to_json makes it, and `n`
-(agentic/state/turn_records.py). `v` is 1 for as long as a reader of this shape can read it: fields may be added,
-none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
-
-A stream is cut at 20,000 entries, about, and at 7 days by each new one; 7 days after its last one it is gone.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from functools import partial
+from contextlib import suppress
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from redis.asyncio import Redis
+from pydantic import ValidationError
 
 from agentic.ids import is_snowflake, sent_at
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
-from agentic.wire.entries import CallRecord, Phases, ToolCallRecord
+from agentic.wire.connection import RedisLink, or_default
+from agentic.wire.entries import CallRecord, Phases, StoredValue, ToolCallRecord
+from agentic.wire.messages import TurnNotice
 
-log = logging.getLogger(__name__)
-
-
+KEEP_SECONDS = 7 * 86400
+MOST = 20_000  # of an agent
+MAX_ID_CHARACTERS = 200  # an instruction's id comes over the wire
+PAGE = 500
+BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
+AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
+MOST_WAITING = 1000  # notices
+NOTICE_SECONDS = 5.0  # for a notice; none is worth the breaker, which turns depend on
 COUNT_SECONDS = 30 * 86400  # longer than any stream: an empty stream must not restart the count
 
 # append(stream, count, dropped, most, seconds, field, value, …): adds an entry with these fields and its `n`; `dropped`
@@ -58,13 +58,6 @@ end
 """
 
 
-KEEP_SECONDS = 7 * 86400
-MOST = 20_000  # of an agent
-MAX_ID_CHARACTERS = 200  # an instruction's id comes over the wire
-PAGE = 500
-BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
-AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
-
 # record(stream, count, text): adds an entry.
 RECORD = f"""{APPEND}
 local function record(stream, count, text)
@@ -73,19 +66,18 @@ end
 """
 
 
-class Reacted(BaseModel):
-    """A reaction that was given, and to which message."""
+log = logging.getLogger(__name__)
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+
+class Reacted(StoredValue):
+    """A reaction that was given, and to which message."""
 
     emoji: str
     message_id: int
 
 
-class TurnRecord(BaseModel):
+class TurnRecord(StoredValue):
     """One turn that ended. Ids are Discord's snowflakes where nothing else is said, money is in US dollars."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
     v: Literal[1] = 1
     id: str  # the turn's: an instruction's id, or `m` and the message's
@@ -133,15 +125,9 @@ class Records:
     async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
         """The turn in which one of `agents` posted this message; None when there is none, or it is too old."""
         made = round(sent_at(message_id) * 1000)
-        names = list(agents)
-
-        async def read(redis: Redis) -> list[list[Any]]:
-            pipe = redis.pipeline(transaction=False)
-            for name in names:
-                pipe.xrange(keys.turns(name), min=made - BEFORE_MS, max=made + AFTER_MS)
-            return await pipe.execute()
-
-        for found in await self._link.call(read):
+        start, end = made - BEFORE_MS, made + AFTER_MS
+        pages = await self._link.batch(lambda pipe: [pipe.xrange(keys.turns(name), start, end) for name in agents])
+        for found in pages:
             for record in _records(found):
                 if message_id in record.posted and self._young(record):
                     return record
@@ -152,7 +138,7 @@ class Records:
         found: list[TurnRecord] = []
         end = "+"
         while len(found) < count:
-            page = await self._link.call(partial(_newest, keys.turns(agent), end))
+            page = await self._page(keys.turns(agent), end=end)
             here = [record for record in _records(page) if channel_id in (None, record.channel_id)]
             found += filter(self._young, here)
             if len(page) < PAGE:
@@ -171,15 +157,14 @@ class Records:
         for stream in map(keys.turns, agents):
             theirs = [entry async for entry, _ in self._asked_by(stream, user_id)]
             for start in range(0, len(theirs), PAGE):
-                page = theirs[start : start + PAGE]
-                forgotten += await self._link.call(partial(_delete, stream, page))
+                forgotten += await self._delete(stream, theirs[start : start + PAGE])
         return forgotten
 
     async def _asked_by(self, stream: str, user_id: int) -> AsyncIterator[tuple[str, TurnRecord]]:
         """The entries of the turns that a person asked for, oldest first, with their ids in the stream."""
         start = "-"
         while True:
-            page = await self._link.call(partial(_oldest, stream, start))
+            page = await self._page(stream, start=start)
             for entry, fields in page:
                 record = _read(fields)
                 if record is not None and record.asked_by == user_id:
@@ -188,21 +173,18 @@ class Records:
                 return
             start = f"({page[-1][0]}"
 
+    async def _page(self, stream: str, *, start: str = "-", end: str = "") -> list[Any]:
+        """A page from `start` on, oldest first; with an `end` the page before it, newest first."""
+        if end:
+            return await self._link.call(lambda redis: redis.xrevrange(stream, max=end, count=PAGE)) or []
+        return await self._link.call(lambda redis: redis.xrange(stream, min=start, count=PAGE)) or []
+
+    async def _delete(self, stream: str, ids: Sequence[str]) -> int:
+        return await self._link.call(lambda redis: redis.xdel(stream, *ids))
+
     def _young(self, record: TurnRecord) -> bool:
         """An agent that has no turns for a while does not cut its stream either."""
         return record.at > self._clock() - KEEP_SECONDS
-
-
-async def _newest(stream: str, end: str, redis: Redis) -> list[Any]:
-    return await redis.xrevrange(stream, max=end, count=PAGE) or []
-
-
-async def _oldest(stream: str, start: str, redis: Redis) -> list[Any]:
-    return await redis.xrange(stream, min=start, count=PAGE) or []
-
-
-async def _delete(stream: str, ids: Sequence[str], redis: Redis) -> int:
-    return await redis.xdel(stream, *ids)
 
 
 def _records(page: Iterable[Any]) -> list[TurnRecord]:
@@ -216,3 +198,40 @@ def _read(fields: dict[str, str]) -> TurnRecord | None:
     except ValidationError as error:
         log.debug("a turn's record cannot be read: %d errors", error.error_count())
         return None
+
+
+class TurnNotices:
+    """Publish when turns of this process begin and end, in the background, so that no turn waits for it. Run `run` in a
+    task. While Redis is away notices are dropped: one that comes late says nothing."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+        self._waiting = asyncio.Queue[TurnNotice](MOST_WAITING)
+
+    def began(self, notice: TurnNotice) -> None:
+        self._put(notice)
+
+    def ended(self, record: TurnRecord, words: object) -> None:
+        del words
+        notice = TurnNotice(
+            agent_name=record.agent,
+            turn_id=record.id,
+            channel_id=record.channel_id,
+            state="ended",
+            at=record.at,
+            conversation_id=record.conversation_id,
+        )
+        self._put(notice)
+
+    def _put(self, notice: TurnNotice) -> None:
+        with suppress(asyncio.QueueFull):
+            self._waiting.put_nowait(notice)
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        while True:
+            await self._publish((await self._waiting.get()).to_wire())
+
+    @or_default(None, "a turn's notice is dropped")
+    async def _publish(self, wire: str) -> None:
+        await self._link.patient(lambda redis: redis.publish(keys.COORDINATOR_TURNS, wire), NOTICE_SECONDS)
