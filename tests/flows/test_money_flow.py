@@ -10,7 +10,7 @@ import pytest
 from agent_coordinator.config import from_settings
 from agentic.llm.errors import BadKey
 from agentic.runtime.services import provider_model
-from agentic.services.discord.gateway import TEXT
+from agentic.services.discord.gateway import BACKOFF_TEXT
 from agentic.turn.result import LINES, error_line
 from tests.support.coordinator_doubles import Luck
 from tests.support.flow import decision, flow
@@ -76,7 +76,7 @@ async def test_a_bot_whose_key_is_refused_rests_and_conversations_go_on_without_
                 await f.discord.wait_for(lambda theme=theme, heard=heard: len(f.said(theme, "claude")) > heard)
             assert f.said("casual", "claude") == [error_line(BadKey())] * 2
             assert f.said("debate", "claude") == [error_line(BadKey()), LINES["benched"]]
-            await f.discord.wait_for(lambda: TEXT in str(f.discord.gateway.presences.get("claude")))
+            await f.discord.wait_for(lambda: BACKOFF_TEXT in str(f.discord.gateway.presences.get("claude")))
             asked = len(f.models.requests)
             report = await runtime.coordinator.fire(f.channel("casual"))
             assert (report.messages, report.absences, len(f.models.requests)) == (1, 1, asked + 1)

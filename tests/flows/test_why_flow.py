@@ -4,7 +4,7 @@ import time
 
 from agent_coordinator.config import from_settings
 from agentic.actions.explain import NO_RECORD, why, why_not
-from agentic.services.discord.gateway import TEXT
+from agentic.services.discord.gateway import BACKOFF_TEXT
 from agentic.turn.result import LINES
 from agentic.wire import keys
 from tests.support.flow import decision, flow
@@ -51,12 +51,12 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                 await f.discord.wait_for(lambda: any(m.get("reactions") for m in f.discord.messages("casual")))
                 explained_twice = f.said("casual", "claude")
                 assert len(explained_twice) == 2
-                await f.discord.wait_for(lambda: TEXT in str(f.discord.gateway.presences.get("claude")))
+                await f.discord.wait_for(lambda: BACKOFF_TEXT in str(f.discord.gateway.presences.get("claude")))
                 end = runtime.bots["claude"].cog.host.agent.model.backoff.until
             asked = len(f.models.requests)
             f.discord.gateway.presences.clear()
             async with f.running(**both) as runtime:
-                await f.discord.wait_for(lambda: TEXT in str(f.discord.gateway.presences.get("claude")))
+                await f.discord.wait_for(lambda: BACKOFF_TEXT in str(f.discord.gateway.presences.get("claude")))
                 await f.discord.say("Alice", "casual", f"<@{claude}> hello")
                 await f.discord.wait_for(lambda: f.said("casual", "claude") == [*explained_twice, LINES["benched"]])
                 assert runtime.bots["claude"].cog.host.agent.model.backoff.until == end

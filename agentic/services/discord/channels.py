@@ -1,17 +1,11 @@
-"""Kinds of channels, rights, readers.
+"""Read what py-cord knows of a channel: its server, its name, rights of the bot and of people, its readers.
 
-The kinds of channels that a bot speaks in, and what py-cord knows of one: its server, its name, the bot's rights.
-
-The readers of a channel: whether something learned in one channel may be shown in another.
-
-It may where everybody who reads the other channel may read the first: in the channel itself and its public threads;
-elsewhere in the same server only if nobody at all is excluded from the first, or both exclude exactly the same people.
-What cannot be judged (a deleted channel, another server's, a private thread, a direct message) is shown nowhere else.
-
-This is judged by roles and overwrites alone, since members are not cached. The rules of permissions are Discord's
+Something learned in one channel may be shown in another if everybody who reads the other channel may read the first.
+That is so in the channel itself and its public threads; elsewhere in the same server only if nobody at all is excluded
+from the first, or both exclude exactly the same people. What cannot be judged (a deleted channel, another server's, a
+private thread, a direct message) is shown nowhere else. This is judged by roles and overwrites alone, since members are
+not cached. The rules of permissions are Discord's
 (https://docs.discord.com/developers/topics/permissions#permission-overwrites).
-
-The roles and rights of people in a channel, as plain values.
 """
 
 from __future__ import annotations
@@ -19,7 +13,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Protocol
 
 import discord
 from cachetools import LRUCache
@@ -35,9 +28,12 @@ log = logging.getLogger(__name__)
 
 GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
 Channel = GuildChannel | discord.DMChannel
+ChannelOf = Callable[[int], object]
 
 DIRECT_NAME = "direct message"
 MAX_DIRECT_MESSAGES = 1000  # channels remembered
+READS = discord.Permissions(view_channel=True, read_message_history=True)
+_COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")
 
 
 def guild_of(channel: Channel) -> discord.Guild | None:
@@ -97,12 +93,6 @@ def threads_to_read(channels: Iterable[Channel], transcripts: Transcripts, since
                 yield thread
 
 
-class ChannelFetcher(Protocol):
-    """py-cord's client, as far as it matters here."""
-
-    async def fetch_channel(self, channel_id: int, /) -> object: ...
-
-
 class DirectMessages:
     """The direct message channels of one bot, by id: the most recently used ones. py-cord finds none by id."""
 
@@ -117,18 +107,13 @@ class DirectMessages:
     def of(self, channel_id: int) -> discord.DMChannel | None:
         return self._channels.get(channel_id)
 
-    async def fetch(self, bot: ChannelFetcher, channel_id: int) -> discord.DMChannel | None:
+    async def fetch(self, bot: discord.Client, channel_id: int) -> discord.DMChannel | None:
         """Ask Discord for a channel, and remember it. None if it can't be read, or is another kind of channel."""
         try:
             self.note(await bot.fetch_channel(channel_id))
         except (discord.HTTPException, discord.InvalidData) as error:
             log.info("channel %d can't be read: %s", channel_id, error)
         return self.of(channel_id)
-
-
-READS = discord.Permissions(view_channel=True, read_message_history=True)
-
-ChannelOf = Callable[[int], object]
 
 
 class Audience:
@@ -141,13 +126,13 @@ class Audience:
         """A test for other channels: whether everybody who reads `here` may read them. `here` is 0 for no channel."""
         place = self._channel_of(here) if here else None
 
-        def judged(channel_id: int) -> bool:
+        def may_show(channel_id: int) -> bool:
             if not here or channel_id == here:
                 return bool(here)
             source = self._channel_of(channel_id)
             return isinstance(source, Channel) and isinstance(place, Channel) and may_be_shown(source, place)
 
-        return judged
+        return may_show
 
     def is_open(self, channel_id: int) -> bool:
         """Whether everybody of its server reads the channel."""
@@ -213,9 +198,6 @@ def _base(channel: Channel) -> discord.abc.GuildChannel | None:
     return channel.parent if isinstance(channel, discord.Thread) else channel
 
 
-_COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")
-
-
 def person_in(user: discord.User | discord.Member | discord.ClientUser, channel: object) -> Person:
     """A user with their rights in a channel: none where they are not known as a member of its guild."""
     if not isinstance(user, discord.Member) or not isinstance(channel, Channel):
@@ -232,23 +214,17 @@ def author_of(message: discord.Message) -> Person:
 def person_reaction(
     event: discord.RawReactionActionEvent, channel: object, transcripts: Transcripts
 ) -> PersonReaction | None:
-    """None for a bot's reaction, and where the message's author is not known."""
-    author = _author_id(event, transcripts)
+    """None for a bot's reaction, and if the message's author is not known."""
+    # Discord sends the author with the event, except for a webhook's message; py-cord leaves it in the raw data.
+    author = event.data.get("message_author_id")
+    if not (isinstance(author, str) and author.isdecimal()):
+        transcript = transcripts.known(event.channel_id)
+        entry = transcript.get(event.message_id) if transcript is not None else None
+        author = entry.speaker.id if entry is not None else None
     if author is None or event.member is None or event.member.bot:
         return None
-    return PersonReaction(
-        person_in(event.member, channel), event.channel_id, event.message_id, author, str(event.emoji)
-    )
-
-
-def _author_id(event: discord.RawReactionActionEvent, transcripts: Transcripts) -> int | None:
-    """Discord sends it with the event, except for a webhook's message; py-cord leaves it in the raw data."""
-    said = event.data.get("message_author_id")
-    if isinstance(said, str) and said.isdecimal():
-        return int(said)
-    transcript = transcripts.known(event.channel_id)
-    entry = transcript.get(event.message_id) if transcript is not None else None
-    return entry.speaker.id if entry is not None else None
+    who = person_in(event.member, channel)
+    return PersonReaction(who, event.channel_id, event.message_id, int(author), str(event.emoji))
 
 
 async def with_members(
@@ -258,18 +234,13 @@ async def with_members(
     message, REST only with the member: one request for each such person."""
     members: dict[int, discord.Member | None] = {}
     for message in messages:
-        author = message.author
-        by_user = isinstance(author, discord.User) and not author.bot and message.webhook_id is None
-        if not by_user or not _gives_order(message):
+        author, content = message.author, message.content
+        if not isinstance(author, discord.User) or author.bot or message.webhook_id is not None:
+            continue
+        calls = message.mentions or message.raw_role_mentions or message.reference
+        if not _COMMAND.match(content) and not (calls and order_in(content) is not None):
             continue
         if author.id not in members:
             members[author.id] = await member(author.id)
         message.author = members[author.id] or author
     return messages
-
-
-def _gives_order(message: discord.Message) -> bool:
-    if _COMMAND.match(message.content):
-        return True
-    named = message.mentions or message.raw_role_mentions or message.reference
-    return bool(named) and order_in(message.content) is not None

@@ -17,6 +17,7 @@ import discord
 from agentic.chat.directory import clean_name
 from agentic.context.entries import Attachment, hidden_by_text, one_line
 from agentic.services.discord.mentions import mentioned_in, to_names
+from agentic.text import counted
 
 Json = Mapping[str, Any]
 
@@ -30,7 +31,8 @@ _BOOSTS = {8: "", 9: ", which is level 1 now", 10: ", which is level 2 now", 11:
 
 def is_forward(message: discord.Message) -> bool:
     """Return whether it forwards another message. Its words and mentions are that message's."""
-    return _kind_of_reference(_payload(message)) == FORWARD
+    reference = _payload(message).get("message_reference")
+    return isinstance(reference, Mapping) and reference.get("type", 0) == FORWARD
 
 
 def forwards_hidden(message: discord.Message) -> bool:
@@ -79,11 +81,6 @@ def _payload(message: discord.Message) -> Json:
     return message._raw_data  # py-cord keeps less of a snapshot
 
 
-def _kind_of_reference(payload: Json) -> object:
-    reference = payload.get("message_reference")
-    return reference.get("type", 0) if isinstance(reference, Mapping) else None
-
-
 def _snapshots(payload: Json, depth: int = 0) -> Iterator[Json]:
     """Yield what a message forwards, and what that forwards in turn."""
     for each in _dicts(payload.get("message_snapshots")) if depth < MAX_DEPTH else ():
@@ -115,7 +112,9 @@ def _poll(poll: Json, names: Mapping[int, str]) -> str:
         counts = {_number(each.get("id")): _number(each.get("count")) for each in _dicts(results.get("answer_counts"))}
     answers = []
     for answer in _dicts(poll.get("answers")):
-        votes = "" if results is None else f" ({_votes(counts.get(_number(answer.get('answer_id')), 0))})"
+        votes = ""
+        if results is not None:
+            votes = f" ({counted(counts.get(_number(answer.get('answer_id')), 0), 'vote')})"
         answers.append(f"{_media(answer.get('poll_media'))}{votes}")
     ended = isinstance(results, Mapping) and bool(results.get("is_finalized"))
     question = f"{_media(poll.get('question'))}{' (ended)' if ended else ''}"
@@ -134,10 +133,6 @@ def _poll_result(payload: Json) -> str | None:
     return _line("poll result: ", [question, result], {}, " / ")
 
 
-def _votes(count: int) -> str:
-    return f"{count} vote" if count == 1 else f"{count} votes"
-
-
 def _media(media: object) -> str:
     """Return the text of a poll's question or answer, with its emoji."""
     if not isinstance(media, Mapping):
@@ -148,9 +143,9 @@ def _media(media: object) -> str:
 
 
 def _embed_words(embed: Json) -> Iterator[str]:
-    for part, key in (("provider", "name"), ("author", "name")):
+    for part in ("provider", "author"):
         if isinstance(found := embed.get(part), Mapping):
-            yield str(found.get(key) or "")
+            yield str(found.get("name") or "")
     yield str(embed.get("title") or "")
     yield str(embed.get("description") or "")
     for field in _dicts(embed.get("fields")):

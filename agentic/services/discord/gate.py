@@ -1,21 +1,12 @@
-"""The one way out: nonce, mentions, redaction.
-
-The ways in which a request to Discord fails.
-
-    GateClosed          not sent: Discord has refused too many requests of this process
-      Silenced          not sent: by the time it could be, a person had stopped the channel or the lease was gone
-    UnreadableAnswer    sent, but its answer cannot be parsed (agentic.services.discord.odd_payloads)
-
-The others are py-cord's discord.HTTPException, and aiohttp's for a connection that breaks.
-
-Rules for outgoing messages: the nonce and allowed mentions that the gate adds, the secrets that it removes.
-
-The gate: the one module that sends requests to Discord. Each bot has a gate of its own.
+"""The gate: the one module that sends requests to Discord. Each bot has a gate of its own.
 
 To what is sent it adds allowed_mentions that ping at most the person who is answered, and a nonce by which Discord
-recognises a repeated post. It removes secrets from every text (agentic.process.redaction). It keeps to Discord's 50
+recognizes a repeated post. It removes secrets from every text (agentic.process.redaction). It keeps to Discord's 50
 requests a second over all routes (discord.com/developers/docs/topics/rate-limits), while py-cord keeps to each route's
 own limit, and it sends nothing while Discord refuses too much (rate_limit.py).
+
+A request fails with py-cord's discord.HTTPException, with aiohttp's error for a connection that breaks, with
+UnreadableAnswer (sent, but its answer cannot be parsed), or with GateClosed (not sent).
 """
 
 from __future__ import annotations
@@ -45,7 +36,21 @@ from agentic.services.discord.rate_limit import RefusedRequests, RequestWindow
 log = logging.getLogger(__name__)
 
 
-MAX_MESSAGE = 300  # characters of Discord's own text
+MAX_ERROR_TEXT = 300  # characters of Discord's own text
+MAX_TEXT = 2000  # characters of a message, Discord's own limit
+FILE_NOTE_ROOM = 50  # characters that the note about a refused file takes, with the line break before it
+_TOO_LARGE_CODES = (40005, 50045)  # request entity too large, file exceeds the maximum size
+_NOT_OF_THE_FILE = (401, 404, 429)  # statuses
+_MISSING_ACCESS = 50001
+_FILE_NOTE = re.compile(r"\n?-# The (?:picture|file) (?:was too large to post|could not be posted) here\.\Z")
+Attach = Callable[[], discord.File]
+WebhookChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
+T = TypeVar("T")
+RETRY_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
+PIN_PAGE = 50  # Discord's largest page
+TYPING_SECONDS = 8.0  # Discord shows typing for ten
+TYPING_SHARE = 0.4  # of the window; when it is fuller, typing is dropped
+MAX_TYPED = 1000  # channels remembered
 
 
 class GateClosed(Exception):
@@ -69,20 +74,8 @@ def kind(error: BaseException) -> str:
 
 def in_full(error: BaseException) -> str:
     """An error for a log line, with Discord's text. Only for requests that hold nobody's words."""
-    said = " ".join(error.text.split())[:MAX_MESSAGE] if isinstance(error, discord.HTTPException) else ""
+    said = " ".join(error.text.split())[:MAX_ERROR_TEXT] if isinstance(error, discord.HTTPException) else ""
     return f"{kind(error)}: {said}" if said else kind(error)
-
-
-MAX_TEXT = 2000  # characters of a message, Discord's own limit
-
-FILE_NOTE_ROOM = 50  # characters that the note about a refused file takes, with the line break before it
-
-_TOO_LARGE_CODES = (40005, 50045)  # request entity too large, file exceeds the maximum size
-_NOT_OF_THE_FILE = (401, 404, 429)  # statuses
-_MISSING_ACCESS = 50001
-_FILE_NOTE = re.compile(r"\n?-# The (?:picture|file) (?:was too large to post|could not be posted) here\.\Z")
-
-Attach = Callable[[], discord.File]
 
 
 @dataclass(frozen=True)
@@ -149,16 +142,6 @@ def shortened(text: str) -> str:
     return text if len(text) <= MAX_TEXT else split_text(text, MAX_TEXT - 2)[0] + " …"
 
 
-RETRY_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
-PIN_PAGE = 50  # Discord's largest page
-TYPING_SECONDS = 8.0  # Discord shows typing for ten
-TYPING_SHARE = 0.4  # of the window; when it is fuller, typing is dropped
-MAX_TYPED = 1000  # channels remembered
-
-WebhookChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
-T = TypeVar("T")
-
-
 def _is_choice(interaction: discord.Interaction) -> bool:
     return interaction.type is discord.InteractionType.component
 
@@ -200,9 +183,6 @@ class Gate:
         """The text without secrets. A text is cleaned before it is split: half a secret is not recognised."""
         return self._shared.redact(text)
 
-    def _files(self, attach: Attach) -> dict[str, Any]:
-        return {"files": [self._shared.clean_file(attach())]}
-
     async def _with_or_without_file(
         self, request: Callable[[str | None, dict[str, Any]], Awaitable[T]], text: str | None, attach: Attach | None
     ) -> T:
@@ -214,7 +194,7 @@ class Gate:
         if attach is None:
             return await request(text, {})
         try:
-            return await request(text, self._files(attach))
+            return await request(text, {"files": [self._shared.clean_file(attach())]})
         except discord.HTTPException as error:
             if not may_be_the_file(error):
                 raise
@@ -331,17 +311,11 @@ class Gate:
                 auto_archive_duration=minutes,  # type: ignore[arg-type]
             )
 
-    async def lock_thread(self, thread: discord.Thread, *, locked: bool) -> None:
-        """Locks a thread, in which only those who manage threads may write then, or unlocks it."""
+    async def edit_thread(self, thread: discord.Thread, **changes: Any) -> None:
+        """Changes `locked` (only those who manage threads may write in a locked one) or `archived`."""
         await self._enter()
         with answer_read():
-            await thread.edit(locked=locked)
-
-    async def archive_thread(self, thread: discord.Thread, *, archived: bool) -> None:
-        """Archives a thread, or brings it back."""
-        await self._enter()
-        with answer_read():
-            await thread.edit(archived=archived)
+            await thread.edit(**changes)
 
     # -- interactions -------------------------------------------------------------------------------------------------
 

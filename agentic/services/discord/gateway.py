@@ -1,19 +1,14 @@
-"""Connection, echo filter, bot status.
+"""Keep a bot connected to Discord's gateway, skip what the gateway repeats, and show the bot's status.
 
-Skips our own agents' posts where they come back over the gateway, to each of our bots, and tell it nothing new.
-
-A post is in the shared transcript as soon as one bot has it: from the answer to its request, or from the first of these
-events. It is new to another bot only if it mentions or answers that bot, or is still streamed. Parsing it would make
-py-cord build a message, its author and its member four times.
-
-A bot's connection to Discord's gateway, which is opened again whenever it ends.
-
-py-cord's own loop retries without a pause where the gateway closes immediately, lets its pauses grow to many minutes
-over a day of short outages, logs each failure with its traceback and leaves sockets open. Here each try comes 1 to 30 s
+py-cord's own loop retries without a pause if the gateway closes immediately, lets its pauses grow to many minutes over
+a day of short outages, logs each failure with its traceback and leaves sockets open. Here each try comes 1 to 30 s
 after the one before, with one log line, and the sockets of a try are closed before the next one. A session is resumed
-where Discord still has it.
+if Discord still has it.
 
-A bot's status in Discord: it shows when the bot's provider refuses it.
+Our own agents' posts come back over the gateway to each of our bots. A post is in the shared transcript as soon as one
+bot has it: from the answer to its request, or from the first of these events. It is new to another bot only if it
+mentions or answers that bot, or is still streamed. Parsing it would make py-cord build a message, its author and its
+member four times, so such an echo is skipped.
 """
 
 from __future__ import annotations
@@ -25,18 +20,164 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 import discord
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
+from agentic.agent.limits import ProviderBackoff
 from agentic.chat.outlet import unfinished
 from agentic.chat.transcript import Transcripts
 from agentic.services.discord.odd_payloads import UnreadableReady
 from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff
 
 log = logging.getLogger(__name__)
+CONNECT_SECONDS = 60.0
+CLOSE_SECONDS = 2.0  # for the gateway's answer to a close; a dead connection brings none
+CLEAN_CLOSE = 1000  # Discord sends it without a reason
+DISALLOWED_INTENTS = 4014
+MAX_SESSIONS, DAY = 900, 86_400.0
+BACKOFF_TEXT = "resting: my provider refuses me"
+
+
+class SessionLimit:
+    """Limits the sessions that a bot begins in a day, over all its runs. `clock` is monotonic, in seconds.
+
+    Discord resets the token of a bot that begins more than 1,000 (discord.com/developers/docs/events/gateway), which a
+    bot that fails at each begin would do within hours.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun: deque[float] = deque(maxlen=MAX_SESSIONS)
+
+    def note(self) -> None:
+        self._begun.append(self._clock())
+
+    def pause(self) -> float:
+        """Seconds until another session may begin."""
+        full = len(self._begun) == MAX_SESSIONS
+        return max(0.0, self._begun[0] + DAY - self._clock()) if full else 0.0
+
+
+class GatewayConnection:
+    """Connects one bot, after its login. `clock` is monotonic, in seconds."""
+
+    def __init__(
+        self,
+        client: discord.Bot,
+        name: str,
+        rng: random.Random,
+        sessions: SessionLimit | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._client, self._name, self._rng, self._clock, self._sleep = client, name, rng, clock, sleep
+        self._sessions = sessions or SessionLimit(clock)
+        self._opened: list[DiscordWebSocket] = []
+        self._resume: dict[str, Any] = {}  # py-cord's arguments for resuming the session
+        self._welcome = False
+        self._tries = 0  # since the last session
+        self._socket = _collect_sockets(self._opened)
+        client.add_listener(self._on_welcome, "on_connect")
+        client.add_listener(self._on_welcome, "on_resumed")
+
+    @property
+    def open(self) -> bool:
+        """Whether it is connected, and a session has begun or was resumed."""
+        return self._welcome and bool(self._opened) and self._opened[-1].open
+
+    async def run(self) -> None:
+        """Stays connected until cancelled. Raises discord.ConnectionClosed for a close that a retry cannot change (a
+        wrong token), and discord.PrivilegedIntentsRequired."""
+        pauses = backoff(self._rng)
+        while True:
+            began = self._clock()
+            why = await self._connect_once()
+            if self._clock() - began >= STEADY_SECONDS:
+                pauses = backoff(self._rng)
+            pause = max(next(pauses), self._sessions.pause() if self._begins_session else 0.0)
+            self._tries += 1
+            log.warning("%s lost its connection to Discord (%s): next try in %.0f s", self._name, why, pause)
+            await self._sleep(pause)
+
+    async def _connect_once(self) -> str:
+        """Connects and listens until the connection ends; returns the reason."""
+        self._welcome = False
+        try:
+            await self._listen()
+        except ReconnectWebSocket as asked:
+            self._keep_session(resumes=asked.resume)
+            if not asked.resume:
+                return "its session is over"
+            code = self._opened[-1].socket.close_code if self._opened else None
+            return (
+                "asked to connect again" if code is None or self._opened[-1]._close_code else f"closed with code {code}"
+            )
+        except discord.ConnectionClosed as closed:
+            if closed.code == DISALLOWED_INTENTS:
+                raise discord.PrivilegedIntentsRequired(closed.shard_id) from closed
+            if closed.code != CLEAN_CLOSE:
+                raise
+            self._keep_session()
+            return "closed"
+        except UnreadableReady as odd:
+            self._keep_session(resumes=False)
+            return f"the first event of its session cannot be read, {odd}"
+        except Exception as error:  # a broken connection, an outage of Discord, an invalid frame
+            self._keep_session()
+            return type(error.__cause__ or error).__name__
+        finally:
+            self._client.dispatch("disconnect")
+            while self._opened:  # closed in a way that the session can still be resumed
+                socket = self._opened.pop()
+                with suppress(TimeoutError, OSError, RuntimeError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await socket.close()
+        raise AssertionError("listening ends by an exception")
+
+    @property
+    def _begins_session(self) -> bool:
+        return not self._resume.get("resume")
+
+    async def _listen(self) -> None:
+        if self._begins_session:
+            if (pause := self._sessions.pause()) > 0:  # of an earlier run
+                log.error("%s has begun %d sessions in a day: the next one in %.0f s", self._name, MAX_SESSIONS, pause)
+                await self._sleep(pause)
+            self._sessions.note()
+        connecting = self._socket.from_client(self._client, initial=not self._resume, **self._resume)
+        socket = self._client.ws = await asyncio.wait_for(connecting, CONNECT_SECONDS)
+        while True:
+            await socket.poll_event()
+
+    def _keep_session(self, *, resumes: bool = True) -> None:
+        """Sets whether the next try resumes the session or begins another one."""
+        if not resumes:
+            self._resume = {"resume": False}
+        elif self._opened and self._opened[-1].session_id is not None:
+            session, sequence = self._opened[-1].session_id, self._opened[-1].sequence
+            self._resume = {"resume": True, "session": session, "sequence": sequence}
+
+    async def _on_welcome(self) -> None:
+        self._welcome = True
+        if self._tries:
+            log.info("%s is connected to Discord again", self._name)
+        self._tries = 0
+
+
+def _collect_sockets(opened: list[DiscordWebSocket]) -> type[DiscordWebSocket]:
+    """A socket class that notes each instance: py-cord returns one only after the gateway's first message, and it must
+    be closed in any case."""
+
+    class Socket(DiscordWebSocket):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            opened.append(self)
+
+    return Socket
 
 
 def skip_echoes(client: discord.Client, transcripts: Transcripts) -> None:
@@ -71,179 +212,17 @@ def _is_echo(data: Mapping[str, Any], client: discord.Client, transcripts: Trans
     return True
 
 
-CONNECT_SECONDS = 60.0
-CLOSE_SECONDS = 2.0  # for the gateway's answer to a close; a dead connection brings none
-CLEAN_CLOSE = 1000  # Discord sends it without a reason
-DISALLOWED_INTENTS = 4014
-MOST_SESSIONS, DAY = 900, 86_400.0
-
-
-class SessionLimit:
-    """Limits the sessions that a bot begins in a day, over all its runs. `clock` is monotonic, in seconds.
-
-    Discord resets the token of a bot that begins more than 1,000 (discord.com/developers/docs/events/gateway), which a
-    bot that fails at each begin would do within hours.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._begun: deque[float] = deque(maxlen=MOST_SESSIONS)
-
-    def note(self) -> None:
-        self._begun.append(self._clock())
-
-    def pause(self) -> float:
-        """Seconds until another session may begin."""
-        full = len(self._begun) == MOST_SESSIONS
-        return max(0.0, self._begun[0] + DAY - self._clock()) if full else 0.0
-
-
-class GatewayConnection:
-    """Connects one bot, after its login. `clock` is monotonic, in seconds."""
-
-    def __init__(
-        self,
-        client: discord.Bot,
-        name: str,
-        rng: random.Random,
-        sessions: SessionLimit | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        self._client, self._name, self._rng, self._clock, self._sleep = client, name, rng, clock, sleep
-        self._sessions = sessions or SessionLimit(clock)
-        self._opened: list[DiscordWebSocket] = []
-        self._resume: dict[str, Any] = {}  # py-cord's arguments for resuming the session
-        self._welcome = False
-        self._tries = 0  # since the last session
-        self._socket = _noting(self._opened)
-        client.add_listener(self._welcomed, "on_connect")
-        client.add_listener(self._welcomed, "on_resumed")
-
-    @property
-    def open(self) -> bool:
-        """Whether it is connected, and a session has begun or was resumed."""
-        return self._welcome and bool(self._opened) and self._opened[-1].open
-
-    async def run(self) -> None:
-        """Stays connected until cancelled. Raises discord.ConnectionClosed for a close that a retry cannot change (a
-        wrong token), and discord.PrivilegedIntentsRequired."""
-        pauses = backoff(self._rng)
-        while True:
-            began = self._clock()
-            why = await self._ended()
-            if self._clock() - began >= STEADY_SECONDS:
-                pauses = backoff(self._rng)
-            pause = max(next(pauses), self._sessions.pause() if self._begins_session else 0.0)
-            self._tries += 1
-            log.warning("%s lost its connection to Discord (%s): next try in %.0f s", self._name, why, pause)
-            await self._sleep(pause)
-
-    async def _ended(self) -> str:
-        """Connects and listens until the connection ends; returns the reason."""
-        self._welcome = False
-        try:
-            await self._listen()
-        except ReconnectWebSocket as asked:
-            self._keep_session(resumes=asked.resume)
-            return self._asked() if asked.resume else "its session is over"
-        except discord.ConnectionClosed as closed:
-            if closed.code == DISALLOWED_INTENTS:
-                raise discord.PrivilegedIntentsRequired(closed.shard_id) from closed
-            if closed.code != CLEAN_CLOSE:
-                raise
-            self._keep_session()
-            return "closed"
-        except UnreadableReady as odd:
-            self._keep_session(resumes=False)
-            return f"the first event of its session cannot be read, {odd}"
-        except Exception as error:  # a broken connection, an outage of Discord, an invalid frame
-            self._keep_session()
-            return type(error.__cause__ or error).__name__
-        finally:
-            self._client.dispatch("disconnect")
-            await self._close()
-        raise AssertionError("listening ends by an exception")
-
-    @property
-    def _begins_session(self) -> bool:
-        return not self._resume.get("resume")
-
-    async def _listen(self) -> None:
-        if self._begins_session:
-            if (pause := self._sessions.pause()) > 0:  # of an earlier run
-                log.error("%s has begun %d sessions in a day: the next one in %.0f s", self._name, MOST_SESSIONS, pause)
-                await self._sleep(pause)
-            self._sessions.note()
-        connecting = self._socket.from_client(self._client, initial=not self._resume, **self._resume)
-        socket = self._client.ws = await asyncio.wait_for(connecting, CONNECT_SECONDS)
-        while True:
-            await socket.poll_event()
-
-    def _keep_session(self, *, resumes: bool = True) -> None:
-        """Sets whether the next try resumes the session or begins another one."""
-        if not resumes:
-            self._resume = {"resume": False}
-        elif self._opened and self._opened[-1].session_id is not None:
-            session, sequence = self._opened[-1].session_id, self._opened[-1].sequence
-            self._resume = {"resume": True, "session": session, "sequence": sequence}
-
-    async def _close(self) -> None:
-        """Closes the sockets of this try, in a way that the session can still be resumed."""
-        while self._opened:
-            socket = self._opened.pop()
-            with suppress(TimeoutError, OSError, RuntimeError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await socket.close()
-
-    def _asked(self) -> str:
-        """The reason for which py-cord wants another connection, as far as it is known."""
-        code = self._opened[-1].socket.close_code if self._opened else None
-        return "asked to connect again" if code is None or self._opened[-1]._close_code else f"closed with code {code}"
-
-    async def _welcomed(self) -> None:
-        self._welcome = True
-        if self._tries:
-            log.info("%s is connected to Discord again", self._name)
-        self._tries = 0
-
-
-def _noting(opened: list[DiscordWebSocket]) -> type[DiscordWebSocket]:
-    """A socket class that notes each instance: py-cord returns one only after the gateway's first message, and it must
-    be closed in any case."""
-
-    class Socket(DiscordWebSocket):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            opened.append(self)
-
-    return Socket
-
-
-TEXT = "resting: my provider refuses me"
-
-
-class Backoff(Protocol):
-    """The time for which a bot's provider is not asked (agentic.agent.limits)."""
-
-    taken: asyncio.Event
-
-    @property
-    def seconds_left(self) -> float: ...
-
-
-async def show_backoff(bot: discord.Client, backoff: Backoff) -> None:
+async def show_backoff(bot: discord.Client, backoff: ProviderBackoff) -> None:
     """Shows each back-off from its beginning to its end, until cancelled."""
     while True:
         await backoff.taken.wait()
         backoff.taken.clear()
-        await _show(bot, discord.Status.do_not_disturb, discord.CustomActivity(name=TEXT))
+        await _set_status(bot, discord.Status.do_not_disturb, discord.CustomActivity(name=BACKOFF_TEXT))
         await asyncio.sleep(backoff.seconds_left)
-        await _show(bot, discord.Status.online, None)
+        await _set_status(bot, discord.Status.online, None)
 
 
-async def _show(bot: discord.Client, status: discord.Status, activity: discord.CustomActivity | None) -> None:
+async def _set_status(bot: discord.Client, status: discord.Status, activity: discord.CustomActivity | None) -> None:
     if bot.ws is None or not bot.ws.open:  # py-cord would raise AttributeError
         return
     try:

@@ -1,6 +1,7 @@
-"""Discord's markup for people, channels, roles and emoji ↔ names.
+"""Turn Discord's markup for people, channels, roles and emoji into names, and names into markup.
 
-Models read and write `@Name`; Discord sends and pings `<@id>`. Every name is cleaned (agentic.chat.directory).
+Models read and write `@Name`; Discord sends and pings `<@id>`. Every name is cleaned (agentic.chat.directory). Markup
+alone pings nobody: the gate sets the allowed mentions.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from agentic.chat.directory import NOBODY, clean_name
+import discord
+
+from agentic.chat.directory import NOBODY, Directory, clean_name
+from agentic.chat.transcript import Transcript
+from agentic.services.discord.channels import Channel, guild_of
 
 NO_NAMES: Mapping[int, str] = MappingProxyType({})
 
@@ -94,3 +99,44 @@ def _unique(pairs: Iterable[tuple[str, int]]) -> dict[str, int | None]:
 def mentioned_in(content: str) -> frozenset[int]:
     """The ids of users that a message's content mentions, whether they are pinged or not."""
     return frozenset(int(found) for found in _USERS.findall(content)) if "<@" in content else frozenset()
+
+
+def user_ids(directory: Directory, *names: Mapping[str, str]) -> dict[str, int]:
+    """Agents' names → user ids, from names by key; those of agents without an account are left out."""
+    ids = {name: directory.id_of(agent) for given in names for agent, name in given.items()}
+    return {name: user_id for name, user_id in ids.items() if user_id is not None}
+
+
+class NameMarkup:
+    """The names that are known in one channel. `agents` maps agents' names to their user ids."""
+
+    def __init__(self, channel: Channel, transcript: Transcript, agents: Mapping[str, int]) -> None:
+        self._guild = guild_of(channel)
+        self._transcript, self._agents = transcript, agents
+
+    def to_markup(self, text: str) -> str:
+        """`@Name`, `@role`, `#channel` and `:emoji:` as markup; unknown names stay as they are."""
+        guild = self._guild
+        if "@" in text:
+            text = from_names(text, self._people())
+        if guild is None:
+            return text
+        if "@" in text:
+            roles = ((role.name, role.id) for role in guild.roles if role.id != guild.id)  # not @everyone
+            text = from_names(text, roles, markup="<@&{}>")
+        if "#" in text:
+            channels = (one for one in (*guild.channels, *guild.threads) if one.permissions_for(guild.me).view_channel)
+            text = from_names(text, ((one.name, one.id) for one in channels), "#", "<#{}>")
+        if ":" in text:
+            usable: list[discord.GuildEmoji] = [emoji for emoji in reversed(guild.emojis) if emoji.available]
+            text = emoji_from_names(text, {emoji.name: str(emoji) for emoji in usable})
+        return text
+
+    def _people(self) -> set[tuple[str, int]]:
+        """Names with user ids. A person has each name that the transcript holds: the gateway brings a nickname, the
+        history may bring another one. An agent's name is the agent's, even where a person has taken it.
+        """
+        taken = {name.lower() for name in self._agents}
+        speakers = {entry.speaker for entry in self._transcript.entries() if entry.speaker.id and not entry.webhook}
+        others = {(who.name, who.id) for who in speakers if who.agent or who.name.lower() not in taken}
+        return set(self._agents.items()) | others

@@ -1,23 +1,14 @@
-"""Room threads and arena posts by one bot.
-
-The thread of a room, made by one bot: a message in a text channel, and a thread from it.
+"""What one bot does for rooms and arenas: threads, notices, locks, archives, posts, votes.
 
 What fails raises CannotPost with its reason: not_permitted, gone (a channel or message that was deleted),
 unknown_channel, discord_failed, not_ours.
-
-The thread of a room as one bot looks after it: notices, the lock, the archive, votes.
-
-What fails raises CannotPost with its reason, as in room_threads.py.
-
-The messages of an arena as one bot makes them, and the votes on them.
-
-What fails raises CannotPost with its reason, as in room_threads.py.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import discord
@@ -46,6 +37,11 @@ PERMISSIONS: Mapping[str, str] = {
     "create_public_threads": "Create Public Threads",
 }
 WEBHOOKS = {"manage_webhooks": "Manage Webhooks"}
+VOTE = "👍"
+SKIN_TONES = dict.fromkeys(range(0x1F3FB, 0x1F400))
+PAGE = 100  # Discord's largest
+MAX_READ = 1000  # messages of a thread
+MAX_GIVERS = 100  # of a reaction
 
 
 def lacking(channel: discord.TextChannel, wanted: Mapping[str, str]) -> Iterator[str]:
@@ -61,6 +57,16 @@ class ThreadNow:
     archived: bool = False
     locked: bool = False
     deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoomPost:
+    """A post of an agent in a thread. `voters` are the people who gave it a 👍 of any colour."""
+
+    message_id: int
+    agent: str
+    text: str
+    voters: frozenset[int] = frozenset()
 
 
 class RoomThreads:
@@ -104,46 +110,42 @@ class RoomThreads:
     async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
         """Post the message above the thread, pinging nobody, and return its id. `request` is older than the message;
         `again`: it may be there already."""
-        channel = self._channel(channel_id)
-        try:
-            if again and (there := await self._posted(channel, text, request)) is not None:
-                return there
+        channel = _text_channel(self._bot, channel_id)
+        with explain_failure(channel_id, "message of a room"):
+            if again:
+                wanted, own_id = self._gate.clean(text).strip(), channel.guild.me.id
+                for each in await self._gate.history(channel, NEWEST, None):
+                    if each.author.id == own_id and each.id > request and each.content.strip() == wanted:
+                        return each.id
             message = await self._gate.send(channel, text, nonce=nonce(f"room {request}", 0))
-        except REQUEST_ERRORS as error:
-            raise cannot(channel_id, "message of a room", error) from error
         return message.id
-
-    async def _posted(self, channel: discord.TextChannel, text: str, request: int) -> int | None:
-        wanted = self._gate.clean(text).strip()
-        newest = await self._gate.history(channel, NEWEST, None)
-        own = (message for message in newest if message.author.id == channel.guild.me.id and message.id > request)
-        return next((message.id for message in own if message.content.strip() == wanted), None)
 
     async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
         """Start the thread of the message, which has the message's id; one that is there already will do."""
-        channel = self._channel(channel_id)
+        channel = _text_channel(self._bot, channel_id)
         try:
             await self._gate.start_thread(channel, message_id, name, minutes)
         except REQUEST_ERRORS as error:
             if not (isinstance(error, discord.HTTPException) and error.code == THREAD_EXISTS):
-                raise cannot(channel_id, "thread of a room", error) from error
+                raise _cannot(channel_id, "thread of a room", error) from error
 
     async def revise(self, channel_id: int, message_id: int, text: str) -> None:
         """Change the message above the thread."""
-        message = self._channel(channel_id).get_partial_message(message_id)
-        try:
+        message = _text_channel(self._bot, channel_id).get_partial_message(message_id)
+        with explain_failure(channel_id, "message of a room"):
             await self._gate.edit_by_id(message, text)
-        except REQUEST_ERRORS as error:
-            raise cannot(channel_id, "message of a room", error) from error
-
-    def _channel(self, channel_id: int) -> discord.TextChannel:
-        channel = self._bot.get_channel(channel_id)
-        if not isinstance(channel, discord.TextChannel):
-            raise CannotPost("unknown_channel")  # its server may still arrive
-        return channel
 
 
-def cannot(channel_id: int, what: str, error: Exception) -> CannotPost:
+@contextmanager
+def explain_failure(channel_id: int, what: str) -> Iterator[None]:
+    """Raise CannotPost with its reason for a failed request, and log it."""
+    try:
+        yield
+    except REQUEST_ERRORS as error:
+        raise _cannot(channel_id, what, error) from error
+
+
+def _cannot(channel_id: int, what: str, error: Exception) -> CannotPost:
     if isinstance(error, Silenced):
         return CannotPost("not_ours")
     log.warning("channel %d: %s failed: %s", channel_id, what, kind(error))
@@ -152,21 +154,16 @@ def cannot(channel_id: int, what: str, error: Exception) -> CannotPost:
     return CannotPost("gone" if isinstance(error, discord.NotFound) else "discord_failed")
 
 
-VOTE = "👍"
-SKIN_TONES = dict.fromkeys(range(0x1F3FB, 0x1F400))
-PAGE = 100  # Discord's largest
-MOST_READ = 1000  # messages of a thread
-MOST_GIVERS = 100  # of a reaction
+def _text_channel(bot: discord.Bot, channel_id: int) -> discord.TextChannel:
+    channel = bot.get_channel(channel_id)
+    if not isinstance(channel, discord.TextChannel):
+        raise CannotPost("unknown_channel")  # its server may still arrive
+    return channel
 
 
-@dataclass(frozen=True, slots=True)
-class RoomPost:
-    """A post of an agent in a thread. `voters` are the people who gave it a 👍 of any colour."""
-
-    message_id: int
-    agent: str
-    text: str
-    voters: frozenset[int] = frozenset()
+async def _voters(gate: Gate, reactions: Iterable[discord.Reaction]) -> frozenset[int]:
+    users = [user for one in reactions for user in await gate.givers(one, MAX_GIVERS)]
+    return frozenset(user.id for user in users if not user.bot)
 
 
 class RoomUpkeep:
@@ -200,87 +197,66 @@ class RoomUpkeep:
     ) -> None:
         """Post in the thread, or with None in the channel; it pings nobody. `key` names the post: the same one twice is
         one message. `since`: the post may be there already, made after that time (unix seconds)."""
-        place = self._channel(channel_id) if thread_id is None else await self._thread(channel_id, thread_id)
+        place = _text_channel(self._bot, channel_id) if thread_id is None else await self._thread(channel_id, thread_id)
         if length(self._gate.clean(text)) > LIMIT:
             raise ValueError(f"a notice has {len(text)} characters")
-        try:
+        with explain_failure(place.id, "notice of a room"):
             if since is not None and await posted_before(self._gate, self._directory, place, text, since):
                 return
             await self._gate.send(place, text, nonce=nonce(key, 0))
-        except REQUEST_ERRORS as error:
-            raise cannot(place.id, "notice of a room", error) from error
 
     async def is_gone(self, channel_id: int, thread_id: int) -> bool:
         """Whether the thread was deleted. It's asked of Discord, since an event may have been missed."""
-        channel = self._channel(channel_id)
+        channel = _text_channel(self._bot, channel_id)
         try:
             await self._gate.channel(channel.guild, thread_id)
         except discord.NotFound:
             return True
         except REQUEST_ERRORS as error:
-            raise cannot(thread_id, "look at a room's thread", error) from error
+            raise _cannot(thread_id, "look at a room's thread", error) from error
         return False
 
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
         """Lock or unlock the thread."""
         thread = await self._thread(channel_id, thread_id)
-        await self._change(thread, self._gate.lock_thread(thread, locked=locked))
+        await self._change(thread, self._gate.edit_thread(thread, locked=locked))
 
     async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None:
         """Archive the thread, or bring it back."""
         thread = await self._thread(channel_id, thread_id)
         if thread.archived != archived:
-            await self._change(thread, self._gate.archive_thread(thread, archived=archived))
+            await self._change(thread, self._gate.edit_thread(thread, archived=archived))
 
     async def _change(self, thread: discord.Thread, request: Awaitable[None]) -> None:
-        try:
+        with explain_failure(thread.id, "change of a room's thread"):
             await request
-        except REQUEST_ERRORS as error:
-            raise cannot(thread.id, "change of a room's thread", error) from error
 
     async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]:
         """The agents' posts in the thread with their votes, oldest first; of a long thread the newest."""
         thread, ours = await self._thread(channel_id, thread_id), await self._posts.read(thread_id)
-        try:
-            found = await self._read(thread)
-            return [await self._voted(each, agent) for each in found if (agent := self._author(each, ours)) is not None]
-        except REQUEST_ERRORS as error:
-            raise cannot(thread_id, "reading of a room's votes", error) from error
-
-    async def _read(self, thread: discord.Thread) -> list[discord.Message]:
-        found: list[discord.Message] = []
-        while len(found) < MOST_READ:
-            page = await self._gate.history(thread, PAGE, found[-1].id if found else None)
-            found += page
-            if len(page) < PAGE:
-                break
-        return found[::-1]
-
-    def _author(self, message: discord.Message, ours: Mapping[int, str]) -> str | None:
-        """The agent that wrote it; None for anybody else's, and for a notice."""
-        if not is_said(message) or hidden_by_text(message.content):
-            return None
-        return ours.get(message.id) if message.webhook_id else self._directory.agent_of(message.author.id)
-
-    async def _voted(self, message: discord.Message, agent: str) -> RoomPost:
-        given = [one for one in message.reactions if str(one.emoji).translate(SKIN_TONES) == VOTE]
-        people = [user.id for one in given for user in await self._gate.givers(one, MOST_GIVERS) if not user.bot]
-        return RoomPost(message.id, agent, message.content, frozenset(people))
-
-    def _channel(self, channel_id: int) -> discord.TextChannel:
-        channel = self._bot.get_channel(channel_id)
-        if not isinstance(channel, discord.TextChannel):
-            raise CannotPost("unknown_channel")  # its server may still arrive
-        return channel
+        newest_first: list[discord.Message] = []
+        found: list[RoomPost] = []
+        with explain_failure(thread_id, "reading of a room's votes"):
+            while len(newest_first) < MAX_READ:
+                page = await self._gate.history(thread, PAGE, newest_first[-1].id if newest_first else None)
+                newest_first += page
+                if len(page) < PAGE:
+                    break
+            for each in reversed(newest_first):
+                if not is_said(each) or hidden_by_text(each.content):  # a notice is no agent's post
+                    continue
+                agent = ours.get(each.id) if each.webhook_id else self._directory.agent_of(each.author.id)
+                if agent is not None:
+                    votes = [one for one in each.reactions if str(one.emoji).translate(SKIN_TONES) == VOTE]
+                    found.append(RoomPost(each.id, agent, each.content, await _voters(self._gate, votes)))
+        return found
 
     async def _thread(self, channel_id: int, thread_id: int) -> discord.Thread:
-        channel, known = self._channel(channel_id), self._bot.get_channel(thread_id)
+        channel, known = _text_channel(self._bot, channel_id), self._bot.get_channel(thread_id)
         if isinstance(known, discord.Thread):
             return known
-        try:
+        with explain_failure(thread_id, "look at a room's thread"):
             found = await self._gate.channel(channel.guild, thread_id)  # an archived one is not known
-        except REQUEST_ERRORS as error:
-            raise cannot(thread_id, "look at a room's thread", error) from error
         if not isinstance(found, discord.Thread):
             raise CannotPost("gone")
         return found
@@ -313,34 +289,24 @@ class ArenaPosts:
         """Post a message that pings nobody; return its id. One that is there already, made after `since` (unix
         seconds), will do; of a text that is too long the beginning is posted. `key` names the post."""
         channel, text = self._channel(channel_id), split_text(self._gate.clean(text), LIMIT)[0]
-        try:
+        with explain_failure(channel_id, "message of an arena"):
             there = await posted_before(self._gate, self._directory, channel, text, since)
             return there or (await self._gate.send(channel, text, nonce=nonce(key, 0))).id
-        except REQUEST_ERRORS as error:
-            raise cannot(channel_id, "message of an arena", error) from error
 
     async def offer(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> None:
         """Add reactions for people to press."""
         message = self._channel(channel_id).get_partial_message(message_id)
-        try:
+        with explain_failure(channel_id, "reactions of an arena"):
             for emoji in emojis:
                 await self._gate.react(message, emoji)
-        except REQUEST_ERRORS as error:
-            raise cannot(channel_id, "reactions of an arena", error) from error
 
     async def voters(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> Sequence[frozenset[int]]:
         """The people who gave each emoji; nobody where the message is gone."""
-        try:
+        with explain_failure(channel_id, "votes of an arena"):
             message = await self._gate.message(self._channel(channel_id), message_id)
             given = {str(one.emoji).rstrip("\ufe0f"): one for one in (message.reactions if message else ())}
-            return [await self._people(given.get(emoji.rstrip("\ufe0f"))) for emoji in emojis]
-        except REQUEST_ERRORS as error:
-            raise cannot(channel_id, "votes of an arena", error) from error
-
-    async def _people(self, reaction: discord.Reaction | None) -> frozenset[int]:
-        if reaction is None:
-            return frozenset()
-        return frozenset(user.id for user in await self._gate.givers(reaction, MOST_GIVERS) if not user.bot)
+            wanted = (given.get(emoji.rstrip("\ufe0f")) for emoji in emojis)
+            return [await _voters(self._gate, [one] if one is not None else ()) for one in wanted]
 
     def _channel(self, channel_id: int) -> GuildChannel:
         channel = self._bot.get_channel(channel_id)

@@ -1,18 +1,11 @@
-"""The registration; channels of agents and personas.
+"""The channels of agents and personas in Discord, and the owners of a bot's application.
 
-The channels of one agent in Discord: those in scope that its bot sees at this moment, and an outlet to each.
+An agent has the channels in scope that its bot sees at this moment. One that is not known may still come: after a new
+session a bot knows no channel of a guild until that guild has arrived.
 
-A channel that is not known may still come: after a new session a bot knows no channel of a guild until that guild has
-arrived.
-
-The channels of a persona without a bot: threads that a bot of this process sees, written into by webhook.
-
-It listens nowhere: nobody can mention it, and what people order the bots hear. So it takes turns by instruction alone,
-and in threads only: a room is one.
-
-The owners of a bot's application: its owner, or the members of its team with the right to change it.
-
-https://docs.discord.com/developers/topics/teams#team-member-roles
+A persona without a bot has threads that a bot of this process sees, and writes into them by webhook. It listens
+nowhere: nobody can mention it, and what people order the bots hear. So it takes turns by instruction alone, and in
+threads only: a room is one.
 """
 
 from __future__ import annotations
@@ -20,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import discord
 
@@ -47,32 +40,23 @@ log = logging.getLogger(__name__)
 
 
 GUILD_WAIT = 5.0  # seconds
-
-
-class ArrivingGuild(Protocol):
-    """A guild, as far as it matters here."""
-
-    @property
-    def unavailable(self) -> bool: ...
-
-
-class Bot(Protocol):
-    """A bot as this module knows it: py-cord's client."""
-
-    @property
-    def user(self) -> Any: ...  # None before its login
-    @property
-    def guilds(self) -> Sequence[ArrivingGuild]: ...
-    def get_channel(self, channel_id: int, /) -> object: ...
-    def get_guild(self, guild_id: int, /) -> Any: ...
-    async def fetch_channel(self, channel_id: int, /) -> object: ...
+ARRIVAL_POLL = 0.1  # seconds
+KEPT_SECONDS = 600.0
+_ACCEPTED = 2  # a team member's membership_state; 1 is an invitation that is not accepted yet
+_READS_ONLY = "read_only"
 
 
 class AgentChannels:
     """The channels of one bot. `may_act` says whether this process holds its agent's lease."""
 
     def __init__(
-        self, settings: AgentSettings, bot: Bot, services: AgentServices, gate: Gate, *, may_act: Callable[[], bool]
+        self,
+        settings: AgentSettings,
+        bot: discord.Bot,
+        services: AgentServices,
+        gate: Gate,
+        *,
+        may_act: Callable[[], bool],
     ) -> None:
         self._settings, self._bot, self._services, self._gate = settings, bot, services, gate
         self._may_act = may_act
@@ -114,8 +98,7 @@ class AgentChannels:
 
     def is_stopped(self, channel_id: int) -> bool:
         """Whether a person stopped the bots in the channel, or in the channel of this thread."""
-        stops, parent = self._services.stops, self.parent(channel_id)
-        return stops.holds(channel_id) or (parent is not None and stops.holds(parent))
+        return _is_stopped(self._services, channel_id, self.parent(channel_id))
 
     def _seen(self, channel_id: int) -> object:
         """None for what is not known; what is known need not be a channel for messages."""
@@ -162,18 +145,14 @@ class AgentChannels:
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
         """None where the agent may not speak, or its bot does not see the channel. Waits for a guild that arrives."""
         await self.wait_for(channel_id)
-        channel = self._seen(channel_id) or await self._fetch_direct(channel_id)
+        channel, services = self._seen(channel_id), self._services
+        if channel is None and services.scope.direct is not None and self._bot.user is not None:
+            # A bot isn't told of direct messages at its start, and one may have waited since the run before.
+            channel = await self.direct.fetch(self._bot, channel_id)
         if not isinstance(channel, Channel):
             return None
-        output = self._services.settings.output_channel_id
-        return self.outlet(channel) if channel_id == output or self._theme_of(channel) is not None else None
-
-    async def _fetch_direct(self, channel_id: int) -> object:
-        """Ask Discord for a direct message channel: a bot isn't told of them at its start, and a message there may have
-        waited since the run before. None for any other channel."""
-        if self._services.scope.direct is None or self._bot.user is None:
-            return None
-        return await self.direct.fetch(self._bot, channel_id)
+        in_scope = channel_id == services.settings.output_channel_id or self._theme_of(channel) is not None
+        return self.outlet(channel) if in_scope else None
 
     def guild_arrived(self) -> None:
         """Lets `wait_for` look again."""
@@ -202,9 +181,6 @@ class AgentChannels:
         if not isinstance(channel, Channel) or me is None or not self._may_act() or self.is_stopped(channel_id):
             return None
         return Spot(channel, WebhookIdentity(own.name, own.display_name, own.front.avatar or me.display_avatar.url))
-
-
-ARRIVAL_POLL = 0.1  # seconds
 
 
 class PersonaChannels:
@@ -242,8 +218,7 @@ class PersonaChannels:
 
     def is_stopped(self, channel_id: int) -> bool:
         """Whether a person stopped the bots in the thread, or in its channel."""
-        stops, parent = self._services.stops, self.parent(channel_id)
-        return stops.holds(channel_id) or (parent is not None and stops.holds(parent))
+        return _is_stopped(self._services, channel_id, self.parent(channel_id))
 
     def view_of(self, channel_id: int) -> ReactionView | None:
         """None: the bots themselves look for orders that were missed."""
@@ -255,14 +230,20 @@ class PersonaChannels:
         return next((outlet for bot in self._bots() if (outlet := bot.outlet_of(channel_id)) is not None), None)
 
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
-        """The outlet of a thread; None for a channel, out of scope, and where no bot sees it. Waits for a bot, or a
-        guild, that arrives."""
+        """The outlet of a thread; None for a channel, out of scope, and if no bot sees it. Waits for a bot, or a guild,
+        that arrives."""
         await self.wait_for(channel_id)
-        view, parent = self._view(channel_id), self.parent(channel_id)
-        if view is None or parent is None:
+        services, view, parent = self._services, self._view(channel_id), self.parent(channel_id)
+        if view is None or parent is None or services.scope.theme(channel_id, parent, view.guild_id) is None:
             return None
-        theme = self._services.scope.theme(channel_id, parent, view.guild_id)
-        return self._outlet(view) if theme is not None else None
+        sink = WebhookSink(
+            view,
+            services.webhooks,
+            self._face,
+            names=services.names,
+            may_post=lambda: self._may_act() and not self.is_stopped(channel_id),
+        )
+        return Outlet(view.read_by(self._face.name), sink)
 
     async def wait_for(self, channel_id: int) -> None:
         """Wait until a bot sees the channel, or all bots and their guilds have arrived; GUILD_WAIT at most."""
@@ -276,33 +257,19 @@ class PersonaChannels:
         view = self._view(channel_id)
         return view.channel if view is not None else None
 
-    def _outlet(self, view: DiscordView) -> Outlet:
-        services, thread = self._services, view.channel_id
-        sink = WebhookSink(
-            view,
-            services.webhooks,
-            self._face,
-            names=services.names,
-            may_post=lambda: self._may_act() and not self.is_stopped(thread),
-        )
-        return Outlet(view.read_by(self._face.name), sink)
-
     def _view(self, channel_id: int) -> DiscordView | None:
         """The view of the first bot that may use webhooks there, else of the first that sees it."""
-        views = list(self._views(channel_id))
+        views = [view for bot in self._bots() if (view := bot.view_of(channel_id)) is not None]
         return next((view for view in views if may_use_webhooks(view.channel)), next(iter(views), None))
 
-    def _views(self, channel_id: int) -> Iterator[DiscordView]:
-        return (view for bot in self._bots() if (view := bot.view_of(channel_id)) is not None)
 
-
-KEPT_SECONDS = 600.0
-_ACCEPTED = 2  # a team member's membership_state; an invitation that is not accepted yet is 1
-_READS_ONLY = "read_only"
+def _is_stopped(services: AgentServices, channel_id: int, parent: int | None) -> bool:
+    return services.stops.holds(channel_id) or (parent is not None and services.stops.holds(parent))
 
 
 class ApplicationOwners:
-    """Reads the owners of one bot's application when they are needed, and keeps them for ten minutes."""
+    """Reads the owners of one bot's application when they are needed, and keeps them for ten minutes: its owner, or the
+    members of its team with the right to change it (discord.com/developers/docs/topics/teams#team-member-roles)."""
 
     def __init__(self, client: discord.Client, gate: Gate, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._gate, self._clock = client, gate, clock

@@ -26,7 +26,7 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
 from agentic.services.discord.gate import REQUEST_ERRORS, TYPING_SECONDS, Gate, kind, nonce
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
-from agentic.services.discord.name_markup import NameMarkup, user_ids
+from agentic.services.discord.mentions import NameMarkup, user_ids
 from agentic.services.discord.posts import (
     LIMIT,
     NO_EXTRAS,

@@ -1,11 +1,4 @@
-"""Reads one channel.
-
-Counts only people's reactions among those that hide or show a message (agentic.context.entries).
-
-The gateway sends the giver with each reaction. REST sends only the number of older ones, so their givers are read.
-
-The view of one Discord channel: its names, its transcript and pins, and what is read of it when that is lacking.
-"""
+"""The view of one Discord channel: its names, its transcript and pins, and what is read of it if that is lacking."""
 
 from __future__ import annotations
 
@@ -41,19 +34,21 @@ from agentic.services.discord.history import PAGE_TIMEOUT, HistoryCache, History
 log = logging.getLogger(__name__)
 
 
-MOST_LOOKUPS = 10  # of one page; reactions beyond count also where a bot gave them
-MOST_GIVERS = 100  # Discord's largest page
+MAX_LOOKUPS = 10  # of one page; reactions beyond count also where a bot gave them
+MAX_GIVERS = 100  # Discord's largest page
 
 # None where they cannot be known.
 Givers = Callable[[discord.Reaction], Awaitable[Sequence[discord.User | discord.Member] | None]]
 
 
 async def with_marks_of_people(messages: Sequence[discord.Message], givers: Givers) -> Sequence[discord.Message]:
-    """The messages, with their marks counted without those of bots; a mark by bots alone is removed."""
+    """The messages, with their marks (agentic.context.entries) counted without those of bots; a mark by bots alone is
+    removed. The gateway sends the giver with each reaction. REST sends only the number of older ones, so their givers
+    are read."""
     found = [(message, mark) for message in messages for mark in message.reactions if is_mark(str(mark.emoji))]
-    for message, mark in found[:MOST_LOOKUPS]:
+    for message, mark in found[:MAX_LOOKUPS]:
         by = await givers(mark)
-        if by is None or len(by) == MOST_GIVERS:
+        if by is None or len(by) == MAX_GIVERS:
             continue
         mark.count = sum(not user.bot for user in by)
         if mark.count == 0:
@@ -128,18 +123,13 @@ class DiscordView:
 
     @property
     def parent(self) -> DiscordView | None:
-        """The channel of a thread; None for a channel, and where the parent is not known."""
+        """The channel of a thread; None for a channel, and if the parent is not known."""
         above = parent_in(self.channel)
         if above is None:
             return None
-        return DiscordView(
-            above,
-            gate=self.gate,
-            transcripts=self.transcripts,
-            fetcher=self._fetcher,
-            attachments=self._attachments,
-            history_cache=self._history_cache,
-        )
+        view = copy.copy(self)
+        view.channel, view._reader = above, None
+        return view
 
     @property
     def pins(self) -> tuple[tuple[Entry, ...], ...]:
@@ -159,7 +149,10 @@ class DiscordView:
     async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
         """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server. None
         where the bot, or somebody who reads this channel, may not read them."""
-        source = await self._source(interval.channel_id)
+        source: object = self.channel
+        if interval.channel_id != self.channel.id:
+            guild = guild_of(self.channel)
+            source = await self._history_cache.channel(self.gate, guild, interval.channel_id) if guild else None
         if not isinstance(source, Channel) or not may_be_shown(source, self.channel):
             return None
         rights = permissions_in(source)
@@ -170,12 +163,6 @@ class DiscordView:
             return await self._completed(await self.gate.history(source, limit, before))
 
         return await self._history_cache.upto(interval, messages, read)
-
-    async def _source(self, channel_id: int) -> object:
-        guild = guild_of(self.channel)
-        if channel_id == self.channel.id:
-            return self.channel
-        return await self._history_cache.channel(self.gate, guild, channel_id) if guild else None
 
     async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
         """Read the newest pictures and text files of these entries."""
@@ -216,29 +203,25 @@ class DiscordView:
         try:
             message = await self.gate.message(self.channel, message_id)
             given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
-            people = [user for one in given for user in await self.gate.givers(one, MOST_GIVERS) if not user.bot]
+            people = [user for one in given for user in await self.gate.givers(one, MAX_GIVERS) if not user.bot]
         except REQUEST_ERRORS as error:
-            log.warning(
-                "channel %d: the givers of %s at message %d could not be read: %s",
-                self.channel_id,
-                emoji,
-                message_id,
-                kind(error),
-            )
+            text = "channel %d: the givers of %s at message %d could not be read: %s"
+            log.warning(text, self.channel_id, emoji, message_id, kind(error))
             return ()
         return [person_in(await self._member(user.id) or user, self.channel) for user in people]
 
     async def _completed(self, messages: Sequence[discord.Message]) -> Sequence[discord.Message]:
         """The messages with what REST leaves out: the roles of people who give orders, and who hides messages."""
-        return await with_marks_of_people(await with_members(messages, self._member), self._givers)
 
-    async def _givers(self, mark: discord.Reaction) -> Sequence[discord.User | discord.Member] | None:
-        try:
-            return await self.gate.givers(mark, MOST_GIVERS)
-        except REQUEST_ERRORS as error:
-            text = "message %d: the givers of a mark could not be read (%s), bots' reactions count too"
-            log.info(text, mark.message.id, kind(error))
-            return None
+        async def givers(mark: discord.Reaction) -> Sequence[discord.User | discord.Member] | None:
+            try:
+                return await self.gate.givers(mark, MAX_GIVERS)
+            except REQUEST_ERRORS as error:
+                text = "message %d: the givers of a mark could not be read (%s), bots' reactions count too"
+                log.info(text, mark.message.id, kind(error))
+                return None
+
+        return await with_marks_of_people(await with_members(messages, self._member), givers)
 
     async def _member(self, user_id: int) -> discord.Member | None:
         guild = guild_of(self.channel)

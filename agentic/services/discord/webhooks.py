@@ -57,8 +57,8 @@ from agentic.services.discord.gate import (
     with_file_note,
 )
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
+from agentic.services.discord.mentions import NameMarkup, user_ids
 from agentic.services.discord.messages import to_entries
-from agentic.services.discord.name_markup import NameMarkup, user_ids
 from agentic.services.discord.odd_payloads import UnreadableAnswer
 from agentic.services.discord.posts import (
     LIMIT,

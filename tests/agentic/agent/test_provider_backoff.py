@@ -5,7 +5,7 @@ import pytest
 
 from agentic.agent.limits import BACKOFF_SECONDS, SHARE_EVERY, ProviderBackoff, share_backoff
 from agentic.llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
-from agentic.services.discord.gateway import TEXT, show_backoff
+from agentic.services.discord.gateway import BACKOFF_TEXT, show_backoff
 from agentic.wire.connection import RedisAway
 from tests.support.doubles import Clock, LoopTime, settle
 
@@ -75,7 +75,7 @@ async def test_a_rest_is_shown_from_its_beginning_to_its_end():
     for _ in range(3):
         one.failed(BadKey())
     await settle()
-    assert bot.shown == [(discord.Status.do_not_disturb, TEXT)]
+    assert bot.shown == [(discord.Status.do_not_disturb, BACKOFF_TEXT)]
     await loop.run(BACKOFF_SECONDS + 1, step=100)
     assert bot.shown[1:] == [(discord.Status.online, None)]
     showing.cancel()

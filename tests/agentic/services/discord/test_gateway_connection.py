@@ -9,7 +9,7 @@ import warnings
 import discord
 import pytest
 
-from agentic.services.discord.gateway import DAY, MOST_SESSIONS, GatewayConnection
+from agentic.services.discord.gateway import DAY, MAX_SESSIONS, GatewayConnection
 from agentic.services.discord.rate_limit import LONGEST, SHORTEST, STEADY_SECONDS
 from tests.support.discord.gateway_scene import scene
 from tests.support.doubles import Clock, until
@@ -147,7 +147,7 @@ async def test_cancelled_it_leaves_discord():
 async def test_sessions_that_fail_at_their_beginning_are_fewer_than_would_cost_the_token(caplog):
     async with scene() as s:
         clock = s.connection._clock = s.connection._sessions._clock = Clock()
-        for _ in range(MOST_SESSIONS - 2):
+        for _ in range(MAX_SESSIONS - 2):
             s.connection._sessions.note()
         s.server.faults.altered = {"READY": lambda ready: {**ready, "user": None}}
         await s.server.invalidate_session("claude")
@@ -162,7 +162,7 @@ async def test_sessions_that_fail_at_their_beginning_are_fewer_than_would_cost_t
 async def test_a_session_that_is_gone_on_with_is_none_that_begins():
     async with scene() as s:
         clock = s.connection._clock = s.connection._sessions._clock = Clock()
-        for _ in range(MOST_SESSIONS):
+        for _ in range(MAX_SESSIONS):
             s.connection._sessions.note()
         clock.now += 1
         await s.server.drop_gateway("claude", 1001)

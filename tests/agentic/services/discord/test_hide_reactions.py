@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.services.discord.view import MOST_GIVERS, MOST_LOOKUPS, with_marks_of_people
+from agentic.services.discord.view import MAX_GIVERS, MAX_LOOKUPS, with_marks_of_people
 
 PERSON, BOT = SimpleNamespace(bot=False), SimpleNamespace(bot=True)
 
@@ -29,11 +29,11 @@ async def test_people_alone_are_counted_and_a_mark_of_bots_is_left_out():
     assert await counted(marked("🫥", "👁️\u200d🗨️"), [BOT]) == ([], ["🫥", "👁️\u200d🗨️"])
 
 
-@pytest.mark.parametrize("givers", [None, [BOT] * MOST_GIVERS])
+@pytest.mark.parametrize("givers", [None, [BOT] * MAX_GIVERS])
 async def test_a_mark_whose_givers_are_unknown_counts(givers):
     assert await counted(marked("🙃"), givers) == ([("🙃", 3)], ["🙃"])
 
 
 async def test_few_are_asked_for_of_one_page():
-    _, asked = await counted(marked(*["🙃"] * (MOST_LOOKUPS + 5)), [PERSON])
-    assert len(asked) == MOST_LOOKUPS
+    _, asked = await counted(marked(*["🙃"] * (MAX_LOOKUPS + 5)), [PERSON])
+    assert len(asked) == MAX_LOOKUPS

@@ -4,8 +4,7 @@ import pytest
 
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, Speaker
-from agentic.services.discord.mentions import to_names
-from agentic.services.discord.name_markup import NameMarkup
+from agentic.services.discord.mentions import NameMarkup, to_names
 from tests.support.doubles import ALICE, GUILD, Client, Clock, Snowflakes, TextChannel, user
 
 
