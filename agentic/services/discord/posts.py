@@ -1,26 +1,12 @@
-"""One post as several messages, whole or growing.
-
-One post as one or more messages, which are sent, edited as its text grows, and completed.
+"""One post as one or more messages, which are sent, edited as its text grows, and completed.
 
 The messages in the channel are compared with those that the text should make: one that reads right is left alone,
 another one is edited, a missing one is sent, a surplus one is deleted. The same steps serve a text that is posted
 whole, one that is streamed, and one that an earlier run of the program began (EarlierPosts).
 
-Sends, changes and deletes the messages of one channel for one bot, and keeps its transcript in step.
-
-The parts of an agent's post besides its text: the picture, and the line about money.
-
-The line of sources below a post.
-
-A streaming post: a message that people read while the model writes it, by edits.
+A streaming post is a message that people read while the model writes it, by edits:
 
     the model's text ─ update() ─ the newest text ─ every 1.2 s ─ PostParts ─ … ─ the sink's post() completes it
-
-That pace keeps far below Discord's five edits in five seconds for a channel. An edit is skipped when the bot sends many
-requests: only the last one counts, and the sink's post() makes that one. Until then each message ends in a mark, by
-which a run after a crash recognises what to complete.
-
-Only whole words are shown: redaction does not recognise half a key.
 """
 
 from __future__ import annotations
@@ -66,6 +52,13 @@ LIMIT = 2000
 """UTF-16 units of a message. Discord counts code points (discord/discord-api-docs#1315), clients and libraries count
 UTF-16 units, which are never fewer."""
 
+MIN_FILE_LIMIT = 10 * 1024 * 1024  # bytes: Discord's limit in direct messages and servers without boosts
+MAX_SIDE = 4096  # pixels of a picture that is scaled down to a server's limit
+FIRST_CHARACTERS = 40  # a shorter text would make a stub of a message
+PACE = 1.2  # seconds between two edits
+HELD_BACK = 200  # characters: a longer word is shown before it ends
+STOP_SECONDS = 3.0  # for a request that is on its way
+
 
 class MessageGone(Exception):
     """Somebody deleted the message that was to be changed."""
@@ -86,7 +79,7 @@ NO_EXTRAS = Extras()
 
 
 class Writer(Protocol):
-    """agentic.services.discord.posts. Every method raises CannotPost, `change` MessageGone too."""
+    """Implemented by MessageWriter and WebhookWriter. Every method raises CannotPost, `change` MessageGone too."""
 
     async def send(self, text: str | None, extras: Extras, nonce: str) -> discord.Message: ...
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message: ...
@@ -291,6 +284,10 @@ class MessageWriter:
         self._check()
         if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal)
+        if reply_to is None and extras.reply_to is not None:
+            reply_to = discord.MessageReference(
+                message_id=extras.reply_to, channel_id=self._channel.id, fail_if_not_exists=False
+            )
         try:
             message = await self._posting_gate.send(
                 self._channel,
@@ -299,7 +296,7 @@ class MessageWriter:
                 ping=extras.ping,
                 attach=extras.attach,
                 embed=extras.embed,
-                reply_to=reply_to or self._reference(extras.reply_to),
+                reply_to=reply_to,
             )
         except REQUEST_ERRORS as error:
             raise cannot_post(error, self._channel.id, text) from error
@@ -307,11 +304,6 @@ class MessageWriter:
         for entry in to_entries((message,), self._transcripts.directory):
             self._transcript.add(entry)
         return message
-
-    def _reference(self, message_id: int | None) -> discord.MessageReference | None:
-        if message_id is None:
-            return None
-        return discord.MessageReference(message_id=message_id, channel_id=self._channel.id, fail_if_not_exists=False)
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         """Raises MessageGone for a message that was deleted."""
@@ -359,10 +351,6 @@ def cannot_post(error: Exception, channel_id: int, text: str | None = None) -> C
     return CannotPost("discord_failed")
 
 
-SMALLEST_FILE_LIMIT = 10 * 1024 * 1024  # bytes: Discord's limit in direct messages and servers without boosts
-LONGEST_SIDE = 4096  # pixels of a picture that is scaled down to a server's limit
-
-
 async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
     """`embeds`: whether embeds may be posted there."""
     picture = await _within_file_limit(post.picture, channel) if post.picture else None
@@ -379,14 +367,14 @@ def text_limit(post: Post, most: int) -> int:
 
 async def _within_file_limit(picture: Picture, channel: Channel) -> Picture:
     """Scale a picture down that is larger than the server takes. One that cannot be scaled stays as it is."""
-    if len(picture.data) <= SMALLEST_FILE_LIMIT:
+    if len(picture.data) <= MIN_FILE_LIMIT:
         return picture
     guild = channel.guild if not isinstance(channel, discord.DMChannel) else None
-    limit = guild.filesize_limit if guild is not None else SMALLEST_FILE_LIMIT
+    limit = guild.filesize_limit if guild is not None else MIN_FILE_LIMIT
     if len(picture.data) <= limit:
         return picture
     try:
-        scaled = await asyncio.to_thread(scale, picture.data, Fit(LONGEST_SIDE, limit))
+        scaled = await asyncio.to_thread(scale, picture.data, Fit(MAX_SIDE, limit))
     except FetchRefused as error:
         log.warning("channel %d: a picture of %d bytes cannot be scaled: %s", channel.id, len(picture.data), error)
         return picture
@@ -423,14 +411,13 @@ def text_with_sources(post: Post) -> str:
     return f"{text}{closing}\n-# {links}"
 
 
-FIRST_CHARACTERS = 40  # a shorter text would make a stub of a message
-PACE = 1.2  # seconds between two edits
-HELD_BACK = 200  # characters: a longer word is shown before it ends
-STOP_SECONDS = 3.0  # for a request that is on its way
-
-
 class DiscordStreamingPost:
-    """Use with `async with`. `open_parts` is called when the first part is due, `split` makes messages of a text,
+    """Use with `async with`. Its pace keeps far below Discord's five edits in five seconds for a channel. An edit is
+    skipped when the bot sends many requests: only the last one counts, and the sink's post() makes that one. Until then
+    each message ends in a mark, by which a run after a crash recognizes what to complete. Only whole words are shown:
+    redaction does not recognize half a key.
+
+    `open_parts` is called when the first part is due, `split` makes messages of a text,
     `quiet` says whether there is room for an edit, and `began` is called when the first message is there."""
 
     def __init__(

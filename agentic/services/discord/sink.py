@@ -1,32 +1,23 @@
-"""Writes to one channel.
-
-Replies to commands that people write in a channel (`m context`, a pinned `.config`): a line, a file, a deletion.
-
-The typing sign that is shown beside a turn's work.
-
-The sink of one Discord channel: posts, whole or streamed, reactions and the typing sign.
-"""
+"""The sink of one Discord channel: posts, whole or streamed, reactions, the typing sign, replies to commands."""
 
 from __future__ import annotations
 
 import asyncio
 import io
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, ClassVar
 
 import discord
 
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, ignored, without_mark
-from agentic.chat.splitting import length, split_text
+from agentic.chat.splitting import length
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
 from agentic.services.discord.gate import REQUEST_ERRORS, TYPING_SECONDS, Gate, kind, nonce
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
-from agentic.services.discord.mentions import NameMarkup, user_ids
 from agentic.services.discord.posts import (
     LIMIT,
     NO_EXTRAS,
@@ -40,98 +31,14 @@ from agentic.services.discord.posts import (
     text_limit,
     text_with_sources,
 )
-from agentic.services.discord.view import DiscordView
+from agentic.services.discord.view import DiscordView, split_cleaned
 from agentic.services.discord.webhooks import fitting
 
 log = logging.getLogger(__name__)
 
 
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
-
-
-class DiscordCommandReplies:
-    """Each text begins with a period, so that no bot takes it for part of the conversation."""
-
-    def __init__(self, channel: Channel, gate: Gate, writer: MessageWriter, background: BackgroundTasks) -> None:
-        self._channel, self._gate, self._writer, self._background = channel, gate, writer, background
-
-    def discard(self, message_id: int) -> bool:
-        """Begins to delete a command, and returns whether the bot has the permission for it."""
-        permissions = permissions_in(self._channel)
-        if not permissions.manage_messages:
-            log.info("channel %d: a command stays, the bot lacks Manage Messages", self._channel.id)
-            return False
-        self._background.start(self._discard(message_id), f"discard {message_id}")
-        return True
-
-    async def _discard(self, message_id: int) -> None:
-        try:
-            await self._writer.remove(self._channel.get_partial_message(message_id))
-        except CannotPost as error:
-            log.info("channel %d: a command could not be deleted: %s", self._channel.id, error.reason)
-
-    async def reply(self, message_id: int, text: str, occasion: str, *, in_parent: bool = False) -> bool:
-        """Posts one line in reply to a person's message, without a ping; False where it could not be posted.
-        `in_parent`: the message is in the channel of this thread.
-
-        For some minutes Discord takes a second reply on the same `occasion` for the first one. A caller that must not
-        repeat itself remembers it for longer (agentic.state.posts).
-        """
-        channel = (parent_in(self._channel) if in_parent else None) or self._channel
-        to = discord.MessageReference(message_id=message_id, channel_id=channel.id, fail_if_not_exists=False)
-        return await self._say(self._writer.to(channel), text, occasion, reply_to=to)
-
-    async def send_file(self, filename: str, content: str, note: str, occasion: str) -> bool:
-        """Posts a text as a file, without secrets; False where it could not be posted, and a line says so."""
-        if not permissions_in(self._channel).attach_files:
-            await self._say(self._writer, f"{note}: no file, the bot lacks Attach Files here", occasion)
-            return False
-        data = self._gate.clean(content).encode("utf-8", "replace")
-        if len(data) > MAX_FILE_BYTES:
-            data = data[:MAX_FILE_BYTES].decode("utf-8", "ignore").encode() + b"\n(cut here: too long for Discord)\n"
-        return await self._say(self._writer, note, occasion, Extras(attach=partial(_file, filename, data)))
-
-    async def _say(
-        self,
-        writer: MessageWriter,
-        text: str,
-        occasion: str,
-        extras: Extras = NO_EXTRAS,
-        reply_to: discord.MessageReference | None = None,
-    ) -> bool:
-        line = fitting(f". {self._gate.clean(text).lstrip('. ')}")
-        try:
-            await writer.send(line, extras, nonce(occasion, 0), reply_to)
-        except CannotPost as error:
-            log.info("channel %d: a reply to a command could not be posted: %s", self._channel.id, error.reason)
-            return False
-        return True
-
-
-def _file(filename: str, data: bytes) -> discord.File:
-    return discord.File(io.BytesIO(data), filename=filename)
-
-
 TYPING_DELAY = 0.25  # seconds; an earlier answer needs no typing sign
-
-
-class TypingSign:
-    """Shows typing after a moment and again until stopped; a request on its way ends by itself."""
-
-    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]], background: BackgroundTasks) -> None:
-        self._show, self._background = show, background
-        self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(TYPING_DELAY, self._tick)
-
-    def _tick(self) -> None:
-        self._background.start(self._show(), "typing")
-        # A little more than the gate's pause, or every other request would come too early by a hair and be dropped.
-        self._timer = self._loop.call_later(TYPING_SECONDS + TYPING_DELAY, self._tick)
-
-    def stop(self) -> None:
-        self._timer.cancel()
-
-
 STREAMING_LIMIT = LIMIT - length(UNFINISHED)
 
 
@@ -195,7 +102,10 @@ class DiscordSink:
             await streaming.stop()
             self._streaming = None
         parts = streaming.parts if streaming is not None else None
-        parts = parts or await self._open_parts(turn_id, post.ping, post.after, self._may_reply(post.reply_to))
+        if parts is None:
+            # Discord takes a reply only of a bot that may read the channel's past.
+            reply_to = post.reply_to if permissions_in(self._channel).read_message_history else None
+            parts = await self._open_parts(turn_id, post.ping, post.after, reply_to)
         limit = text_limit(post, STREAMING_LIMIT if streaming is not None else LIMIT)
         texts: list[str | None] = [*self._split(without_mark(text_with_sources(post)), limit)] or [None]
         last = await extras_of(post, self._channel, embeds=permissions_in(self._channel).embed_links)
@@ -229,30 +139,18 @@ class DiscordSink:
         if parts is not None:
             await parts.trim(0)
 
-    def _may_reply(self, message_id: int | None) -> int | None:
-        """Discord takes a reply only of a bot that may read the channel's past."""
-        return message_id if permissions_in(self._channel).read_message_history else None
-
     async def _open_parts(
         self, turn_id: str, ping: int | None, after: int | None, reply_to: int | None = None
     ) -> PostParts:
-        return PostParts(self._writer, turn_id, EarlierPosts(await self._own_since(after)), ping, reply_to)
-
-    async def _own_since(self, after: int | None) -> Sequence[discord.Message]:
-        """This bot's posts behind a message, as Discord has them now; none where they need not or cannot be read."""
-        if after is None:
-            return ()
-        me = me_in(self._channel).id
-        page = await self._view.newest(PAGE, PAGE_TIMEOUT)
-        return [message for message in page if message.author.id == me and message.id > after]
+        own: list[discord.Message] = []  # this bot's posts behind `after`, as Discord has them now
+        if after is not None:
+            me = me_in(self._channel).id
+            page = await self._view.newest(PAGE, PAGE_TIMEOUT)
+            own = [message for message in page if message.author.id == me and message.id > after]
+        return PostParts(self._writer, turn_id, EarlierPosts(own), ping, reply_to)
 
     def _split(self, text: str, limit: int, *, growing: bool = False) -> list[str]:
-        """Splits a text after it was cleaned: half a secret is not recognised."""
-        return split_text(self._name_markup().to_markup(self._view.gate.clean(text)), limit, growing=growing)
-
-    def _name_markup(self) -> NameMarkup:
-        directory = self._view.transcripts.directory
-        return NameMarkup(self._channel, self._view.transcript, user_ids(directory, self._names, self._inner_names))
+        return split_cleaned(self._view, text, limit, self._names, self._inner_names, growing=growing)
 
     # -- signs --------------------------------------------------------------------------------------------------------
 
@@ -295,3 +193,82 @@ class DiscordSink:
     def _end_typing(self) -> None:
         for sign in self._typing:
             sign.stop()
+
+
+class DiscordCommandReplies:
+    """Replies to commands that people write in a channel (`m context`, a pinned `.config`). Each text begins with a
+    period, so that no bot takes it for part of the conversation."""
+
+    def __init__(self, channel: Channel, gate: Gate, writer: MessageWriter, background: BackgroundTasks) -> None:
+        self._channel, self._gate, self._writer, self._background = channel, gate, writer, background
+
+    def discard(self, message_id: int) -> bool:
+        """Begins to delete a command, and returns whether the bot has the permission for it."""
+        if not permissions_in(self._channel).manage_messages:
+            log.info("channel %d: a command stays, the bot lacks Manage Messages", self._channel.id)
+            return False
+
+        async def delete() -> None:
+            try:
+                await self._writer.remove(self._channel.get_partial_message(message_id))
+            except CannotPost as error:
+                log.info("channel %d: a command could not be deleted: %s", self._channel.id, error.reason)
+
+        self._background.start(delete(), f"discard {message_id}")
+        return True
+
+    async def reply(self, message_id: int, text: str, occasion: str, *, in_parent: bool = False) -> bool:
+        """Posts one line in reply to a person's message, without a ping; False where it could not be posted.
+        `in_parent`: the message is in the channel of this thread.
+
+        For some minutes Discord takes a second reply on the same `occasion` for the first one. A caller that must not
+        repeat itself remembers it for longer (agentic.state.posts).
+        """
+        channel = (parent_in(self._channel) if in_parent else None) or self._channel
+        to = discord.MessageReference(message_id=message_id, channel_id=channel.id, fail_if_not_exists=False)
+        return await self._say(self._writer.to(channel), text, occasion, reply_to=to)
+
+    async def send_file(self, filename: str, content: str, note: str, occasion: str) -> bool:
+        """Posts a text as a file, without secrets; False where it could not be posted, and a line says so."""
+        if not permissions_in(self._channel).attach_files:
+            await self._say(self._writer, f"{note}: no file, the bot lacks Attach Files here", occasion)
+            return False
+        data = self._gate.clean(content).encode("utf-8", "replace")
+        if len(data) > MAX_FILE_BYTES:
+            data = data[:MAX_FILE_BYTES].decode("utf-8", "ignore").encode() + b"\n(cut here: too long for Discord)\n"
+        return await self._say(
+            self._writer, note, occasion, Extras(attach=lambda: discord.File(io.BytesIO(data), filename=filename))
+        )
+
+    async def _say(
+        self,
+        writer: MessageWriter,
+        text: str,
+        occasion: str,
+        extras: Extras = NO_EXTRAS,
+        reply_to: discord.MessageReference | None = None,
+    ) -> bool:
+        line = fitting(f". {self._gate.clean(text).lstrip('. ')}")
+        try:
+            await writer.send(line, extras, nonce(occasion, 0), reply_to)
+        except CannotPost as error:
+            log.info("channel %d: a reply to a command could not be posted: %s", self._channel.id, error.reason)
+            return False
+        return True
+
+
+class TypingSign:
+    """Shows typing after a moment and again until stopped; a request on its way ends by itself."""
+
+    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]], background: BackgroundTasks) -> None:
+        self._show, self._background = show, background
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(TYPING_DELAY, self._tick)
+
+    def _tick(self) -> None:
+        self._background.start(self._show(), "typing")
+        # A little more than the gate's pause, or every other request would come too early by a hair and be dropped.
+        self._timer = self._loop.call_later(TYPING_SECONDS + TYPING_DELAY, self._tick)
+
+    def stop(self) -> None:
+        self._timer.cancel()

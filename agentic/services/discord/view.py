@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import discord
 
@@ -13,6 +13,7 @@ from agentic.chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits,
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import DISCORD
 from agentic.chat.service import Person
+from agentic.chat.splitting import split_text
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.context.entries import Entry, is_mark
 from agentic.context.history import Interval
@@ -30,6 +31,7 @@ from agentic.services.discord.channels import (
 )
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
 from agentic.services.discord.history import PAGE_TIMEOUT, HistoryCache, HistoryFetcher
+from agentic.services.discord.mentions import NameMarkup, user_ids
 
 log = logging.getLogger(__name__)
 
@@ -232,3 +234,11 @@ class DiscordView:
         except REQUEST_ERRORS as error:
             log.info("user %d: roles could not be read (%s), they count as having none", user_id, kind(error))
             return None
+
+
+def split_cleaned(
+    view: DiscordView, text: str, limit: int, *names: Mapping[str, str], growing: bool = False
+) -> list[str]:
+    """Split a text into messages, with names as mentions. It is cleaned before: half a secret is not recognized."""
+    markup = NameMarkup(view.channel, view.transcript, user_ids(view.transcripts.directory, *names))
+    return split_text(markup.to_markup(view.gate.clean(text)), limit, growing=growing)

@@ -1,30 +1,13 @@
-"""Posts and tool calls under another name.
-
-Posts under a name of their own, by a webhook: tool calls, personas without a bot.
+"""Posts under a name of their own, by a webhook: tool calls, and personas without a bot.
 
 Each channel has one webhook of ours; threads use their channel's. It is looked for before it is made, by its creator
 and never by its name, so a restarted process finds it. A webhook that somebody deleted is recreated, once for each
-post. Our posts are known by their ids (agentic.state.posts). A webhook's token is as good as its address:
-neither is ever logged.
+post. Our posts are known by their ids (agentic.state.posts). A webhook's token is as good as its address: neither is
+ever logged.
 
-Tool calls and their results, shown in Discord under the agent's name, beside the turn.
-
-    call   → a post by webhook, which begins with a period: no bot reads it
-    result → the same post with the result, and further ones where it is long
-
-The turn does not wait for a post. Posts of a channel come in the order of their calls. A post that fails is logged and
-left out; the record of the call is kept elsewhere (agentic.tools.call_log).
-
-Sends, changes and deletes a persona's messages in one channel, by its webhook.
-
-Discord does not recognise a repeated webhook post: it has no nonce. So after a broken connection, a server error or a
-crash a post is looked for among the newest messages before it is made again: a message of one of our webhooks, with
-this name and this text. Where these messages cannot be read, it is not made again.
-
-The sink of a persona without an account: posts in one Discord channel or thread, by its channel's webhook.
-
-A webhook has a name, a picture and posts, and nothing else: a persona gives no reactions and shows no typing, since
-both would show the bot that reads the channel for it. A post is not streamed: it appears whole.
+Discord does not recognize a repeated webhook post: it has no nonce. So after a broken connection, a server error or a
+crash a persona's post is looked for among the newest messages before it is made again: a message of one of our
+webhooks, with this name and this text. If these messages cannot be read, it is not made again.
 """
 
 from __future__ import annotations
@@ -34,7 +17,7 @@ import logging
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 from zlib import crc32
 
@@ -57,7 +40,6 @@ from agentic.services.discord.gate import (
     with_file_note,
 )
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
-from agentic.services.discord.mentions import NameMarkup, user_ids
 from agentic.services.discord.messages import to_entries
 from agentic.services.discord.odd_payloads import UnreadableAnswer
 from agentic.services.discord.posts import (
@@ -74,8 +56,8 @@ from agentic.services.discord.posts import (
     text_with_sources,
 )
 from agentic.services.discord.rate_limit import RefusedRequests, count_webhooks
-from agentic.services.discord.view import DiscordView
-from agentic.tools.call_log import ToolRecord, posts
+from agentic.services.discord.view import DiscordView, split_cleaned
+from agentic.tools.call_log import posts
 from agentic.tools.call_runner import ToolEvent
 
 log = logging.getLogger(__name__)
@@ -85,6 +67,11 @@ NAME = "agents"  # Discord takes no name with "discord" in it
 MAX_NAME = 80  # characters
 TIMEOUT = 10.0  # seconds for a post or an edit with all that it needs
 MAX_WEBHOOKS = 1000  # remembered
+MAX_WAITING = 40  # posts and edits; a webhook takes five in two seconds
+REMEMBERED = 1000  # calls whose result is awaited
+# After these nobody knows whether the post is there.
+UNCERTAIN = (*CONNECTION_ERRORS, TimeoutError, UnreadableAnswer, discord.DiscordServerError)
+DEFAULT_AVATARS = 6  # Discord's own (discord.com/developers/docs/reference#image-formatting)
 
 _INVISIBLE = frozenset({"Cf", "Cs", "Co", "Cn"})
 _LOOK_ALIKES = {ord("@"): "＠", ord("#"): "＃", ord(":"): "：", ord("`"): "'"} | dict.fromkeys(
@@ -115,16 +102,12 @@ class Webhooks:
     def __init__(
         self, session: aiohttp.ClientSession, directory: Directory, posts: WebhookPostStore, refused: RefusedRequests
     ) -> None:
-        self._session, self._directory, self._posts = session, directory, posts
+        self._session, self._directory = session, directory
+        self.posts = posts  # the record of what was posted
         self._known: dict[int, discord.Webhook] = {}  # by channel
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._warned: set[int] = set()
         count_webhooks(session, refused)
-
-    @property
-    def posts(self) -> WebhookPostStore:
-        """The record of what was posted."""
-        return self._posts
 
     async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None:
         """Posts, pings nobody, and returns the post's id; None where it failed, which is logged."""
@@ -196,7 +179,7 @@ class Webhooks:
     async def note(self, channel_id: int, message_id: int, agent: str) -> None:
         """Remembers whose post a message is, in all processes."""
         self._directory.learn_post(message_id, agent)
-        await self._posts.add(channel_id, message_id, agent)
+        await self.posts.add(channel_id, message_id, agent)
 
     async def ours(self, gate: Gate, channel: Channel) -> frozenset[int]:
         """The ids of the webhooks there that our bots made."""
@@ -223,9 +206,15 @@ class Webhooks:
             if known is not None:
                 return known
             if not place.permissions_for(place.guild.me).manage_webhooks:
-                self._warn(place.id)
+                if place.id not in self._warned:
+                    self._warned.add(place.id)
+                    log.warning(
+                        "channel %d: nothing is posted by webhook, the bot lacks Manage Webhooks there", place.id
+                    )
                 raise NoWebhook
-            found = await self._find(gate, place) or await gate.make_webhook(place, NAME)
+            # The oldest one of ours. Another application's comes without its token.
+            ours = (webhook for webhook in self._made_by_us(await gate.webhooks(place)) if webhook.token)
+            found = min(ours, key=lambda webhook: webhook.id, default=None) or await gate.make_webhook(place, NAME)
             assert found.token is not None, "a bot's own webhook comes with its token"
             webhook = discord.Webhook.partial(found.id, found.token, session=self._session)
             self._known[place.id] = webhook
@@ -233,85 +222,9 @@ class Webhooks:
                 del self._known[next(iter(self._known))]
             return webhook
 
-    async def _find(self, gate: Gate, place: WebhookChannel) -> discord.Webhook | None:
-        """The oldest webhook of ours. Another application's comes without its token."""
-        ours = (webhook for webhook in self._made_by_us(await gate.webhooks(place)) if webhook.token)
-        return min(ours, key=lambda webhook: webhook.id, default=None)
-
     def _made_by_us(self, webhooks: Iterable[discord.Webhook]) -> Iterator[discord.Webhook]:
         makers = ((webhook, webhook.user) for webhook in webhooks)
         return (one for one, by in makers if by is not None and self._directory.agent_of(by.id) is not None)
-
-    def _warn(self, channel_id: int) -> None:
-        if channel_id not in self._warned:
-            self._warned.add(channel_id)
-            log.warning("channel %d: nothing is posted by webhook, the bot lacks Manage Webhooks there", channel_id)
-
-
-def allowed_name(name: str) -> str:
-    """Return the name as Discord accepts it for a webhook's post.
-
-    Discord wants 1 to 80 visible characters, no "discord" or "clyde" in any spelling, not "everyone" or "here" alone,
-    and no characters that begin a mention or code (discord.com/developers/docs/resources/webhook#create-webhook).
-    """
-    visible = (char for char in name if unicodedata.category(char) not in _INVISIBLE and char not in BLANK_LETTERS)
-    name = " ".join("".join(visible).translate(_LOOK_ALIKES).split()).lstrip("＠ ")
-    for word in ("discord", "clyde"):
-        at = _plain(name).find(word)
-        while at >= 0:
-            name = f"{name[: at + 1]}.{name[at + 1 :]}"
-            at = _plain(name).find(word)
-    if _plain(name).strip() in ("everyone", "here"):
-        name = f"{name[:1]}.{name[1:]}"
-    name = name[:MAX_NAME]
-    while length(name) > MAX_NAME:
-        name = name[:-1]
-    return name.strip() or NAME
-
-
-def _plain(name: str) -> str:
-    """Return the name in lower case and in plain letters where it has other forms of them, of the same length."""
-    return "".join(unicodedata.normalize("NFKC", char).casefold()[:1] or char for char in name)
-
-
-def fitting(text: str) -> str:
-    """The text as one message; a longer one is cut, with a note."""
-    if length(text) <= LIMIT:
-        return text
-    return split_text(text, LIMIT - length(_MORE))[0] + _MORE if text.strip() else "…"
-
-
-def may_use_webhooks(channel: Channel) -> bool:
-    """Whether the bot may make and use a webhook for posts there."""
-    place = _place(channel)
-    return place is not None and place.permissions_for(place.guild.me).manage_webhooks
-
-
-def _place(channel: Channel) -> WebhookChannel | None:
-    """The channel that has the webhook: a thread has none of its own, a direct message none at all."""
-    if isinstance(channel, discord.DMChannel):
-        return None
-    return channel.parent if isinstance(channel, discord.Thread) else channel
-
-
-def _thread(channel: Channel) -> discord.Object | None:
-    return discord.Object(channel.id) if isinstance(channel, discord.Thread) else None
-
-
-def _is_gone(error: BaseException) -> bool:
-    return isinstance(error, discord.HTTPException) and error.code in (_UNKNOWN_WEBHOOK, _INVALID_TOKEN)
-
-
-MOST_WAITING = 40  # posts and edits; a webhook takes five in two seconds
-REMEMBERED = 1000  # calls whose result is awaited
-
-
-class Poster(Protocol):
-    """agentic.services.discord.webhooks.Webhooks is the one for Discord. Neither method raises anything of
-    Discord's."""
-
-    async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None: ...
-    async def edit(self, gate: Gate, channel: Channel, message_id: int, text: str) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +236,16 @@ class Spot:
 
 
 class ToolDisplay:
-    """Shows the tool calls of one agent. `spot` gives the place, None where nothing may be shown now."""
+    """Shows the tool calls of one agent in Discord, beside the turn, under the agent's name.
 
-    def __init__(self, poster: Poster, gate: Gate, spot: Callable[[int], Spot | None]) -> None:
+        call   → a post by webhook, which begins with a period: no bot reads it
+        result → the same post with the result, and further ones if it is long
+
+    The turn does not wait for a post. Posts of a channel come in the order of their calls. A post that fails is logged
+    and left out; the record of the call is kept elsewhere (agentic.tools.call_log). `spot` gives the place, None where
+    nothing may be shown now."""
+
+    def __init__(self, poster: Webhooks, gate: Gate, spot: Callable[[int], Spot | None]) -> None:
         self._poster, self._gate, self._spot = poster, gate, spot
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # the post of a call, by the record's id
@@ -333,51 +253,37 @@ class ToolDisplay:
 
     def __call__(self, view: ChannelView, event: ToolEvent) -> None:
         """Show it in the background."""
-        if len(self._tasks) >= MOST_WAITING:
+        if len(self._tasks) >= MAX_WAITING:
             log.warning("channel %d: a call of %s is not shown: too many wait", view.channel_id, event.record.name)
             return
         lock = self._locks.setdefault(view.channel_id, asyncio.Lock())
-        showing = self._in_order(lock, view.channel_id, event)
-        self._tasks.start(showing, f"showing a call of {event.record.name}")
+        self._tasks.start(self._show(lock, view.channel_id, event), f"showing a call of {event.record.name}")
 
     async def aclose(self) -> None:
         """Drop what is not shown yet."""
         await self._tasks.cancel()
 
-    async def _in_order(self, lock: asyncio.Lock, channel_id: int, event: ToolEvent) -> None:
+    async def _show(self, lock: asyncio.Lock, channel_id: int, event: ToolEvent) -> None:
+        record, is_call = event.record, event.kind == "call"
         async with lock:  # given in the order in which it was asked for
-            show = self._call if event.kind == "call" else self._result
-            await show(event.record, channel_id)
-
-    async def _call(self, record: ToolRecord, channel_id: int) -> None:
-        spot = self._spot(channel_id)
-        if spot is None:
-            return
-        gate, first = self._speaking(channel_id), posts(record.agent, record)[0]
-        if (message_id := await self._poster.send(gate, spot.channel, first, spot.face)) is not None:
-            self._shown[record.id] = message_id
-
-    async def _result(self, record: ToolRecord, channel_id: int) -> None:
-        """The call's post with the result; where the call could not be shown, the result is not either."""
-        message_id, spot = self._shown.pop(record.id, None), self._spot(channel_id)
-        if message_id is None or spot is None:
-            return
-        gate, (first, *more) = self._speaking(channel_id), posts(record.agent, record)
-        await self._poster.edit(gate, spot.channel, message_id, first)
-        for text in more:
-            await self._poster.send(gate, spot.channel, text, spot.face)
-
-    def _speaking(self, channel_id: int) -> Gate:
-        """A post takes a while (find or make a webhook, retry): the bots may have been stopped meanwhile."""
-        return self._gate.under(lambda: self._spot(channel_id) is not None)
-
-
-# After these nobody knows whether the post is there.
-UNCERTAIN = (*CONNECTION_ERRORS, TimeoutError, UnreadableAnswer, discord.DiscordServerError)
+            message_id, spot = None if is_call else self._shown.pop(record.id, None), self._spot(channel_id)
+            if spot is None or (message_id is None and not is_call):  # no result of a call that could not be shown
+                return
+            # A post takes a while (find or make a webhook, retry): the bots may have been stopped meanwhile.
+            gate = self._gate.under(lambda: self._spot(channel_id) is not None)
+            first, *more = posts(record.agent, record)
+            if message_id is None:
+                if (message_id := await self._poster.send(gate, spot.channel, first, spot.face)) is not None:
+                    self._shown[record.id] = message_id
+                return
+            await self._poster.edit(gate, spot.channel, message_id, first)
+            for text in more:
+                await self._poster.send(gate, spot.channel, text, spot.face)
 
 
 class WebhookWriter:
-    """Every method raises CannotPost where it fails. `may_post` is asked before each request."""
+    """Writes a persona's messages in one channel. Every method raises CannotPost if it fails. `may_post` is asked
+    before each request."""
 
     def __init__(
         self, view: DiscordView, webhooks: Webhooks, face: WebhookIdentity, *, may_post: Callable[[], bool]
@@ -465,17 +371,11 @@ class WebhookWriter:
         return cannot_post(error, self._channel.id, text)
 
 
-DEFAULT_AVATARS = 6  # Discord's own (discord.com/developers/docs/reference#image-formatting)
-
-
-def default_avatar(agent: str) -> str:
-    """One of Discord's default pictures, always the same for an agent."""
-    return f"https://cdn.discordapp.com/embed/avatars/{crc32(agent.encode()) % DEFAULT_AVATARS}.png"
-
-
 class WebhookSink(SinkWithoutSigns):
-    """A channel or thread as a persona writes into it. `names` are agents' names by key; `may_post` is asked before
-    each request."""
+    """A channel or thread as a persona without an account writes into it. A webhook has a name, a picture and posts,
+    and nothing else: a persona gives no reactions and shows no typing, since both would show the bot that reads the
+    channel for it. A post is not streamed: it appears whole. `names` are agents' names by key; `may_post` is asked
+    before each request."""
 
     may_attach = True
     may_react = False
@@ -510,11 +410,66 @@ class WebhookSink(SinkWithoutSigns):
         earlier = EarlierPosts(await self._writer.since(post.after) if post.after is not None else ())
         parts = PostParts(self._writer, turn_id, earlier)
         text = without_mark(text_with_sources(post))
-        texts: list[str | None] = [*self._split(text, text_limit(post, LIMIT))] or [None]
+        texts: list[str | None] = [
+            *split_cleaned(self._view, text, text_limit(post, LIMIT), self._names, self._inner_names)
+        ] or [None]
         return await put_all(parts, texts, await extras_of(post, self._view.channel, embeds=True), noted)
 
-    def _split(self, text: str, limit: int) -> list[str]:
-        """Splits a text after it was cleaned: half a secret is not recognised."""
-        ids = user_ids(self._view.transcripts.directory, self._names, self._inner_names)
-        markup = NameMarkup(self._view.channel, self._view.transcript, ids)
-        return split_text(markup.to_markup(self._view.gate.clean(text)), limit)
+
+def allowed_name(name: str) -> str:
+    """Return the name as Discord accepts it for a webhook's post.
+
+    Discord wants 1 to 80 visible characters, no "discord" or "clyde" in any spelling, not "everyone" or "here" alone,
+    and no characters that begin a mention or code (discord.com/developers/docs/resources/webhook#create-webhook).
+    """
+    visible = (char for char in name if unicodedata.category(char) not in _INVISIBLE and char not in BLANK_LETTERS)
+    name = " ".join("".join(visible).translate(_LOOK_ALIKES).split()).lstrip("＠ ")
+    for word in ("discord", "clyde"):
+        at = _plain(name).find(word)
+        while at >= 0:
+            name = f"{name[: at + 1]}.{name[at + 1 :]}"
+            at = _plain(name).find(word)
+    if _plain(name).strip() in ("everyone", "here"):
+        name = f"{name[:1]}.{name[1:]}"
+    name = name[:MAX_NAME]
+    while length(name) > MAX_NAME:
+        name = name[:-1]
+    return name.strip() or NAME
+
+
+def _plain(name: str) -> str:
+    """Return the name in lower case and in plain letters where it has other forms of them, of the same length."""
+    return "".join(unicodedata.normalize("NFKC", char).casefold()[:1] or char for char in name)
+
+
+def fitting(text: str) -> str:
+    """The text as one message; a longer one is cut, with a note."""
+    if length(text) <= LIMIT:
+        return text
+    return split_text(text, LIMIT - length(_MORE))[0] + _MORE if text.strip() else "…"
+
+
+def may_use_webhooks(channel: Channel) -> bool:
+    """Whether the bot may make and use a webhook for posts there."""
+    place = _place(channel)
+    return place is not None and place.permissions_for(place.guild.me).manage_webhooks
+
+
+def _place(channel: Channel) -> WebhookChannel | None:
+    """The channel that has the webhook: a thread has none of its own, a direct message none at all."""
+    if isinstance(channel, discord.DMChannel):
+        return None
+    return channel.parent if isinstance(channel, discord.Thread) else channel
+
+
+def _thread(channel: Channel) -> discord.Object | None:
+    return discord.Object(channel.id) if isinstance(channel, discord.Thread) else None
+
+
+def _is_gone(error: BaseException) -> bool:
+    return isinstance(error, discord.HTTPException) and error.code in (_UNKNOWN_WEBHOOK, _INVALID_TOKEN)
+
+
+def default_avatar(agent: str) -> str:
+    """One of Discord's default pictures, always the same for an agent."""
+    return f"https://cdn.discordapp.com/embed/avatars/{crc32(agent.encode()) % DEFAULT_AVATARS}.png"

@@ -133,7 +133,7 @@ async def test_a_post_that_is_refused_without_its_file_too_fails_for_that_reason
 async def test_a_picture_above_the_servers_limit_is_scaled_down(monkeypatch):
     noise = io.BytesIO()
     Image.effect_noise((600, 600), 100).save(noise, "PNG")
-    monkeypatch.setattr("agentic.services.discord.posts.SMALLEST_FILE_LIMIT", 100_000)
+    monkeypatch.setattr("agentic.services.discord.posts.MIN_FILE_LIMIT", 100_000)
     monkeypatch.setattr("discord.Guild.filesize_limit", 100_000)
     monkeypatch.setattr(world_messages, "MAX_FILE_BYTES", 100_000)
     async with room() as r:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentic.services.discord.gate import Gate, Silenced
-from agentic.services.discord.webhooks import MOST_WAITING, Spot, ToolDisplay, WebhookIdentity
+from agentic.services.discord.webhooks import MAX_WAITING, Spot, ToolDisplay, WebhookIdentity
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
 from tests.support.doubles import settle, until
@@ -146,7 +146,7 @@ async def test_a_flood_is_cut_off_and_the_end_waits_for_nothing(caplog):
     stage = Stage()
     stage.poster.open.clear()
     with caplog.at_level(logging.WARNING):
-        for number in range(MOST_WAITING + 5):
+        for number in range(MAX_WAITING + 5):
             stage.call(replace(RECORD, id=f"m5:{number}"))
     assert caplog.text.count("too many wait") == 5
     await stage.show.aclose()
