@@ -1,21 +1,14 @@
-"""Answers so far, API keys, look-ups.
+"""The answers of the set-up so far, and API keys: asked, cleaned, recognized, and checked at no cost.
 
-The answers so far, over what the environment and the `.env` that exists say already.
-
-Ask Discord and the providers of models. Each call blocks until the answer, for SECONDS or a little more.
-
-Clean what was pasted for a token or key, and recognise what is obviously none. Pure; no text here repeats it.
-
-A run of the set-up: the dialogue, the answers, and what was found out about them.
-
-Ask for the API keys of a bot's models, and check each with its provider, at no cost.
+Answers lie over what the environment and the `.env` that exists say already. Look-ups ask Discord and the providers of
+models; each blocks until the answer, for SECONDS or a little more. No text here repeats what was pasted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -49,6 +42,9 @@ from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp
 from agentic.services.signal.client import SignalClient, SignalError
 from agentic.setup.dialogue import Dialogue
 
+T = TypeVar("T")
+
+SECONDS = 15.0
 SERVERS, CHANNELS, OLD_CHANNELS = "GUILD_IDS", "CHANNEL_THEME_MAP", "AGENT_CHANNEL_IDS"
 TIME_ZONE, BUDGET = "TIMEZONE", "BUDGET_DAILY_USD"
 SIGNAL_NUMBERS, SIGNAL_SERVER, SIGNAL_ALLOWED = "SIGNAL_NUMBERS", "SIGNAL_API_URL", "SIGNAL_ALLOWED"
@@ -58,9 +54,35 @@ ASKED = frozenset(
         *(SERVERS, CHANNELS, OLD_CHANNELS, TIME_ZONE, BUDGET, SIGNAL_NUMBERS, SIGNAL_SERVER, SIGNAL_ALLOWED),
     )
 )
-"""The settings that the set-up asks for. AGENT_CHANNEL_IDS is emptied where CHANNEL_THEME_MAP is chosen: it would hide
+"""The settings that the set-up asks for. AGENT_CHANNEL_IDS is emptied if CHANNEL_THEME_MAP is chosen: it would hide
 channels of it."""
 _VISIBLE = 16  # characters; of a shorter secret not even the end is shown
+_KEY_SHAPES: Mapping[str, tuple[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        "anthropic": ("Anthropic", re.compile(r"sk-ant-.+")),
+        "openrouter": ("OpenRouter", re.compile(r"sk-or-.+")),
+        "xai": ("xAI", re.compile(r"xai-.+")),
+        "google": ("Google", re.compile(r"AIza[\w-]{30,}")),
+        "openai": ("OpenAI", re.compile(r"sk-(proj|svcacct|admin)-.+")),
+    }
+)
+"""Provider → its name, and the beginning that only its keys have."""
+_NO_WORD = "That has spaces or characters that no token and no key has. Copy it again."
+_TOKEN = re.compile(r"[\w-]{22,30}\.[\w-]{6,7}\.[\w-]{27,45}")
+_WRAPPED = re.compile(r"""(?:export\s+)?[A-Z][A-Z0-9_]*=\s*(?P<rest>.+)""")
+_PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "openai": ("OpenAI", "https://platform.openai.com/api-keys"),
+        "anthropic": ("Anthropic", "https://console.anthropic.com/settings/keys"),
+        "google": ("Google", "https://aistudio.google.com/apikey"),
+        "xai": ("xAI", "https://console.x.ai/"),
+        "openrouter": ("OpenRouter", "https://openrouter.ai/settings/keys"),
+        "deepseek": ("DeepSeek", "https://platform.deepseek.com/api_keys"),
+        "mistral": ("Mistral", "https://console.mistral.ai/api-keys"),
+        "groq": ("Groq", "https://console.groq.com/keys"),
+    }
+)
+"""Provider → its name, and the page where keys are made."""
 
 
 class UnusableSettingsError(Exception):
@@ -107,20 +129,59 @@ class Answers:
     def settings(self) -> Settings:
         """The settings of a start with these answers. Raises SettingsError."""
         if self._settings is None:
-            self._settings = self._load()
+            given = {key: text for key, text in self._given.items() if text}
+            emptied = {other for key, other in OTHER_NAMES.items() if key in self._given} | self._given.keys()
+            below = {**self.in_file, **self.environ}
+            texts = {key: text for key, text in below.items() if key not in emptied} | given
+            # Without a file's path the owner's folder is read only if it is named.
+            texts = {"CONFIG_FILES_DIR": "config", **texts}
+            self._settings = load_settings(texts, env_file=None, fronts=read_fronts)
         return self._settings
-
-    def _load(self) -> Settings:
-        given = {key: text for key, text in self._given.items() if text}
-        emptied = {other for key, other in OTHER_NAMES.items() if key in self._given} | self._given.keys()
-        below = {**self.in_file, **self.environ}
-        texts = {key: text for key, text in below.items() if key not in emptied} | given
-        # Without a file's path the owner's folder is read only if it is named.
-        return load_settings({"CONFIG_FILES_DIR": "config", **texts}, env_file=None, fronts=read_fronts)
 
     @staticmethod
     def _first(texts: Mapping[str, str], key: str) -> str:
         return texts.get(key, "").strip() or texts.get(OTHER_NAMES.get(key, ""), "").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBot:
+    """The bot that a token belongs to."""
+
+    id: int
+    name: str
+    application: Application
+
+
+@dataclass
+class Session:
+    """`bots`: those whose token was checked, by agent. `keys`: settings of keys that were asked for. `servers` and
+    `channels`: names by id."""
+
+    talk: Dialogue
+    answers: Answers
+    bots: dict[str, FoundBot] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+    servers: dict[int, str] = field(default_factory=dict)
+    channels: dict[int, str] = field(default_factory=dict)
+
+    def agents(self) -> list[AgentSettings]:
+        """All agents, as a start with the answers would have them."""
+        return list(self.answers.settings().agents.values())
+
+    def title(self, agent: str) -> str:
+        """The agent's name as people read it."""
+        return self.answers.settings().agents[agent].display_name
+
+    def titles(self, agents: Iterable[str]) -> str:
+        return ", ".join(self.title(agent) for agent in agents)
+
+    def tokens(self) -> dict[str, str]:
+        """The tokens that were checked, by agent."""
+        return {
+            agent.name: agent.token.get_secret_value()
+            for agent in self.agents()
+            if agent.token is not None and agent.name in self.bots
+        }
 
 
 def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[str]]:
@@ -130,7 +191,11 @@ def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[
     """
     problems: list[str] = []
     in_file, own = _in_capitals(read_env_file(path, problems)), _in_capitals(environ)
-    wrong = _problems(Answers(in_file, own))
+    wrong: list[str] = []
+    try:
+        Answers(in_file, own).settings()
+    except SettingsError as error:
+        wrong = error.problems
     unsolved = [*problems, *(line for line in wrong if not _keys(line) <= ASKED)]
     if unsolved:
         raise UnusableSettingsError(unsolved)
@@ -145,35 +210,14 @@ def _in_capitals(texts: Mapping[str, str]) -> dict[str, str]:
     return {key.upper() if key.upper() in known else key: text for key, text in texts.items()}
 
 
-def _problems(answers: Answers) -> list[str]:
-    try:
-        answers.settings()
-    except SettingsError as error:
-        return error.problems
-    return []
-
-
 def _keys(problem: str) -> set[str]:
     """The settings that a problem's line names."""
     return set(problem.partition(":")[0].split(", "))
 
 
 def tail(secret: str) -> str:
-    """The end of a secret, by which its owner recognises it."""
+    """The end of a secret, by which its owner recognizes it."""
     return f"ending in {secret[-4:]}" if len(secret) >= _VISIBLE else f"{len(secret)} characters"
-
-
-T = TypeVar("T")
-SECONDS = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class FoundBot:
-    """The bot that a token belongs to."""
-
-    id: int
-    name: str
-    application: Application
 
 
 def look_up_bot(token: str) -> FoundBot:
@@ -248,20 +292,6 @@ def _run(question: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(question)
 
 
-_KEY_SHAPES: Mapping[str, tuple[str, re.Pattern[str]]] = MappingProxyType(
-    {
-        "anthropic": ("Anthropic", re.compile(r"sk-ant-.+")),
-        "openrouter": ("OpenRouter", re.compile(r"sk-or-.+")),
-        "xai": ("xAI", re.compile(r"xai-.+")),
-        "google": ("Google", re.compile(r"AIza[\w-]{30,}")),
-        "openai": ("OpenAI", re.compile(r"sk-(proj|svcacct|admin)-.+")),
-    }
-)
-"""Provider → its name, and the beginning that only its keys have."""
-_TOKEN = re.compile(r"[\w-]{22,30}\.[\w-]{6,7}\.[\w-]{27,45}")
-_WRAPPED = re.compile(r"""(?:export\s+)?[A-Z][A-Z0-9_]*=\s*(?P<rest>.+)""")
-
-
 def cleaned(pasted: str) -> str:
     """Without what is often copied along: blanks, quotation marks, `KEY=`, `Bot ` before a token."""
     text = pasted.strip()
@@ -273,8 +303,8 @@ def cleaned(pasted: str) -> str:
 
 def wrong_token(text: str) -> str | None:
     """Say what the text is instead of a bot's token; None if it may be one."""
-    if problem := _no_word(text):
-        return problem
+    if not _is_word(text):
+        return _NO_WORD
     if text.isdecimal():
         return "That is an id, such as the Application ID. The token is on the page Bot, under Reset Token."
     if re.fullmatch(r"[0-9a-fA-F]{64}", text):
@@ -292,8 +322,8 @@ def wrong_token(text: str) -> str | None:
 
 def wrong_key(text: str, provider: str) -> str | None:
     """Say what the text is instead of a key of this provider; None if it may be one."""
-    if problem := _no_word(text):
-        return problem
+    if not _is_word(text):
+        return _NO_WORD
     if _TOKEN.fullmatch(text):
         return "That is the token of a Discord bot. Here the key of the model's provider is needed."
     if re.match(r"https?://", text):
@@ -308,57 +338,17 @@ def _provider(text: str) -> str | None:
     return next((name for name, shape in _KEY_SHAPES.values() if shape.fullmatch(text)), None)
 
 
-def _no_word(text: str) -> str | None:
-    if not (text.isascii() and text.isprintable() and " " not in text):
-        return "That has spaces or characters that no token and no key has. Copy it again."
-    return None
+def _is_word(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
 
 
-@dataclass
-class Session:
-    """`bots`: those whose token was checked, by agent. `keys`: settings of keys that were asked for. `servers` and
-    `channels`: names by id."""
-
-    talk: Dialogue
-    answers: Answers
-    bots: dict[str, FoundBot] = field(default_factory=dict)
-    keys: set[str] = field(default_factory=set)
-    servers: dict[int, str] = field(default_factory=dict)
-    channels: dict[int, str] = field(default_factory=dict)
-
-    def agents(self) -> Iterator[AgentSettings]:
-        """All agents, as a start with the answers would have them."""
-        yield from self.answers.settings().agents.values()
-
-    def title(self, agent: str) -> str:
-        """The agent's name as people read it."""
-        return self.answers.settings().agents[agent].display_name
-
-    def titles(self, agents: Iterator[str] | list[str]) -> str:
-        return ", ".join(self.title(agent) for agent in agents)
-
-    def tokens(self) -> dict[str, str]:
-        """The tokens that were checked, by agent."""
-        return {
-            agent.name: agent.token.get_secret_value()
-            for agent in self.agents()
-            if agent.token is not None and agent.name in self.bots
-        }
-
-
-_PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "openai": ("OpenAI", "https://platform.openai.com/api-keys"),
-        "anthropic": ("Anthropic", "https://console.anthropic.com/settings/keys"),
-        "google": ("Google", "https://aistudio.google.com/apikey"),
-        "xai": ("xAI", "https://console.x.ai/"),
-        "openrouter": ("OpenRouter", "https://openrouter.ai/settings/keys"),
-        "deepseek": ("DeepSeek", "https://platform.deepseek.com/api_keys"),
-        "mistral": ("Mistral", "https://console.mistral.ai/api-keys"),
-        "groq": ("Groq", "https://console.groq.com/keys"),
-    }
-)
-"""Provider → its name, and the page where keys are made."""
+def ask_secret(talk: Dialogue, question: str, find_problem: Callable[[str], str | None]) -> str:
+    """Ask for a token or key, hidden, until it may be one; "" for none."""
+    while text := cleaned(talk.ask_hidden(question)):
+        if (problem := find_problem(text)) is None:
+            return text
+        talk.bad(problem)
+    return ""
 
 
 def ask_keys(session: Session, agent: str, *, kept: bool) -> None:
@@ -377,51 +367,47 @@ def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> 
     talk, setting = session.talk, model.key_setting
     provider, page = _PAGES.get(model.provider, (model.provider, ""))
     before = key = session.answers.get(setting)
-    if key and not kept and not _keeps(session, setting, key):
-        key = ""
+    if key and not kept:
+        place = " in the environment" if session.answers.in_environment(setting) == key else ""
+        question = f"{setting} is set already{place}, {tail(key)}: keep it or change it?"
+        if talk.choose(question, ("keep", "change"), default="keep") == "change":
+            key = ""
     if page and not key:
         talk.say(f"  Make an API key at {page}", "  and set a spending limit there as well.")
     leaves = "keeps the one there is" if before else "leaves it out"
     while True:
+        key = key or ask_secret(
+            talk,
+            f"{setting} (hidden while you paste; Enter {leaves}):",
+            lambda text: None if model.base_url else wrong_key(text, model.provider),
+        )
         if not key:
-            key = cleaned(talk.ask_hidden(f"{setting} (hidden while you paste; Enter {leaves}):"))
-            if not key:
-                session.answers.give(setting, before)
-                if not before:
-                    talk.warn(f"{session.title(agent)} stays offline until {setting} is set.")
-                    talk.say("  docs/providers.md has models that need no key, such as those on your own machine.")
-                return
-            if not model.base_url and (problem := wrong_key(key, model.provider)):
-                talk.bad(problem)
-                key = ""
-                continue
+            session.answers.give(setting, before)
+            if not before:
+                talk.warn(f"{session.title(agent)} stays offline until {setting} is set.")
+                talk.say("  docs/providers.md has models that need no key, such as those on your own machine.")
+            return
         session.answers.give(setting, key)
         if _is_settled(session, agent, model, provider):
             return
         key = ""
 
 
-def _keeps(session: Session, setting: str, key: str) -> bool:
-    place = " in the environment" if session.answers.in_environment(setting) == key else ""
-    question = f"{setting} is set already{place}, {tail(key)}: keep it or change it?"
-    return session.talk.choose(question, ("keep", "change"), default="keep") == "keep"
-
-
 def _is_settled(session: Session, agent: str, model: ModelSettings, provider: str) -> bool:
     """Check the key that was given last; False if another one is needed."""
     talk = session.talk
     while True:
-        now = next(
-            one for one in session.answers.settings().agents[agent].models if one.key_setting == model.key_setting
-        )
+        models = session.answers.settings().agents[agent].models
+        now = next(one for one in models if one.key_setting == model.key_setting)
         with talk.waiting(f"Asking {provider}"):
             error = model_error(now)
+        status = f" (HTTP {error.status})" if error is not None and error.status else ""
         if error is None:
             ending = tail(session.answers.get(model.key_setting))
             talk.good(f"{provider} accepts the key, {ending}; the model is {now.model}")
             return True
         if isinstance(error, BadKey):
-            talk.bad(f"{provider} refuses this key{_status(error)}. Copy it whole, or make a new one.")
+            talk.bad(f"{provider} refuses this key{status}. Copy it whole, or make a new one.")
             return False
         if isinstance(error, QuotaUsedUp):
             talk.warn(f"{provider} knows the key, but its account has no credit left: add some there.")
@@ -430,21 +416,15 @@ def _is_settled(session: Session, agent: str, model: ModelSettings, provider: st
             setting = session.answers.settings().agents[agent].spec.model_setting
             talk.warn(f"{provider} accepts the key, but has no model {now.model}: set {setting} in .env")
             return True
-        talk.bad(f"{_trouble(provider, error)}. This says nothing about the key.")
+        if isinstance(error, ConnectionFailed):
+            trouble = f"{provider} cannot be reached from this machine"
+        elif isinstance(error, TimedOut):
+            trouble = f"{provider} gives no answer"
+        elif isinstance(error, Retryable):
+            trouble = f"{provider} is busy{status}"
+        else:
+            trouble = f"{provider}: {error.kind}{status}"
+        talk.bad(f"{trouble}. This says nothing about the key.")
         if not talk.goes_on("Try again?"):
             talk.warn("The key goes unchecked.")
             return True
-
-
-def _trouble(provider: str, error: ModelError) -> str:
-    if isinstance(error, ConnectionFailed):
-        return f"{provider} cannot be reached from this machine"
-    if isinstance(error, TimedOut):
-        return f"{provider} gives no answer"
-    if isinstance(error, Retryable):
-        return f"{provider} is busy{_status(error)}"
-    return f"{provider}: {error.kind}{_status(error)}"
-
-
-def _status(error: ModelError) -> str:
-    return f" (HTTP {error.status})" if error.status else ""

@@ -1,8 +1,4 @@
-"""Prompts and choices.
-
-Read a choice from a numbered list, and a theme. Pure.
-
-Questions and answers: in a terminal, or line by line through a pipe.
+"""Questions and answers: in a terminal, or line by line through a pipe; choices from numbered lists, and themes.
 
 Secrets are typed without echo. The end of the input is EOFError, Ctrl-C is KeyboardInterrupt; both leave the set-up.
 """
@@ -22,6 +18,8 @@ from rich.text import Text
 
 from agentic.check.report import can_show, printable
 from agentic.themes import DEFAULT_THEME, THEMES
+
+T = TypeVar("T")
 
 _WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -45,59 +43,6 @@ _WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 class ChoiceError(ValueError):
     """An answer that is no choice from the list; the text says what is expected."""
-
-
-def numbers(text: str, count: int, names: Sequence[str] = ()) -> list[int]:
-    """ "1,3-5" → [1, 3, 4, 5], in the order typed and without repetition. `names`, of one word each, may stand for
-    their numbers ("#debate"). Raises ChoiceError beyond 1 to `count`."""
-    found: list[int] = []
-    for part in re.split(r"[,\s]+", re.sub(r"(?<!\s)\s*+(?:-|–)\s*", "-", text.strip())):
-        if not part:
-            continue
-        if not _is_number(part, count) and part.removeprefix("#") in names:
-            found.append(names.index(part.removeprefix("#")) + 1)
-            continue
-        first, dash, last = part.partition("-")
-        if not _is_number(first, count) or (dash and not _is_number(last, count)):
-            raise ChoiceError(f"Type numbers from 1 to {count}, such as {example(count)}.")
-        found += range(int(first), int(last or first) + 1)
-        if dash and int(first) > int(last):
-            raise ChoiceError(f"Type the smaller number first: {last}-{first}.")
-    if not found:
-        raise ChoiceError(f"Type at least one number from 1 to {count}.")
-    return list(dict.fromkeys(found))
-
-
-def theme_of(text: str) -> str:
-    """A theme by its number, name or beginning. Raises ChoiceError."""
-    names = list(THEMES)
-    word = re.sub(r"[\s_]+", "-", text.strip().lower())
-    if _is_number(word, len(names)):
-        return names[int(word) - 1]
-    begun = [word] if word in names else [name for name in names if word and name.startswith(word)]
-    if len(begun) != 1:
-        raise ChoiceError(f"Type the number or the name of a theme: {', '.join(names)}.")
-    return begun[0]
-
-
-def guessed_theme(channel: str) -> str:
-    """The theme that a channel's name suggests, otherwise casual."""
-    words = re.split(r"[^a-z]+", channel.lower())
-    return next((theme for theme, signs in _WORDS.items() if not set(signs).isdisjoint(words)), DEFAULT_THEME)
-
-
-def _is_number(text: str, count: int) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= count
-
-
-def example(count: int) -> str:
-    """How to choose several of a list this long."""
-    return "1" if count == 1 else "1,2" if count < 4 else "1,3-4"
-
-
-T = TypeVar("T")
-
-_MARKS = {"good": ("✓", "ok", "green"), "bad": ("✗", "X", "bold red"), "warning": ("!", "!", "yellow")}
 
 
 class Reader(Protocol):
@@ -155,16 +100,15 @@ class Dialogue:
         self._print(Text(self._clean(title), style="bold"))
 
     def good(self, line: str) -> None:
-        self._marked("good", line)
+        self._print_marked("✓", "ok", "green", line)
 
     def bad(self, line: str) -> None:
-        self._marked("bad", line)
+        self._print_marked("✗", "X", "bold red", line)
 
     def warn(self, line: str) -> None:
-        self._marked("warning", line)
+        self._print_marked("!", "!", "yellow", line)
 
-    def _marked(self, kind: str, line: str) -> None:
-        mark, plain, style = _MARKS[kind]
+    def _print_marked(self, mark: str, plain: str, style: str, line: str) -> None:
         self._print(Text.assemble((plain if self._plain else mark, style), " ", self._clean(line)))
 
     def _print(self, text: Text) -> None:
@@ -221,3 +165,51 @@ class Dialogue:
     def waiting(self, what: str) -> AbstractContextManager[object]:
         """Show, on a terminal, that an answer is awaited."""
         return self._console.status(f"{self._clean(what)} ...")
+
+
+def read_numbers(text: str, count: int, names: Sequence[str] = ()) -> list[int]:
+    """ "1,3-5" → [1, 3, 4, 5], in the order typed and without repetition. `names`, of one word each, may stand for
+    their numbers ("#debate"). Raises ChoiceError beyond 1 to `count`."""
+    found: list[int] = []
+    for part in re.split(r"[,\s]+", re.sub(r"(?<!\s)\s*+(?:-|–)\s*", "-", text.strip())):
+        if not part:
+            continue
+        if not _is_number(part, count) and part.removeprefix("#") in names:
+            found.append(names.index(part.removeprefix("#")) + 1)
+            continue
+        first, dash, last = part.partition("-")
+        if not _is_number(first, count) or (dash and not _is_number(last, count)):
+            raise ChoiceError(f"Type numbers from 1 to {count}, such as {example_numbers(count)}.")
+        found += range(int(first), int(last or first) + 1)
+        if dash and int(first) > int(last):
+            raise ChoiceError(f"Type the smaller number first: {last}-{first}.")
+    if not found:
+        raise ChoiceError(f"Type at least one number from 1 to {count}.")
+    return list(dict.fromkeys(found))
+
+
+def read_theme(text: str) -> str:
+    """A theme by its number, name or beginning. Raises ChoiceError."""
+    names = list(THEMES)
+    word = re.sub(r"[\s_]+", "-", text.strip().lower())
+    if _is_number(word, len(names)):
+        return names[int(word) - 1]
+    begun = [word] if word in names else [name for name in names if word and name.startswith(word)]
+    if len(begun) != 1:
+        raise ChoiceError(f"Type the number or the name of a theme: {', '.join(names)}.")
+    return begun[0]
+
+
+def guess_theme(channel: str) -> str:
+    """The theme that a channel's name suggests, otherwise casual."""
+    words = re.split(r"[^a-z]+", channel.lower())
+    return next((theme for theme, signs in _WORDS.items() if not set(signs).isdisjoint(words)), DEFAULT_THEME)
+
+
+def _is_number(text: str, count: int) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= count
+
+
+def example_numbers(count: int) -> str:
+    """How to choose several of a list this long."""
+    return "1" if count == 1 else "1,2" if count < 4 else "1,3-4"

@@ -1,10 +1,7 @@
-"""Tokens, servers, channels.
+"""Asks for each bot's Discord token, invites the bots, and asks for the servers and channels in which they speak.
 
-Ask for each bot's Discord token, and check it: whose it is, and whether it may read messages.
-
-Choose the channels, listed as Discord lists them, and a theme for each.
-
-Invite the bots, and choose the servers in which they speak.
+A token is checked: whose it is, and whether its bot may read messages. Channels are listed as Discord lists them, each
+with a theme.
 """
 
 from __future__ import annotations
@@ -30,22 +27,26 @@ from agentic.setup.answers import (
     FoundBot,
     Session,
     ask_keys,
-    cleaned,
+    ask_secret,
     look_up_bot,
     look_up_channels,
     look_up_servers,
     tail,
     wrong_token,
 )
-from agentic.setup.dialogue import example, guessed_theme, numbers, theme_of
+from agentic.setup.dialogue import example_numbers, guess_theme, read_numbers, read_theme
 from agentic.themes import THEMES
 
+CATEGORY = 4  # https://discord.com/developers/docs/resources/channel#channel-object-channel-types
 PORTAL = "https://discord.com/developers/applications"
+
+Views = Mapping[str, BotView]
+Servers = Mapping[str, Mapping[int, str]]  # by agent: id → name
 
 
 def set_up_bots(session: Session) -> None:
     """Ask about every bot of the table."""
-    for agent in list(session.agents()):
+    for agent in session.agents():
         session.talk.heading(agent.display_name)
         kept = _set_up_bot(session, agent)
         if session.answers.get(agent.spec.token_setting):
@@ -96,17 +97,13 @@ def _ask_token(session: Session, agent: AgentSettings, token: str) -> None:
     before = session.answers.get(setting)
     leaves = "keeps the one there is" if before else "leaves this bot out"
     while True:
+        question = f"Token of {agent.display_name} (hidden while you paste; Enter {leaves}):"
+        token = token or ask_secret(talk, question, wrong_token)
         if not token:
-            token = cleaned(talk.ask_hidden(f"Token of {agent.display_name} (hidden while you paste; Enter {leaves}):"))
-            if not token:
-                if not before:
-                    talk.say(f"  {agent.display_name} is left out; you can come back to it at the end.")
-                return
-            if problem := wrong_token(token):
-                talk.bad(problem)
-                token = ""
-                continue
-        found = _checked(session, agent, token)
+            if not before:
+                talk.say(f"  {agent.display_name} is left out; you can come back to it at the end.")
+            return
+        found = _check_token(session, agent, token)
         if found is None:
             token = ""
             continue
@@ -119,7 +116,7 @@ def _ask_token(session: Session, agent: AgentSettings, token: str) -> None:
         return
 
 
-def _checked(session: Session, agent: AgentSettings, token: str) -> FoundBot | str | None:
+def _check_token(session: Session, agent: AgentSettings, token: str) -> FoundBot | str | None:
     """The token's bot; the token itself if it goes unchecked; None if another one is needed."""
     talk = session.talk
     while True:
@@ -135,10 +132,10 @@ def _checked(session: Session, agent: AgentSettings, token: str) -> FoundBot | s
                 continue
             talk.warn("The token goes unchecked.")
             return token
-        return found if _belongs(session, agent, found, tail(token)) else None
+        return found if _is_bot_of(session, agent, found, tail(token)) else None
 
 
-def _belongs(session: Session, agent: AgentSettings, found: FoundBot, ending: str) -> bool:
+def _is_bot_of(session: Session, agent: AgentSettings, found: FoundBot, ending: str) -> bool:
     """Whether the bot is this agent's: no other agent's, and not named like one unless the owner says so."""
     talk, name = session.talk, found.name
     for other, bot in session.bots.items():
@@ -177,31 +174,106 @@ def _check_application(session: Session, agent: AgentSettings, token: str) -> No
             talk.bad(f"Discord {error}." if str(error) else "Discord refuses the token now.")
 
 
-CATEGORY = 4  # https://discord.com/developers/docs/resources/channel#channel-object-channel-types
-Views = Mapping[str, BotView]
+def choose_servers(session: Session) -> bool:
+    """Ask for the servers; False if they cannot be listed."""
+    talk = session.talk
+    talk.heading("Server")
+    if not session.tokens():
+        talk.warn(
+            f"No token could be checked, so servers and channels cannot be listed: set {SERVERS} and CHANNEL_THEME_MAP."
+        )
+        return False
+    found = _invited(session, ())
+    session.servers = {server: name for servers in found.values() for server, name in servers.items()}
+    if not session.servers:
+        talk.warn("No bot is in a server, so there are no channels to choose. Run this again when they are invited.")
+        return False
+    chosen = _chosen(session, found)
+    session.answers.give(SERVERS, ",".join(map(str, chosen)))
+    _invited(session, chosen)
+    return True
+
+
+def _chosen(session: Session, found: Servers) -> list[int]:
+    talk, listed = session.talk, list(session.servers)
+    if len(listed) == 1:
+        talk.good(f"The bots are in {session.servers[listed[0]]}")
+        return listed
+    for number, server in enumerate(listed, 1):
+        there = session.titles(agent for agent in found if server in found[agent])
+        talk.say(f"  {number:>3}  {session.servers[server]} ({there})")
+    before = [server for server in session.answers.settings().guild_ids if server in session.servers]
+    kept = ",".join(str(listed.index(server) + 1) for server in before)
+
+    def read(text: str) -> list[int]:
+        return [listed[number - 1] for number in read_numbers(text or kept, len(listed))]
+
+    leaves = f" [{kept}]" if kept else ""
+    return talk.pick(
+        f"In which servers shall they speak? By number, such as {example_numbers(len(listed))}{leaves}:", read
+    )
+
+
+def _invited(session: Session, servers: Collection[int]) -> Servers:
+    """Show invite links until each bot is in a server, or in one of these; the servers of each bot then."""
+    talk, shown = session.talk, False
+    while True:
+        with talk.waiting("Asking Discord"):
+            found, failed = look_up_servers(session.tokens())
+        _show_failures(session, failed)
+        absent = [agent for agent, there in found.items() if not (there.keys() & set(servers) if servers else there)]
+        if not absent and not failed:
+            return found
+        if absent and shown:
+            talk.bad(f"Not there yet: {session.titles(absent)}")
+        elif absent:
+            where = f" to {' or '.join(session.servers[server] for server in servers)}" if servers else ""
+            talk.say(f"Invite the bots{where}: open each link in the browser, choose your server, press Authorize.")
+            settings = session.answers.settings()
+            for agent in absent:
+                application = session.bots[agent].application
+                link = link_to_invite(application.id, settings, options_in(agent, settings))
+                talk.say(f"  {session.title(agent)}: {link}")
+            shown = True
+        if not talk.goes_on("Are they in?" if absent else "Try again?"):
+            return found
+
+
+def _show_failures(session: Session, failed: Mapping[str, str]) -> None:
+    for agent, reason in failed.items():
+        session.talk.bad(f"{session.title(agent)}: Discord {reason}.")
 
 
 def choose_channels(session: Session) -> None:
     """Ask for channels and themes in the chosen servers."""
     talk = session.talk
     talk.heading("Channels")
-    views = _looked_up(session)
-    listed = _show(session, views)
+    while True:
+        with talk.waiting("Asking Discord"):
+            views, failed = look_up_channels(session.tokens(), session.answers.settings().guild_ids)
+        _show_failures(session, failed)
+        if not failed or not talk.goes_on("Try again?"):
+            break
+    listed = _list_channels(session, views)
     if not listed:
         talk.warn(f"There is no text channel to choose. Make one, then run this again, or set {CHANNELS}.")
         return
     before = session.answers.settings().channels
     if before:
-        talk.say(f"Now: {', '.join(f'{_name(session, one)} ({theme})' for one, theme in before.items())}")
+        names = {one: f"#{session.channels[one]}" if one in session.channels else one for one in before}
+        talk.say(f"Now: {', '.join(f'{names[one]} ({theme})' for one, theme in before.items())}")
     if any(lacking(views, channel) for channel in listed):
         talk.say("A permission that is missing can be given later in Discord; the check at the end names it again.")
-    names = [channel.name for channel in listed]
     leaves = "Enter keeps them" if before else "Enter chooses none yet"
 
     def read(text: str) -> list[ChannelView]:
-        return [listed[number - 1] for number in numbers(text, len(listed), names)] if text else []
+        return (
+            [listed[number - 1] for number in read_numbers(text, len(listed), [one.name for one in listed])]
+            if text
+            else []
+        )
 
-    question = f"In which channels shall they speak? By number, such as {example(len(listed))} ({leaves}):"
+    question = f"In which channels shall they speak? By number, such as {example_numbers(len(listed))} ({leaves}):"
     chosen = talk.pick(question, read)
     if chosen:
         _choose_themes(session, chosen, before)
@@ -232,30 +304,12 @@ def _position(channel: ChannelView) -> tuple[int, int]:
     return channel.position, channel.id
 
 
-def _name(session: Session, channel: int) -> str:
-    return f"#{session.channels[channel]}" if channel in session.channels else str(channel)
-
-
-def _looked_up(session: Session) -> Views:
-    while True:
-        with session.talk.waiting("Asking Discord"):
-            views, failed = look_up_channels(session.tokens(), session.answers.settings().guild_ids)
-        for agent, reason in failed.items():
-            session.talk.bad(f"{session.title(agent)}: Discord {reason}.")
-        if not failed or not session.talk.goes_on("Try again?"):
-            return views
-
-
-def _show(session: Session, views: Views) -> list[ChannelView]:
+def _list_channels(session: Session, views: Views) -> list[ChannelView]:
     """Print the channels of the servers with their numbers; return them in that order."""
     listed: list[ChannelView] = []
     for server in session.answers.settings().guild_ids:
-        everything = {
-            channel.id: channel
-            for view in views.values()
-            for channel in view.channels.values()
-            if channel.guild_id == server
-        }
+        known = (channel for view in views.values() for channel in view.channels.values())
+        everything = {channel.id: channel for channel in known if channel.guild_id == server}
         if len(session.answers.settings().guild_ids) > 1:
             session.talk.say(f"{session.servers[server]}:")
         for category, channels in in_order(list(everything.values())):
@@ -264,14 +318,11 @@ def _show(session: Session, views: Views) -> list[ChannelView]:
             for channel in channels:
                 listed.append(channel)
                 session.channels[channel.id] = channel.name
-                session.talk.say(f"  {len(listed):>3}  #{channel.name}{_marks(session, views, channel)}")
+                found = lacking(views, channel)
+                lines = [f"{session.titles(agents)}: missing {', '.join(names)}" for names, agents in found.items()]
+                marks = f"  ({'; '.join(lines)})" if lines else ""
+                session.talk.say(f"  {len(listed):>3}  #{channel.name}{marks}")
     return listed
-
-
-def _marks(session: Session, views: Views, channel: ChannelView) -> str:
-    found = lacking(views, channel)
-    lines = [f"{session.titles(agents)}: missing {', '.join(names)}" for names, agents in found.items()]
-    return f"  ({'; '.join(lines)})" if lines else ""
 
 
 def _choose_themes(session: Session, chosen: Sequence[ChannelView], before: Mapping[int, str]) -> None:
@@ -286,75 +337,5 @@ def _choose_themes(session: Session, chosen: Sequence[ChannelView], before: Mapp
 
 
 def _ask_theme(session: Session, channel: ChannelView, before: str | None) -> str:
-    usual = before or guessed_theme(channel.name)
-    return session.talk.pick(f"Theme of #{channel.name} [{usual}]:", lambda text: theme_of(text or usual))
-
-
-Servers = Mapping[str, Mapping[int, str]]  # by agent: id → name
-
-
-def choose_servers(session: Session) -> bool:
-    """Ask for the servers; False if they cannot be listed."""
-    talk = session.talk
-    talk.heading("Server")
-    if not session.tokens():
-        talk.warn(
-            f"No token could be checked, so servers and channels cannot be listed: set {SERVERS} and CHANNEL_THEME_MAP."
-        )
-        return False
-    found = _invited(session, ())
-    session.servers = {server: name for servers in found.values() for server, name in servers.items()}
-    if not session.servers:
-        talk.warn("No bot is in a server, so there are no channels to choose. Run this again when they are invited.")
-        return False
-    chosen = _chosen(session, found)
-    session.answers.give(SERVERS, ",".join(map(str, chosen)))
-    _invited(session, chosen)
-    return True
-
-
-def _chosen(session: Session, found: Servers) -> list[int]:
-    talk, listed = session.talk, list(session.servers)
-    if len(listed) == 1:
-        talk.good(f"The bots are in {session.servers[listed[0]]}")
-        return listed
-    for number, server in enumerate(listed, 1):
-        there = session.titles([agent for agent in found if server in found[agent]])
-        talk.say(f"  {number:>3}  {session.servers[server]} ({there})")
-    before = [server for server in session.answers.settings().guild_ids if server in session.servers]
-    kept = ",".join(str(listed.index(server) + 1) for server in before)
-
-    def read(text: str) -> list[int]:
-        return [listed[number - 1] for number in numbers(text or kept, len(listed))]
-
-    leaves = f" [{kept}]" if kept else ""
-    return talk.pick(f"In which servers shall they speak? By number, such as {example(len(listed))}{leaves}:", read)
-
-
-def _invited(session: Session, servers: Collection[int]) -> Servers:
-    """Show invite links until each bot is in a server, or in one of these; the servers of each bot then."""
-    talk, shown = session.talk, False
-    while True:
-        with talk.waiting("Asking Discord"):
-            found, failed = look_up_servers(session.tokens())
-        for agent, reason in failed.items():
-            talk.bad(f"{session.title(agent)}: Discord {reason}.")
-        absent = [agent for agent, there in found.items() if not (there.keys() & set(servers) if servers else there)]
-        if not absent and not failed:
-            return found
-        if absent and shown:
-            talk.bad(f"Not there yet: {session.titles(absent)}")
-        elif absent:
-            where = f" to {' or '.join(session.servers[server] for server in servers)}" if servers else ""
-            talk.say(f"Invite the bots{where}: open each link in the browser, choose your server, press Authorize.")
-            for agent in absent:
-                talk.say(f"  {session.title(agent)}: {_link(session, agent)}")
-            shown = True
-        if not talk.goes_on("Are they in?" if absent else "Try again?"):
-            return found
-
-
-def _link(session: Session, agent: str) -> str:
-    settings = session.answers.settings()
-    options = options_in(agent, settings)
-    return link_to_invite(session.bots[agent].application.id, settings, options)
+    usual = before or guess_theme(channel.name)
+    return session.talk.pick(f"Theme of #{channel.name} [{usual}]:", lambda text: read_theme(text or usual))

@@ -1,8 +1,6 @@
-"""Writes .env.
+"""Finds `.env` and puts settings into it: whole or not at all, readable by its owner only, the old file kept.
 
-Put settings into the text of a .env file. Pure; every other line stays as it is, to the byte.
-
-Where `.env` is, and writing it: whole or not at all, readable by its owner only, the old one kept.
+Every line that sets no changed setting stays as it is, to the byte.
 """
 
 from __future__ import annotations
@@ -17,10 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dotenv.parser import Binding, parse_stream
+from dotenv.parser import parse_stream
 
 from agentic.process.root import ROOT
 
+NAME = ".env"
+EXAMPLE = ".env.example"
+_OWNER_ONLY = 0o600
+_WORLD = stat.S_IROTH | stat.S_IWOTH
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,+=@%~-]*")
 # The parts of a line as dotenv's parser reads it: up to the value, the value, a comment and the line's end.
 _LINE = re.compile(
@@ -32,65 +34,6 @@ _LINE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SHOWN = re.compile(r"\s*#+[^\S\r\n]*(?P<key>[A-Za-z_][A-Za-z0-9_]*)=")
-
-
-def with_settings(text: str, changes: Mapping[str, str]) -> str:
-    """The text with these settings, "" for an empty one. Keys are compared in any case.
-
-    A line that sets a key keeps its comment. A key without a line gets one: below the last comment that shows it
-    (`# KEY=…`), otherwise at the end.
-    """
-    mark = "\ufeff" if text.startswith("\ufeff") else ""
-    end = "\r\n" if "\r\n" in text else "\n"
-    bindings = list(parse_stream(io.StringIO(text.removeprefix(mark))))
-    pieces = [_changed(binding, changes) for binding in bindings]
-    present = {binding.key.upper() for binding in bindings if binding.key and not binding.error}
-    shown = {key: number for number, binding in enumerate(bindings) if (key := _shown_in(binding))}
-    for key, value in changes.items():
-        if key in present or not value:
-            continue
-        line = f"{key}={quoted(value)}{end}"
-        if key in shown:
-            pieces[shown[key]] = _ended(pieces[shown[key]], end) + line
-        else:
-            pieces[-1:] = [_ended(pieces[-1], end), line] if pieces else [line]
-    return mark + "".join(pieces)
-
-
-def quoted(value: str) -> str:
-    """The value as a .env file has it: in quotation marks only where it needs them."""
-    if _PLAIN.fullmatch(value):
-        return value
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
-def _changed(binding: Binding, changes: Mapping[str, str]) -> str:
-    original = binding.original.string
-    key = binding.key.upper() if binding.key and not binding.error else ""
-    if key not in changes or (binding.value or "").strip() == changes[key]:
-        return original
-    match = _LINE.match(original)
-    if match is None:  # a key alone, without an equals sign
-        bare = original.rstrip("\r\n")
-        return f"{bare}={quoted(changes[key])}{original[len(bare) :]}"
-    return f"{match['head']}{quoted(changes[key])}{match['tail']}"
-
-
-def _shown_in(binding: Binding) -> str:
-    """The key that a comment shows, "" for none."""
-    match = None if binding.key or binding.error else _SHOWN.match(binding.original.string)
-    return match["key"].upper() if match else ""
-
-
-def _ended(piece: str, end: str) -> str:
-    return piece if not piece or piece.endswith(("\r", "\n")) else piece + end
-
-
-NAME = ".env"
-EXAMPLE = ".env.example"
-_OWNER_ONLY = 0o600
-_WORLD = stat.S_IROTH | stat.S_IWOTH
 
 
 class CannotWriteError(Exception):
@@ -129,7 +72,8 @@ def find_place(folder: Path) -> EnvPlace:
         if found is not None:
             read_text(path)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
-        raise CannotWriteError(f"{named} cannot be read ({_reason(error)}). Correct that, then start again.") from None
+        reason = (isinstance(error, OSError) and error.strerror) or "its links lead in a circle"
+        raise CannotWriteError(f"{named} cannot be read ({reason}). Correct that, then start again.") from None
     if found is not None and (not found.st_mode & stat.S_IWUSR or not os.access(path, os.W_OK)):
         raise CannotWriteError(f"{path} is read-only. Allow it to be changed: chmod u+w {path}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
@@ -166,10 +110,13 @@ def write_settings(place: EnvPlace, changes: Mapping[str, str], first_text: str,
     """
     path, existed = place.path, place.exists
     before = path.stat() if existed else path.parent.stat()
+    # The group may read it if the owner let the group alone read it, as for a service's user.
+    shared = existed and before.st_mode & stat.S_IRGRP and not before.st_mode & _WORLD
+    mode = _OWNER_ONLY | (stat.S_IRGRP if shared else 0)
     text = with_settings(read_text(path) if existed else first_text, changes)
     made: list[Path] = []
     try:
-        fresh = _create(path.parent, [f".env.new-{os.getpid()}"], text.encode(), before, _mode(before, existed))
+        fresh = _create(path.parent, [f".env.new-{os.getpid()}"], text.encode(), before, mode)
         made.append(fresh)
         old = None
         if existed:
@@ -184,14 +131,12 @@ def write_settings(place: EnvPlace, changes: Mapping[str, str], first_text: str,
             for one in made:
                 one.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
     return old
-
-
-def _mode(before: os.stat_result, existed: bool) -> int:
-    """0600, and the group's right to read if the owner gave it to the group alone, as for a service's user."""
-    shared = existed and before.st_mode & stat.S_IRGRP and not before.st_mode & _WORLD
-    return _OWNER_ONLY | (stat.S_IRGRP if shared else 0)
 
 
 def _create(folder: Path, names: list[str], data: bytes, owner: os.stat_result, mode: int) -> Path:
@@ -204,7 +149,15 @@ def _create(folder: Path, names: list[str], data: bytes, owner: os.stat_result, 
             continue
         try:
             with open(descriptor, "wb") as file:
-                os.fchmod(file.fileno(), _given_to(file.fileno(), owner, mode))
+                now = os.fstat(file.fileno())
+                try:  # give it to the owner (as root) and to the group that may read it
+                    if os.geteuid() == 0 and (now.st_uid, now.st_gid) != (owner.st_uid, owner.st_gid):
+                        os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+                    elif mode & stat.S_IRGRP and now.st_gid != owner.st_gid:
+                        os.fchown(file.fileno(), -1, owner.st_gid)
+                except PermissionError:
+                    mode &= ~stat.S_IRGRP
+                os.fchmod(file.fileno(), mode)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -215,27 +168,50 @@ def _create(folder: Path, names: list[str], data: bytes, owner: os.stat_result, 
     raise FileExistsError(17, "a file of that name exists", str(folder / names[-1]))
 
 
-def _given_to(descriptor: int, owner: os.stat_result, mode: int) -> int:
-    """Give the file to the owner (as root) and to the group that may read it; return the mode, without a right for a
-    group that it cannot be given to."""
-    now = os.fstat(descriptor)
-    try:
-        if os.geteuid() == 0 and (now.st_uid, now.st_gid) != (owner.st_uid, owner.st_gid):
-            os.fchown(descriptor, owner.st_uid, owner.st_gid)
-        elif mode & stat.S_IRGRP and now.st_gid != owner.st_gid:
-            os.fchown(descriptor, -1, owner.st_gid)
-    except PermissionError:
-        return mode & ~stat.S_IRGRP
-    return mode
+def with_settings(text: str, changes: Mapping[str, str]) -> str:
+    """The text with these settings, "" for an empty one. Keys are compared in any case.
+
+    A line that sets a key keeps its comment. A key without a line gets one: below the last comment that shows it
+    (`# KEY=…`), otherwise at the end.
+    """
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    end = "\r\n" if "\r\n" in text else "\n"
+    bindings = list(parse_stream(io.StringIO(text.removeprefix(mark))))
+    pieces: list[str] = []
+    present: set[str] = set()
+    shown: dict[str, int] = {}  # keys that a comment shows
+    for number, binding in enumerate(bindings):
+        original = binding.original.string
+        pieces.append(original)
+        if not binding.key and not binding.error and (match := _SHOWN.match(original)):
+            shown[match["key"].upper()] = number
+        key = binding.key.upper() if binding.key and not binding.error else ""
+        present.add(key)
+        if key not in changes or (binding.value or "").strip() == changes[key]:
+            continue
+        if match := _LINE.match(original):
+            pieces[-1] = f"{match['head']}{quoted(changes[key])}{match['tail']}"
+        else:  # a key alone, without an equals sign
+            bare = original.rstrip("\r\n")
+            pieces[-1] = f"{bare}={quoted(changes[key])}{original[len(bare) :]}"
+    for key, value in changes.items():
+        if key in present or not value:
+            continue
+        line = f"{key}={quoted(value)}{end}"
+        if key in shown:
+            pieces[shown[key]] = _with_end(pieces[shown[key]], end) + line
+        else:
+            pieces[-1:] = [_with_end(pieces[-1], end), line] if pieces else [line]
+    return mark + "".join(pieces)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def quoted(value: str) -> str:
+    """The value as a .env file has it: in quotation marks only where it needs them."""
+    if _PLAIN.fullmatch(value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
-def _reason(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or "its links lead in a circle"
+def _with_end(piece: str, end: str) -> str:
+    return piece if not piece or piece.endswith(("\r", "\n")) else piece + end

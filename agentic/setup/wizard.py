@@ -1,8 +1,6 @@
-"""The questions in order, summary, writing.
+"""The set-up from its first line to its last: bots, Signal, server and channels, time zone and budget, summary, check.
 
-Ask for the time zone and for the money of a day.
-
-The set-up from its first line to its last. Until "Write it?" nothing is written; after it comes the check.
+Until "Write it?" nothing is written; after it comes the check.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -27,103 +25,27 @@ from agentic.check.costs import forecast_day
 from agentic.check.report import Findings
 from agentic.process.redaction import Redactor
 from agentic.process.tasks import INTERRUPTED
-from agentic.setup import env_file as env_place
 from agentic.setup.answers import (
     ASKED,
     BUDGET,
     OLD_CHANNELS,
+    SIGNAL_ALLOWED,
+    SIGNAL_NUMBERS,
+    SIGNAL_SERVER,
     TIME_ZONE,
     Session,
     UnusableSettingsError,
+    answers_on_signal,
     read_answers,
     tail,
 )
 from agentic.setup.dialogue import ChoiceError, Dialogue, Reader, standard_reader
 from agentic.setup.discord import PORTAL, choose_channels, choose_servers, set_up_bots
-from agentic.setup.signal import ask_signal
-
-_MOST = 1_000_000.0
-
-
-def choose_habits(session: Session) -> None:
-    session.talk.heading("Time and money")
-    _ask_zone(session)
-    _ask_budget(session)
-
-
-def zone_named(text: str) -> str:
-    """An IANA name by itself or by its city, in any case: "berlin" → "Europe/Berlin". Raises ChoiceError."""
-    names = available_timezones()
-    word = re.sub(r"\s+", "_", text.strip())
-    found = [name for name in names if name.lower() == word.lower()]
-    found = found or [name for name in names if name.lower().rpartition("/")[2] == word.lower()]
-    if len(found) == 1 or _exists(word):
-        return found[0] if len(found) == 1 else word
-    near = sorted(found) or _near(word.lower(), names)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise ChoiceError(f"There is no such time zone. Type a name such as Europe/Berlin.{hint}")
-
-
-def _near(word: str, names: Collection[str]) -> list[str]:
-    """At most three names that are spelled alike, or whose city is."""
-    spellings = {part: name for name in sorted(names) for part in (name.lower(), name.lower().rpartition("/")[2])}
-    alike = difflib.get_close_matches(word, spellings, n=3, cutoff=0.7)
-    return list(dict.fromkeys(spellings[one] for one in alike))
-
-
-def budget_of(text: str) -> str:
-    """ "$7.50" → "7.5"; "none" for no limit. Raises ChoiceError."""
-    word = text.strip().removeprefix("$").strip().lower()
-    if word == "none":
-        return word
-    try:
-        dollars = float(word)
-    except ValueError:
-        dollars = math.nan
-    if not 0 < dollars <= _MOST:
-        raise ChoiceError("Type US dollars, such as 5 or 0.50, or none for no limit.")
-    return f"{dollars:g}" if dollars < 1000 else f"{dollars:.0f}"
-
-
-def _ask_zone(session: Session) -> None:
-    usual = session.answers.get(TIME_ZONE) or _machines(session)
-    why = "" if session.answers.get(TIME_ZONE) else ", this machine's"
-    question = f"Time zone, for the hours at which the bots talk [{usual}{why}]:"
-    zone = session.talk.pick(question, lambda text: zone_named(text) if text else usual)
-    session.answers.give(TIME_ZONE, zone)
-    session.talk.good(f"{zone}: it is {datetime.now(ZoneInfo(zone)):%H:%M} there")
-
-
-def _machines(session: Session) -> str:
-    name = machine_timezone(session.answers.environ).key
-    return name if name and _exists(name) else "UTC"
-
-
-def _exists(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True
-
-
-def _ask_budget(session: Session) -> None:
-    """Say what a day is likely to cost, and ask how much it may cost at most."""
-    talk, settings = session.talk, session.answers.settings()
-    day = forecast_day(settings, Findings(), time.time())
-    if day.dollars:
-        talk.say(f"Your bots are likely to cost {day.text}.")
-    usual = session.answers.get(BUDGET) or f"{DEFAULT_BUDGET:g}"
-    question = f"At most how many US dollars a day, for all bots together (or none) [{usual}]:"
-    budget = talk.pick(question, lambda text: budget_of(text) if text else usual)
-    session.answers.give(BUDGET, budget)
-    if budget.lower() == "none":
-        talk.warn("Without a limit, people's mentions may cost any sum.")
-    elif float(budget) < day.dollars:
-        talk.warn("That is less than a day is likely to cost: the bots fall silent when it is used up.")
-
+from agentic.setup.env_file import CannotWriteError, EnvPlace, find_place, template, write_settings
 
 NOTHING = "Nothing was written."
+USUAL_AGENT = "penny"  # the companion among the personas
+MAX_BUDGET = 1_000_000.0
 
 
 def run_setup(
@@ -139,11 +61,14 @@ def run_setup(
     Without a written file: 1, 2 if the settings there are cannot be used, 130 after Ctrl-C.
     """
     talk = Dialogue(reader or standard_reader(), console or Console())
-    _end_as_by_ctrl_c()
+    # A service manager's or a closed terminal's signal ends the set-up as Ctrl-C does, with the echo switched on.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
     try:
-        place = env_place.find_place(folder or Path())
+        place = find_place(folder or Path())
         answers, asked_again = read_answers(place.path, environ)
-    except env_place.CannotWriteError as error:
+    except CannotWriteError as error:
         talk.bad(str(error))
         return 2
     except UnusableSettingsError as error:
@@ -151,7 +76,7 @@ def run_setup(
     session = Session(talk, answers)
     try:
         _introduce(session, place, asked_again)
-        if not _ask_all(session) or not _writes(session, place, folder or Path()):
+        if not _ask_all(session) or not _confirm_and_write(session, place, folder or Path()):
             talk.say(NOTHING)
             return 1
     except EOFError:
@@ -164,7 +89,9 @@ def run_setup(
         return _refuse(talk, error.problems)
     except Exception:
         # The outermost edge: what was typed must not be in the traceback.
-        print(Redactor(_secrets(session)).secrets(traceback.format_exc()), file=sys.stderr)
+        names = (key for key in ASKED if key.startswith("BOT_TOKEN_") or key.endswith("_KEY"))
+        secrets = [text for key in names if (text := answers.get(key))]
+        print(Redactor(secrets).secrets(traceback.format_exc()), file=sys.stderr)
         talk.bad(f"The set-up ended because of an unexpected error. {NOTHING}")
         return 1
     return _finish(session, check)
@@ -176,23 +103,7 @@ def _refuse(talk: Dialogue, problems: list[str]) -> int:
     return 2
 
 
-def _end_as_by_ctrl_c() -> None:
-    """A service manager's or a closed terminal's signal ends the set-up as Ctrl-C does, with the echo switched on."""
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler)
-
-
-def _secrets(session: Session) -> list[str]:
-    return [
-        text
-        for key in ASKED
-        if key.startswith("BOT_TOKEN_") or key.endswith("_KEY")
-        if (text := session.answers.get(key))
-    ]
-
-
-def _introduce(session: Session, place: env_place.EnvPlace, asked_again: list[str]) -> None:
+def _introduce(session: Session, place: EnvPlace, asked_again: list[str]) -> None:
     talk = session.talk
     talk.heading("Set up agentic-discord")
     talk.say(
@@ -237,7 +148,7 @@ def _ask_places(session: Session) -> None:
         choose_channels(session)
 
 
-def _writes(session: Session, place: env_place.EnvPlace, folder: Path) -> bool:
+def _confirm_and_write(session: Session, place: EnvPlace, folder: Path) -> bool:
     """Show the answers and write them, once the owner agrees; False if not."""
     talk = session.talk
     while True:
@@ -250,7 +161,17 @@ def _writes(session: Session, place: env_place.EnvPlace, folder: Path) -> bool:
         answer = talk.choose("Write it? Or change something?", words, default="yes")
         if answer == "no":
             return False
-        if answer == "yes" and _written(session, place, folder, changes):
+        if answer == "yes":
+            try:
+                old = write_settings(place, changes, template(folder), time.time())
+            except (OSError, CannotWriteError) as error:
+                reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+                talk.bad(f"{place.path} could not be written ({reason}). Correct that, then answer yes again.")
+                continue
+            readers = "you and its group" if place.open_to_group else "only you"
+            talk.good(f"Written: {place.path.absolute()}, which {readers} can read. Keep it to yourself.")
+            if old is not None:
+                talk.say(f"  The old one is kept as {old.name}; delete it when all is well.")
             return True
         if answer == "bots":
             set_up_bots(session)
@@ -262,21 +183,7 @@ def _writes(session: Session, place: env_place.EnvPlace, folder: Path) -> bool:
             choose_habits(session)
 
 
-def _written(session: Session, place: env_place.EnvPlace, folder: Path, changes: Mapping[str, str]) -> bool:
-    try:
-        old = env_place.write_settings(place, changes, env_place.template(folder), time.time())
-    except (OSError, env_place.CannotWriteError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        session.talk.bad(f"{place.path} could not be written ({reason}). Correct that, then answer yes again.")
-        return False
-    readers = "you and its group" if place.open_to_group else "only you"
-    session.talk.good(f"Written: {place.path.absolute()}, which {readers} can read. Keep it to yourself.")
-    if old is not None:
-        session.talk.say(f"  The old one is kept as {old.name}; delete it when all is well.")
-    return True
-
-
-def _summarize(session: Session, place: env_place.EnvPlace) -> None:
+def _summarize(session: Session, place: EnvPlace) -> None:
     talk, answers, settings = session.talk, session.answers, session.answers.settings()
     talk.heading(f"For {place.path.absolute()}")
     for agent in settings.agents.values():
@@ -285,9 +192,8 @@ def _summarize(session: Session, place: env_place.EnvPlace) -> None:
             continue
         lacking = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
         keys = dict.fromkeys(model.key_setting for model in agent.models if model.api_key)
-        shown = [f"{key} {tail(answers.get(key))}" for key in keys] + (
-            [f"no {lacking}: stays offline"] if lacking else []
-        )
+        shown = [f"{key} {tail(answers.get(key))}" for key in keys]
+        shown += [f"no {lacking}: stays offline"] if lacking else []
         talk.say(f"  {agent.display_name:<10} token {tail(agent.token.get_secret_value())}; {', '.join(shown)}")
     servers = [session.servers.get(server, str(server)) for server in settings.guild_ids]
     channels = [
@@ -312,6 +218,115 @@ def _summarize(session: Session, place: env_place.EnvPlace) -> None:
 def _warn_of_environment(session: Session) -> None:
     if winning := sorted(key for key in ASKED if session.answers.overruled(key)):
         session.talk.warn(f"The environment has other values, which win over .env: unset there {', '.join(winning)}")
+
+
+def ask_signal(session: Session) -> None:
+    """Ask for the settings of Signal, if the owner wants it; an agent may be there without a bot in Discord."""
+    talk, answers = session.talk, session.answers
+    talk.heading("Signal (optional)")
+    if not talk.agrees("Shall an agent have a phone number on Signal?", default=bool(answers.get(SIGNAL_NUMBERS))):
+        if answers.get(SIGNAL_NUMBERS):
+            answers.give(SIGNAL_NUMBERS, "")
+        return
+    talk.say(
+        "  docs/signal.md says how a number is registered, and how the server that holds it is started.",
+        f"  Before a number stands the name of a bot or persona, such as {USUAL_AGENT}:+4915112345678.",
+    )
+    _ask_setting(session, SIGNAL_NUMBERS, "Which number has the agent, with + and country code")
+    server = _ask_setting(session, SIGNAL_SERVER, "Address of signal-cli-rest-api", answers.settings().signal_api_url)
+    with talk.waiting("Asking the server"):
+        is_there = answers_on_signal(server)
+    if is_there:
+        talk.good(f"{server} answers")
+    else:
+        talk.warn("No answer there yet. Start it before the bots: docker compose --profile signal up -d signal")
+    _ask_setting(session, SIGNAL_ALLOWED, "Who may write to it: phone numbers with commas between them, or all")
+
+
+def _ask_setting(session: Session, setting: str, question: str, usual: str = "") -> str:
+    """Ask until the settings as a whole accept the answer; Enter keeps what is there."""
+    before = session.answers.get(setting) or usual
+
+    def read(text: str) -> str:
+        given = text or before
+        if not given:
+            raise ChoiceError("Type an answer, or leave by Ctrl-C.")
+        if setting == SIGNAL_NUMBERS and ":" not in given and "," not in given:
+            given = f"{USUAL_AGENT}:{given}"
+        session.answers.give(setting, given)
+        try:
+            session.answers.settings()
+        except SettingsError as error:
+            session.answers.give(setting, "")
+            raise ChoiceError(error.problems[0]) from error
+        return given
+
+    return session.talk.pick(f"{question}{f' [{before}]' if before else ''}:", read)
+
+
+def choose_habits(session: Session) -> None:
+    """Ask for the time zone, and how much a day may cost at most, after saying what it is likely to cost."""
+    talk, answers = session.talk, session.answers
+    talk.heading("Time and money")
+    usual, why = answers.get(TIME_ZONE), ""
+    if not usual:
+        name = machine_timezone(answers.environ).key
+        usual, why = name if name and _exists(name) else "UTC", ", this machine's"
+    question = f"Time zone, for the hours at which the bots talk [{usual}{why}]:"
+    zone = talk.pick(question, lambda text: zone_named(text) if text else usual)
+    answers.give(TIME_ZONE, zone)
+    talk.good(f"{zone}: it is {datetime.now(ZoneInfo(zone)):%H:%M} there")
+
+    day = forecast_day(answers.settings(), Findings(), time.time())
+    if day.dollars:
+        talk.say(f"Your bots are likely to cost {day.text}.")
+    usual_budget = answers.get(BUDGET) or f"{DEFAULT_BUDGET:g}"
+    question = f"At most how many US dollars a day, for all bots together (or none) [{usual_budget}]:"
+    budget = talk.pick(question, lambda text: budget_of(text) if text else usual_budget)
+    answers.give(BUDGET, budget)
+    if budget.lower() == "none":
+        talk.warn("Without a limit, people's mentions may cost any sum.")
+    elif float(budget) < day.dollars:
+        talk.warn("That is less than a day is likely to cost: the bots fall silent when it is used up.")
+
+
+def zone_named(text: str) -> str:
+    """An IANA name by itself or by its city, in any case: "berlin" → "Europe/Berlin". Raises ChoiceError."""
+    names = available_timezones()
+    word = re.sub(r"\s+", "_", text.strip())
+    found = [name for name in names if name.lower() == word.lower()]
+    found = found or [name for name in names if name.lower().rpartition("/")[2] == word.lower()]
+    if len(found) == 1 or _exists(word):
+        return found[0] if len(found) == 1 else word
+    near = sorted(found)
+    if not near:  # at most three names that are spelled alike, or whose city is
+        spellings = {part: name for name in sorted(names) for part in (name.lower(), name.lower().rpartition("/")[2])}
+        alike = difflib.get_close_matches(word.lower(), spellings, n=3, cutoff=0.7)
+        near = list(dict.fromkeys(spellings[one] for one in alike))
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise ChoiceError(f"There is no such time zone. Type a name such as Europe/Berlin.{hint}")
+
+
+def budget_of(text: str) -> str:
+    """ "$7.50" → "7.5"; "none" for no limit. Raises ChoiceError."""
+    word = text.strip().removeprefix("$").strip().lower()
+    if word == "none":
+        return word
+    try:
+        dollars = float(word)
+    except ValueError:
+        dollars = math.nan
+    if not 0 < dollars <= MAX_BUDGET:
+        raise ChoiceError("Type US dollars, such as 5 or 0.50, or none for no limit.")
+    return f"{dollars:g}" if dollars < 1000 else f"{dollars:.0f}"
+
+
+def _exists(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
 
 
 def _finish(session: Session, check: Callable[[], int]) -> int:

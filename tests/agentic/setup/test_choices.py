@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.setup.dialogue import ChoiceError, guessed_theme, numbers, theme_of
+from agentic.setup.dialogue import ChoiceError, guess_theme, read_numbers, read_theme
 from agentic.setup.wizard import budget_of, zone_named
 from agentic.themes import THEMES
 
@@ -21,19 +21,19 @@ from agentic.themes import THEMES
     ],
 )
 def test_numbers_are_read_in_the_order_typed(text: str, found: list[int]) -> None:
-    assert numbers(text, 5) == found
+    assert read_numbers(text, 5) == found
 
 
 def test_a_name_of_the_list_stands_for_its_number() -> None:
-    assert numbers("#memes, 1 what-if", 3, ["debate", "memes", "what-if"]) == [2, 1, 3]
+    assert read_numbers("#memes, 1 what-if", 3, ["debate", "memes", "what-if"]) == [2, 1, 3]
     with pytest.raises(ChoiceError):
-        numbers("#other", 3, ["debate", "memes", "what-if"])
+        read_numbers("#other", 3, ["debate", "memes", "what-if"])
 
 
 @pytest.mark.parametrize("text", ["", ",", "0", "6", "1-6", "5-1", "a", "-1", "1-", "²", "99999999999"])
 def test_what_is_no_number_of_the_list_says_what_is_expected(text: str) -> None:
     with pytest.raises(ChoiceError, match=r"^Type "):
-        numbers(text, 5)
+        read_numbers(text, 5)
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_what_is_no_number_of_the_list_says_what_is_expected(text: str) -> None:
     [("1", "casual"), ("14", "vent"), ("Debate", "debate"), ("deb", "debate"), ("would you", "would-you-rather")],
 )
 def test_a_theme_is_a_number_a_name_or_its_beginning(text: str, theme: str) -> None:
-    assert theme_of(text) == theme
+    assert read_theme(text) == theme
 
 
 @pytest.mark.parametrize("text", ["", "0", "15", "s", "debate2"])
 def test_a_theme_that_is_none_or_several_lists_all(text: str) -> None:
     with pytest.raises(ChoiceError, match="would-you-rather"):
-        theme_of(text)
+        read_theme(text)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_theme_that_is_none_or_several_lists_all(text: str) -> None:
     ],
 )
 def test_a_theme_is_guessed_from_whole_words_of_a_channels_name(channel: str, theme: str) -> None:
-    assert guessed_theme(channel) == theme
+    assert guess_theme(channel) == theme
 
 
 @pytest.mark.parametrize(
