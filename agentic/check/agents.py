@@ -1,13 +1,9 @@
-"""Keys and models of agents and personas; Signal accounts.
+"""Checks the keys and models of bots and personas, accounts on Signal, and servers of Ollama, at no cost.
 
-Check API keys and model names by asking each provider to describe its models, at no cost.
-
-Check the agents without a bot: which personas can sit in rooms, and why the others cannot, from their folders alone;
-and those on Signal: whether its server answers and knows their numbers, and whether they have a model and people.
-
-Check the servers of Ollama that the settings use: which models each has pulled, and which configured ones it lacks.
-
-One GET /api/tags a server, at no cost. Servers behind Ollama's OpenAI-compatible address (`api: openai`) are not asked.
+Each provider is asked to describe its models. Which personas can sit in rooms, and why the others cannot, comes from
+their folders alone. For Signal: whether its server answers and knows the agents' numbers, and whether they have a model
+and people. For Ollama: which models each server has pulled, and which configured ones it lacks (one GET /api/tags a
+server; servers behind Ollama's OpenAI-compatible address, `api: openai`, are not asked).
 """
 
 from __future__ import annotations
@@ -33,7 +29,9 @@ from agentic.services.signal.envelopes import masked
 from agentic.settings.models import AT_HOME
 from agentic.state.rooms import DEFAULT_TURNS
 
-SECONDS = 15.0  # for a provider's answer about one model
+MODEL_SECONDS = 15.0  # for a provider's answer about one model
+PULLED_SECONDS = 10.0  # for a list of pulled models
+MAX_NAMED = 12
 _ONCE = RetryPolicy(attempts=1)
 
 
@@ -106,37 +104,28 @@ async def _check_model(models: _ModelList, model: ModelSettings, found: Findings
         return False
     error = await error_of(model, model.model)
     if error is not None and not is_unknown(error):
-        _key_finding(models, model, error, found)
+        _report_error(models, model, error, found)
         return False
-    found.ok(key, _accepted(model))
+    found.ok(key, f"{model.key_setting} is accepted" if model.api_key else f"{model.provider} answers without a key")
     if error is None:
-        found.ok(models.subject("model"), _shown(agent, model))
+        found.ok(models.subject("model"), _configured_name(agent, model))
         return True
     is_default_known = model.provider == agent.spec.provider and not models.is_persona
     usual = f" (usually {agent.spec.model})" if is_default_known else ""
-    pull = f"run: ollama pull {model.model}, or " if _is_ollamas(model) else ""
+    endpoint = endpoint_of(model)
+    pull = f"run: ollama pull {model.model}, or " if endpoint is not None and endpoint.api == "ollama" else ""
     advice = f"{pull}correct {models.setting}{usual}{_address(model)}"
-    report(models.subject("model"), f"{_shown(agent, model)} is unknown to the provider", advice)
+    report(models.subject("model"), f"{_configured_name(agent, model)} is unknown to the provider", advice)
     return False
 
 
-def _is_ollamas(model: ModelSettings) -> bool:
-    endpoint = endpoint_of(model)
-    return endpoint is not None and endpoint.api == "ollama"
-
-
-def _accepted(model: ModelSettings) -> str:
-    return f"{model.key_setting} is accepted" if model.api_key else f"{model.provider} answers without a key"
-
-
-def _shown(agent: AgentSettings, model: ModelSettings) -> str:
+def _configured_name(agent: AgentSettings, model: ModelSettings) -> str:
     """The model's name as the settings have it."""
     return model.model if model.provider == agent.spec.provider else model.name
 
 
 async def _check_image_model(agent: AgentSettings, found: Findings) -> None:
-    of_provider = (model for model in agent.usable if model.provider == agent.image_provider)
-    seller = next(of_provider, None)
+    seller = next((model for model in agent.usable if model.provider == agent.image_provider), None)
     if agent.image_model is None or seller is None or agent.image_model == seller.model:
         return
     error = await error_of(seller, agent.image_model)
@@ -145,12 +134,10 @@ async def _check_image_model(agent: AgentSettings, found: Findings) -> None:
         return
     if isinstance(error, (ConnectionFailed, TimedOut, BadKey)):
         return  # reported for the key already
-    text = (
-        f"{agent.image_model} is unknown to the provider" if is_unknown(error) else f"{agent.image_model}: {error.kind}"
-    )
+    text = " is unknown to the provider" if is_unknown(error) else f": {error.kind}"
     usual = agent.spec.image_model or "none"
     advice = f"correct {agent.spec.image_model_setting} (usually {usual}){_address(seller)}"
-    found.warn("picture model", text, advice)
+    found.warn("picture model", f"{agent.image_model}{text}", advice)
 
 
 async def error_of(settings: ModelSettings, name: str) -> ModelError | None:
@@ -161,7 +148,7 @@ async def error_of(settings: ModelSettings, name: str) -> ModelError | None:
     except ModelError as error:  # a package is missing
         return error
     try:
-        await model.check(timeout=SECONDS)
+        await model.check(timeout=MODEL_SECONDS)
     except ModelError as error:
         return error
     finally:
@@ -174,7 +161,7 @@ def is_unknown(error: ModelError) -> bool:
     return error.status == 404
 
 
-def _key_finding(models: _ModelList, model: ModelSettings, error: ModelError, found: Findings) -> None:
+def _report_error(models: _ModelList, model: ModelSettings, error: ModelError, found: Findings) -> None:
     status = f" ({error.status})" if error.status else ""
     key, report = models.subject("key"), found.wrong if models.alone else found.warn
     text = f"{error.kind}{status}" if models.alone else f"{model.provider}: {error.kind}{status}"
@@ -203,7 +190,11 @@ def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
     if not settings.on_discord:
         return personas
     if able := [one for one in personas if one.why_not is None]:
-        found.ok("personas", f"{_names(able)} can sit in rooms, without a bot; {_costs(able)}")
+        dollars = room_cost([tariff_in(None, one.settings) for one in able if one.settings is not None])
+        price = (
+            f"a room of {DEFAULT_TURNS} turns costs about ${dollars:.2g}" if dollars else "their models cost nothing"
+        )
+        found.ok("personas", f"{_names(able)} can sit in rooms, without a bot; {price}")
     refused: dict[str, list[RosterEntry]] = defaultdict(list)
     for persona in personas:
         if persona.why_not is not None:
@@ -216,11 +207,6 @@ def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
     return personas
 
 
-def _costs(personas: Iterable[RosterEntry]) -> str:
-    dollars = room_cost([tariff_in(None, one.settings) for one in personas if one.settings is not None])
-    return f"a room of {DEFAULT_TURNS} turns costs about ${dollars:.2g}" if dollars else "their models cost nothing"
-
-
 def _names(personas: Iterable[RosterEntry]) -> str:
     return ", ".join(one.shown for one in personas)
 
@@ -229,14 +215,20 @@ async def check_signal(settings: Settings, found: Findings) -> None:
     """Check what agents need to be on Signal: people to answer, a model each, the server, and an account each there."""
     if not settings.numbers:
         return
-    _check_allowed(settings, found)
+    if not settings.signal_allowed:
+        found.wrong("Signal", "no person is heard: nobody is named", "set SIGNAL_ALLOWED")
+    elif "all" in settings.signal_allowed:
+        found.warn("Signal", "everybody who knows a number is answered, at your cost", "name people in SIGNAL_ALLOWED")
+    else:
+        count = len(settings.signal_allowed)
+        found.ok("Signal", f"{count} {'person or account is' if count == 1 else 'people or accounts are'} answered")
     by_key = {one.key: one for one in listed(settings, PersonaFolders(settings.personas_dir).refresh())}
     for key in settings.numbers:
         agent = by_key.get(key)
         if agent is None or agent.settings is None:  # a key that is missing is reported with the agent
             why = agent.why_not if agent is not None else f"{settings.personas_dir / key} cannot be read"
             found.wrong("Signal", f"{key} cannot answer: {why}", f"correct identity.md of {key}, or the setting")
-    place = urlsplit(settings.signal_api_url).netloc.rpartition("@")[2]
+    place = _host(settings.signal_api_url)
     async with SignalClient(settings.signal_api_url) as client:
         try:
             mode = await client.identify(next(iter(settings.numbers.values())))
@@ -256,18 +248,8 @@ async def check_signal(settings: Settings, found: Findings) -> None:
             await _check_account(client, key, number, found)
 
 
-def _check_allowed(settings: Settings, found: Findings) -> None:
-    if not settings.signal_allowed:
-        found.wrong("Signal", "no person is heard: nobody is named", "set SIGNAL_ALLOWED")
-    elif "all" in settings.signal_allowed:
-        found.warn("Signal", "everybody who knows a number is answered, at your cost", "name people in SIGNAL_ALLOWED")
-    else:
-        count = len(settings.signal_allowed)
-        found.ok("Signal", f"{count} {'person or account is' if count == 1 else 'people or accounts are'} answered")
-
-
 async def _check_account(client: SignalClient, key: str, number: str, found: Findings) -> None:
-    """An account is there where the server lists its groups; for a number that it does not know it says no."""
+    """The server lists an account's groups; for a number that it does not know it says no."""
     try:
         await client.groups(number)
     except Unreachable as error:
@@ -279,22 +261,18 @@ async def _check_account(client: SignalClient, key: str, number: str, found: Fin
         found.ok("Signal", f"{key} has the account {masked(number)}")
 
 
-PULLED_MODELS_SECONDS = 10.0
-MOST_NAMED = 12
-
-
 async def check_pulled(settings: Settings, personas: Iterable[RosterEntry], found: Findings) -> None:
     """A line for each server, and a warning for each configured model that it has not pulled."""
     wanted: dict[str, dict[str, ModelSettings]] = defaultdict(dict)
-    for model in _configured(settings, personas):
+    for model in _models_in_use(settings, personas):
         endpoint = endpoint_of(model)
         if endpoint is not None and endpoint.api == "ollama":
             wanted[model.base_url or endpoint.base_url].setdefault(model.model, model)
     for address, models in wanted.items():
-        await _check_server(_pulled_models_shown(address), list(models.values()), found)
+        await _check_ollama(_host(address), list(models.values()), found)
 
 
-def _configured(settings: Settings, personas: Iterable[RosterEntry]) -> Iterator[ModelSettings]:
+def _models_in_use(settings: Settings, personas: Iterable[RosterEntry]) -> Iterator[ModelSettings]:
     for agent in settings.agents.values():
         if agent.token is not None or agent.name in settings.signal_numbers:
             yield from (model for each in (agent, *agent.servers.values()) for model in each.usable)
@@ -307,29 +285,25 @@ def _configured(settings: Settings, personas: Iterable[RosterEntry]) -> Iterator
         yield settings.embedding
 
 
-async def _check_server(place: str, models: list[ModelSettings], found: Findings) -> None:
+async def _check_ollama(place: str, models: list[ModelSettings], found: Findings) -> None:
     try:
-        pulled = await _pulled(models[0])
+        # In a thread: it imports the client.
+        model = await asyncio.to_thread(build_model, **access(models[0]), image_model="", retry=_ONCE)
+        try:
+            pulled = await model.pulled(PULLED_SECONDS) if isinstance(model, OllamaModel) else ()
+        finally:
+            await model.aclose()
     except ModelError as error:
         names = ", ".join(model.name for model in models)
         found.warn("Ollama", f"no list of models from {place}: {error.detail or error.kind}", f"needed for {names}")
         return
-    more = f" and {len(pulled) - MOST_NAMED} more" if len(pulled) > MOST_NAMED else ""
-    found.ok("Ollama", f"{place} has pulled {', '.join(pulled[:MOST_NAMED]) or 'no model'}{more}")
-    for model in models:
-        if not {model.model, f"{model.model}:latest"} & set(pulled):
-            found.warn("Ollama", f"{model.name} is not pulled", f"run: ollama pull {model.model}")
+    more = f" and {len(pulled) - MAX_NAMED} more" if len(pulled) > MAX_NAMED else ""
+    found.ok("Ollama", f"{place} has pulled {', '.join(pulled[:MAX_NAMED]) or 'no model'}{more}")
+    for wanted in models:
+        if not {wanted.model, f"{wanted.model}:latest"} & set(pulled):
+            found.warn("Ollama", f"{wanted.name} is not pulled", f"run: ollama pull {wanted.model}")
 
 
-async def _pulled(settings: ModelSettings) -> tuple[str, ...]:
-    # In a thread: it imports the client.
-    model = await asyncio.to_thread(build_model, **access(settings), image_model="", retry=_ONCE)
-    try:
-        return await model.pulled(PULLED_MODELS_SECONDS) if isinstance(model, OllamaModel) else ()
-    finally:
-        await model.aclose()
-
-
-def _pulled_models_shown(address: str) -> str:
+def _host(address: str) -> str:
     """The server without a password or a path."""
     return urlsplit(address).netloc.rpartition("@")[2]

@@ -1,22 +1,15 @@
-"""Bots, servers, channels, permissions.
+"""Checks a bot on Discord: token, application, servers, channels, permissions; and what the bots share.
 
-The permissions that a bot needs, for its invite link and for the check of each channel.
-
-A member's permissions in a channel are computed as Discord documents it: @everyone and roles, then the channel's
-overwrites for @everyone, for the member's roles, for the member.
-https://discord.com/developers/docs/topics/permissions#permission-hierarchy
-
-Read what a bot sees of Discord, by REST GET requests alone.
-
-`logged_in` raises one of two errors, which tell a wrong token from a Discord that cannot be asked:
+What a bot sees is read by REST GET requests alone. `logged_in` raises one of two errors, which tell a wrong token from
+a Discord that cannot be asked:
 
     TokenRefusedError   Discord refuses the token
     NoAnswerError       network, time limit, an answer that cannot be read: the token may be right
 
 A channel that the bot may not view is looked up in its guild's channel list, which Discord returns whole, so that every
-missing permission can be named.
-
-Check a bot on Discord: token, application, servers, channels; and what the bots share.
+missing permission can be named. Permissions are computed as Discord documents it: @everyone and roles, then the
+channel's overwrites for @everyone, for the member's roles, for the member.
+https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 """
 
 from __future__ import annotations
@@ -27,7 +20,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -41,119 +33,40 @@ from agentic.check.report import Findings, ReportSection
 from agentic.context.entries import Entry
 from agentic.context.options import Options
 
-NEEDED: Mapping[str, discord.Permissions] = MappingProxyType(
-    {
-        "View Channels": discord.Permissions(view_channel=True),
-        "Send Messages": discord.Permissions(send_messages=True),
-        "Send Messages in Threads": discord.Permissions(send_messages_in_threads=True),
-        "Read Message History": discord.Permissions(read_message_history=True),
-        "Add Reactions": discord.Permissions(add_reactions=True),
-        "Attach Files": discord.Permissions(attach_files=True),
-        "Embed Links": discord.Permissions(embed_links=True),
-    }
-)
-WELCOME: Mapping[str, discord.Permissions] = MappingProxyType(
-    {"Use External Emojis": discord.Permissions(use_external_emojis=True)}
-)
+Json = Mapping[str, Any]
+OptionsIn = Callable[[int | None], Options]  # by server; None: any other
+Permissions = Mapping[str, discord.Permissions]
+
+NEEDED: Permissions = {
+    "View Channels": discord.Permissions(view_channel=True),
+    "Send Messages": discord.Permissions(send_messages=True),
+    "Send Messages in Threads": discord.Permissions(send_messages_in_threads=True),
+    "Read Message History": discord.Permissions(read_message_history=True),
+    "Add Reactions": discord.Permissions(add_reactions=True),
+    "Attach Files": discord.Permissions(attach_files=True),
+    "Embed Links": discord.Permissions(embed_links=True),
+}
+WELCOME: Permissions = {"Use External Emojis": discord.Permissions(use_external_emojis=True)}
 """Optional: a bot works without these."""
-ROOMS: Mapping[str, discord.Permissions] = MappingProxyType(
-    {
-        "Create Public Threads": discord.Permissions(create_public_threads=True),
-        "Manage Threads": discord.Permissions(manage_threads=True),
-        "Manage Webhooks": discord.Permissions(manage_webhooks=True),
-    }
-)
+ROOMS: Permissions = {
+    "Create Public Threads": discord.Permissions(create_public_threads=True),
+    "Manage Threads": discord.Permissions(manage_threads=True),
+    "Manage Webhooks": discord.Permissions(manage_webhooks=True),
+}
 """Optional too: for rooms, to lock and archive their threads, and for personas."""
 
-_BY_OPTION: Mapping[str, tuple[str, discord.Permissions, Callable[[Options], bool]]] = MappingProxyType(
-    {
-        "Manage Webhooks": (
-            "tool_output_visible",
-            discord.Permissions(manage_webhooks=True),
-            lambda options: options.tool_output_visible,
-        ),
-        "Manage Messages": (
-            "mode: prefill, to delete m commands",
-            discord.Permissions(manage_messages=True),
-            lambda options: options.mode == "prefill",
-        ),
-    }
-)
-
-
-def wanted_by(options: Options) -> dict[str, discord.Permissions]:
-    """Permissions that single options need, under a name that includes the option."""
-    return {
-        f"{name} (for {option})": permission
-        for name, (option, permission, wants) in _BY_OPTION.items()
-        if wants(options)
-    }
-
-
-WRITING: Mapping[str, discord.Permissions] = MappingProxyType(
-    {name: NEEDED[name] for name in ("View Channels", "Send Messages")}
-)
+WRITING: Permissions = {name: NEEDED[name] for name in ("View Channels", "Send Messages")}
 """What a bot needs in a channel that it only posts reports to."""
 
 SCOPES = ("bot", "applications.commands")
-
-_ADMINISTRATOR = discord.Permissions(administrator=True).value
-_ALL = discord.Permissions.all().value
-
-
-@dataclass(frozen=True, slots=True)
-class Overwrite:
-    """A channel's permission overwrite for a role or a member."""
-
-    allow: int
-    deny: int
-
-
-def invite_link(client_id: int, guild_id: int | None = None, more: Iterable[discord.Permissions] = ()) -> str:
-    """The link that adds the bot to a server, with `guild_id` preselected. `more`: permissions besides those that every
-    bot needs."""
-    wanted = discord.Permissions.none()
-    for permission in (*NEEDED.values(), *WELCOME.values(), *ROOMS.values(), *more):
-        wanted |= permission
-    if guild_id is None:
-        return discord.utils.oauth_url(client_id, permissions=wanted, scopes=SCOPES)
-    return discord.utils.oauth_url(client_id, permissions=wanted, scopes=SCOPES, guild=discord.Object(guild_id))
-
-
-def guild_bits(role_bits: Iterable[int], *, is_owner: bool = False) -> int:
-    """The permissions of @everyone's and a member's roles, before channel overwrites."""
-    bits = _any(role_bits)
-    return _ALL if is_owner or bits & _ADMINISTRATOR else bits
-
-
-def channel_bits(
-    bits: int, overwrites: Mapping[int, Overwrite], *, guild_id: int, role_ids: Collection[int], user_id: int
-) -> int:
-    """Apply a channel's overwrites to a member's `bits`. @everyone's overwrite has the guild's id."""
-    if bits & _ADMINISTRATOR:
-        return bits
-    roles = [overwrites[role] for role in role_ids if role in overwrites]
-    together = Overwrite(_any(role.allow for role in roles), _any(role.deny for role in roles))
-    for step in (overwrites.get(guild_id), together, overwrites.get(user_id)):
-        if step is not None:
-            bits = bits & ~step.deny | step.allow
-    return bits
-
-
-def missing(bits: int, wanted: Mapping[str, discord.Permissions]) -> list[str]:
-    """The names of wanted permissions that are missing."""
-    return [name for name, permission in wanted.items() if bits & permission.value != permission.value]
-
-
-def _any(bits: Iterable[int]) -> int:
-    return reduce(or_, bits, 0)
-
-
-Json = Mapping[str, Any]
-
+PORTAL = "discord.com/developers/applications"
+TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
 # Bots in fewer than a hundred servers have the "limited" flag; it is the same switch in the portal.
 # https://discord.com/developers/docs/resources/application#application-object-application-flags
 MESSAGE_CONTENT = 1 << 18 | 1 << 19
+
+_ADMINISTRATOR = discord.Permissions(administrator=True).value
+_ALL = discord.Permissions.all().value
 
 
 class TokenRefusedError(Exception):
@@ -162,6 +75,14 @@ class TokenRefusedError(Exception):
 
 class NoAnswerError(Exception):
     """Discord could not be asked; the text completes "Discord …"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """A channel's permission overwrite for a role or a member."""
+
+    allow: int
+    deny: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,131 +146,8 @@ class BotView:
         )
 
 
-@asynccontextmanager
-async def discord_http() -> AsyncIterator[HTTPClient]:
-    """py-cord's REST client; log in with `static_login`."""
-    http = HTTPClient()
-    try:
-        yield http
-    finally:
-        await http.close()
-
-
-@asynccontextmanager
-async def logged_in(token: str, seconds: float) -> AsyncIterator[tuple[HTTPClient, Json]]:
-    """A client for at most `seconds`, and the bot's user object. Raises TokenRefusedError, NoAnswerError."""
-    try:
-        async with asyncio.timeout(seconds), discord_http() as http:
-            yield http, await http.static_login(token)
-    except discord.LoginFailure:
-        raise TokenRefusedError from None
-    except TimeoutError:
-        raise NoAnswerError(f"gives no answer within {seconds:g} s") from None
-    except discord.HTTPException as error:
-        raise NoAnswerError(f"answers with an error (HTTP {error.status})") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise NoAnswerError(f"cannot be reached from this machine{cause(error)}") from None
-    except (LookupError, TypeError, ValueError):
-        raise NoAnswerError("cannot be understood, as if a proxy answered in its place") from None
-
-
-def cause(error: Exception) -> str:
-    """The system's words for a failed connection, in brackets; "" where there are none."""
-    return f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
-
-
-async def read_application(http: HTTPClient) -> Application:
-    """Read the application of the bot that is logged in."""
-    found: Json = await http.application_info()
-    return Application(
-        id=int(found["id"]),
-        message_content=bool(int(found.get("flags") or 0) & MESSAGE_CONTENT),
-        code_grant=bool(found.get("bot_require_code_grant")),
-    )
-
-
-async def read_guild_names(http: HTTPClient) -> dict[int, str]:
-    """The guilds that the bot is in: id → name, the first 200."""
-    return {int(guild["id"]): str(guild["name"]) for guild in await http.get_guilds(200, with_counts=False)}
-
-
-async def read_guild_channels(http: HTTPClient, guild_id: int) -> list[ChannelView]:
-    """All channels of a guild that the bot is in, categories and those that it may not view too."""
-    return [_channel(one) for one in await http.get_all_guild_channels(guild_id)]
-
-
-async def read_bot_view(
-    http: HTTPClient, me: Json, channel_ids: Collection[int], guild_ids: Collection[int]
-) -> BotView:
-    """Read these channels, their guilds and these guilds as the bot `me` (its user object) sees them."""
-    view = BotView(user_id=int(me["id"]), name=str(me["username"]))
-    for channel_id in channel_ids:
-        await _read_channel(http, view, channel_id)
-    of_channels = [channel.guild_id for channel in view.channels.values() if channel.guild_id is not None]
-    for guild_id in dict.fromkeys((*guild_ids, *of_channels)):
-        await _read_guild(http, view, guild_id)
-    return view
-
-
-async def _read_channel(http: HTTPClient, view: BotView, channel_id: int) -> None:
-    try:
-        view.channels[channel_id] = _channel(await http.get_channel(channel_id))
-    except discord.Forbidden:
-        view.hidden.add(channel_id)
-    except discord.NotFound:
-        view.unknown.add(channel_id)
-
-
-async def _read_guild(http: HTTPClient, view: BotView, guild_id: int) -> None:
-    """Add the guild, if the bot is in it."""
-    try:
-        guild = await http.get_guild(guild_id, with_counts=False)
-        member = await http.get_member(guild_id, view.user_id)
-    except (discord.Forbidden, discord.NotFound):
-        return
-    view.guilds[guild_id] = _guild(guild, member, view.user_id)
-    if view.hidden:
-        listed = await read_guild_channels(http, guild_id)
-        view.channels |= {channel.id: channel for channel in listed if channel.id in view.hidden}
-        view.hidden -= view.channels.keys()
-
-
-def _guild(guild: Json, member: Json, user_id: int) -> GuildView:
-    guild_id = int(guild["id"])
-    roles = {int(role["id"]): _role(role) for role in guild["roles"]}
-    mine = [int(role) for role in member["roles"]]
-    held = [roles[role].bits for role in (guild_id, *mine) if role in roles]
-    bits = guild_bits(held, is_owner=int(guild["owner_id"]) == user_id)
-    return GuildView(guild_id, str(guild["name"]), roles, mine, bits)
-
-
-def _role(role: Json) -> RoleView:
-    return RoleView(int(role["id"]), str(role["name"]), int(role["permissions"]), bool(role["mentionable"]))
-
-
-def _channel(channel: Json) -> ChannelView:
-    return ChannelView(
-        id=int(channel["id"]),
-        guild_id=int(channel["guild_id"]) if channel.get("guild_id") else None,
-        name=str(channel.get("name") or "direct message"),
-        kind=int(channel["type"]),
-        overwrites={
-            int(one["id"]): Overwrite(int(one["allow"]), int(one["deny"]))
-            for one in channel.get("permission_overwrites") or ()
-        },
-        position=int(channel.get("position") or 0),
-        parent_id=int(channel["parent_id"]) if channel.get("parent_id") else None,
-    )
-
-
-TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
-OptionsIn = Callable[[int | None], Options]  # by server; None: any other
-
-PORTAL = "discord.com/developers/applications"
-
-
 async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSection) -> BotView | None:
-    """Fill the section; return what the bot sees, or None where it cannot log in.
+    """Fill the section; return what the bot sees, or None if it cannot log in.
 
     Raises errors of discord.py and aiohttp.
     """
@@ -367,9 +165,14 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSec
         await _check_application(http, settings, section, options)
         wanted = dict.fromkeys((*settings.channels, *report_channels(settings).values()))
         view = await read_bot_view(http, me, tuple(wanted), settings.guild_ids)
-    guild_findings(view, settings, found)
-    channel_findings(view, settings, found, options)
-    purpose_findings(view, settings, found)
+    for guild_id in settings.guild_ids:
+        if guild_id not in view.guilds:
+            advice = "open its invite link above, or correct GUILD_IDS"
+            found.wrong(f"server {guild_id}", "the bot is not in it", advice)
+    if view.guilds:
+        found.ok("servers", ", ".join(guild.name for guild in view.guilds.values()))
+    _check_channels(view, settings, found, options)
+    _check_report_channels(view, settings, found)
     return view
 
 
@@ -399,98 +202,71 @@ async def _check_application(http: HTTPClient, settings: Settings, section: Repo
         advice = f"{PORTAL}: Bot, switch on Message Content Intent"
         section.findings.wrong("intents", "Message Content is off", advice)
     if application.code_grant:
-        section.findings.warn(
-            "invite link", "requires an OAuth2 code grant", f"{PORTAL}: Bot, switch off Requires OAuth2 Code Grant"
-        )
+        advice = f"{PORTAL}: Bot, switch off Requires OAuth2 Code Grant"
+        section.findings.warn("invite link", "requires an OAuth2 code grant", advice)
 
 
 def link_to_invite(application_id: int, settings: Settings, options: OptionsIn) -> str:
     """The invite link with the permissions that a bot needs; a single server of GUILD_IDS is preselected."""
-    only_guild = settings.guild_ids[0] if len(settings.guild_ids) == 1 else None
-    wanted = {name: one for server in (None, *settings.guild_ids) for name, one in wanted_by(options(server)).items()}
-    return invite_link(application_id, only_guild, wanted.values())
+    of_options = [wanted_by(options(server)) for server in (None, *settings.guild_ids)]
+    permissions = discord.Permissions.none()
+    for wanted in (NEEDED, WELCOME, ROOMS, *of_options):
+        for permission in wanted.values():
+            permissions |= permission
+    if len(settings.guild_ids) != 1:
+        return discord.utils.oauth_url(application_id, permissions=permissions, scopes=SCOPES)
+    guild = discord.Object(settings.guild_ids[0])
+    return discord.utils.oauth_url(application_id, permissions=permissions, scopes=SCOPES, guild=guild)
 
 
-def guild_findings(view: BotView, settings: Settings, found: Findings) -> None:
-    """Check that the bot is in every server of GUILD_IDS."""
-    for guild_id in settings.guild_ids:
-        if guild_id not in view.guilds:
-            found.wrong(
-                f"server {guild_id}", "the bot is not in it", "open its invite link above, or correct GUILD_IDS"
-            )
-    if view.guilds:
-        found.ok("servers", ", ".join(guild.name for guild in view.guilds.values()))
+def wanted_by(options: Options) -> Permissions:
+    """Permissions that single options need, under a name that includes the option."""
+    wanted = {}
+    if options.tool_output_visible:
+        wanted["Manage Webhooks (for tool_output_visible)"] = discord.Permissions(manage_webhooks=True)
+    if options.mode == "prefill":
+        wanted["Manage Messages (for mode: prefill, to delete m commands)"] = discord.Permissions(manage_messages=True)
+    return wanted
 
 
-def channel_findings(
-    view: BotView, settings: Settings, found: Findings, options: OptionsIn = lambda _: Options()
-) -> None:
+def _check_channels(view: BotView, settings: Settings, found: Findings, options: OptionsIn) -> None:
     """Check every channel. Those with problems get lines of their own, the others share one."""
-    fine = []
+    fine: list[str] = []
+    lacking: dict[str, list[str]] = {}  # for rooms
     for channel_id in settings.channels:
         channel = view.channels.get(channel_id)
-        before = len(found)
+        if channel is None and channel_id in view.unknown:
+            advice = "correct the id in CHANNEL_THEME_MAP"
+            found.wrong(f"channel {channel_id}", "there is no such channel", advice)
+            continue
         if channel is None:
-            _absent(view, channel_id, found)
-        elif not _out_of_place(channel, settings, found):
-            _lacking(channel, view.bits_in(channel), found, wanted_by(options(channel.guild_id)))
-        if channel is not None and len(found) == before:
+            advice = "invite it to that server, or give it View Channels there"
+            found.wrong(f"channel {channel_id}", "the bot cannot see it", advice)
+            continue
+        bits, before = view.bits_in(channel), len(found)
+        lacking[f"#{channel.name}"] = missing(bits, ROOMS)
+        if not _is_out_of_place(channel, settings, found):
+            if needed := missing(bits, NEEDED):
+                advice = "give its role these permissions, in the server or in the channel"
+                found.wrong(f"#{channel.name}", f"missing: {', '.join(needed)}", advice)
+            if welcome := missing(bits, {**WELCOME, **wanted_by(options(channel.guild_id))}):
+                advice = "optional: give its role these permissions"
+                found.warn(f"#{channel.name}", f"missing: {', '.join(welcome)}", advice)
+        if len(found) == before:
             fine.append(f"#{channel.name}")
     if fine:
         found.ok("channels", ", ".join(fine))
-    _rooms(view, settings, found)
-
-
-def _rooms(view: BotView, settings: Settings, found: Findings) -> None:
-    """A hint where rooms lack permissions, in one line."""
-    channels = [view.channels[channel_id] for channel_id in settings.channels if channel_id in view.channels]
-    lacking = {f"#{channel.name}": missing(view.bits_in(channel), ROOMS) for channel in channels}
-    names = dict.fromkeys(name for names in lacking.values() for name in names)
-    if names:
+    if names := dict.fromkeys(name for names in lacking.values() for name in names):
         places = ", ".join(name for name, lacks in lacking.items() if lacks)
         found.note("rooms", f"{places}: missing {', '.join(names)}", "optional: rooms and personas need them")
 
 
-def report_channels(settings: Settings) -> Mapping[str, int]:
-    """The channels that settings name for reports and other output, by setting."""
-    named = {"OWNER_CHANNEL_ID": settings.owner_channel_id, "OUTPUT_CHANNEL_ID": settings.output_channel_id}
-    return {key: channel_id for key, channel_id in named.items() if channel_id is not None}
-
-
-def purpose_findings(view: BotView, settings: Settings, found: Findings) -> None:
-    """Check that the bot can write in the channels of report_channels."""
-    for key, channel_id in report_channels(settings).items():
-        channel = view.channels.get(channel_id)
-        missing_here = [] if channel is None else missing(view.bits_in(channel), WRITING)
-        if channel_id in view.unknown:
-            found.warn(key, f"there is no channel {channel_id}", "correct the id, or leave it empty")
-        elif channel is None:
-            found.warn(
-                key,
-                f"the bot cannot see channel {channel_id}",
-                "give it View Channels there, or choose another channel",
-            )
-        elif missing_here:
-            found.warn(
-                key, f"#{channel.name}: missing: {', '.join(missing_here)}", "give its role these permissions there"
-            )
-        else:
-            found.ok(key, f"#{channel.name}")
-
-
-def _absent(view: BotView, channel_id: int, found: Findings) -> None:
-    if channel_id in view.unknown:
-        advice = "correct the id in CHANNEL_THEME_MAP"
-        found.wrong(f"channel {channel_id}", "there is no such channel", advice)
-    else:
-        advice = "invite it to that server, or give it View Channels there"
-        found.wrong(f"channel {channel_id}", "the bot cannot see it", advice)
-
-
-def _out_of_place(channel: ChannelView, settings: Settings, found: Findings) -> bool:
+def _is_out_of_place(channel: ChannelView, settings: Settings, found: Findings) -> bool:
+    """Whether the channel is no text channel, or in none of the chosen servers, which is reported."""
     if channel.guild_id is None or channel.kind not in TEXT_CHANNELS:
-        kind = discord.ChannelType(channel.kind).name.replace("_", " ") if _known(channel.kind) else "other"
-        found.wrong(f"#{channel.name}", f"not a text channel ({kind})", f"use a text channel instead of {channel.id}")
+        kinds = {one.value: one.name.replace("_", " ") for one in discord.ChannelType}
+        text = f"not a text channel ({kinds.get(channel.kind, 'other')})"
+        found.wrong(f"#{channel.name}", text, f"use a text channel instead of {channel.id}")
         return True
     if settings.guild_ids and channel.guild_id not in settings.guild_ids:
         advice = f"add {channel.guild_id} to GUILD_IDS, or remove the channel"
@@ -499,34 +275,39 @@ def _out_of_place(channel: ChannelView, settings: Settings, found: Findings) -> 
     return False
 
 
-def _known(kind: int) -> bool:
-    return kind in {one.value for one in discord.ChannelType}
+def report_channels(settings: Settings) -> Mapping[str, int]:
+    """The channels that settings name for reports and other output, by setting."""
+    named = {"OWNER_CHANNEL_ID": settings.owner_channel_id, "OUTPUT_CHANNEL_ID": settings.output_channel_id}
+    return {key: channel_id for key, channel_id in named.items() if channel_id is not None}
 
 
-def _lacking(channel: ChannelView, bits: int, found: Findings, more: Mapping[str, discord.Permissions]) -> None:
-    if needed := missing(bits, NEEDED):
-        advice = "give its role these permissions, in the server or in the channel"
-        found.wrong(f"#{channel.name}", f"missing: {', '.join(needed)}", advice)
-    if welcome := missing(bits, {**WELCOME, **more}):
-        advice = "optional: give its role these permissions"
-        found.warn(f"#{channel.name}", f"missing: {', '.join(welcome)}", advice)
+def _check_report_channels(view: BotView, settings: Settings, found: Findings) -> None:
+    """Check that the bot can write in the channels of report_channels."""
+    for key, channel_id in report_channels(settings).items():
+        channel = view.channels.get(channel_id)
+        missing_here = [] if channel is None else missing(view.bits_in(channel), WRITING)
+        if channel_id in view.unknown:
+            found.warn(key, f"there is no channel {channel_id}", "correct the id, or leave it empty")
+        elif channel is None:
+            advice = "give it View Channels there, or choose another channel"
+            found.warn(key, f"the bot cannot see channel {channel_id}", advice)
+        elif missing_here:
+            text = f"#{channel.name}: missing: {', '.join(missing_here)}"
+            found.warn(key, text, "give its role these permissions there")
+        else:
+            found.ok(key, f"#{channel.name}")
 
 
-# --- all bots together -----------------------------------------------------------------------------------------------
-
-
-def doubled_identities(views: Mapping[str, BotView], sections: Mapping[str, ReportSection]) -> None:
+def check_identities(views: Mapping[str, BotView], sections: Mapping[str, ReportSection]) -> None:
     """Report tokens of one application: they are one bot, which would answer itself."""
     for name, view in views.items():
-        twins = [
-            sections[other].title for other, seen in views.items() if other != name and seen.user_id == view.user_id
-        ]
-        if twins:
+        same = [other for other, seen in views.items() if other != name and seen.user_id == view.user_id]
+        if twins := [sections[other].title for other in same]:
             advice = "give each bot an application of its own, with its own token"
             sections[name].findings.wrong("identity", f"the same bot as {', '.join(twins)}", advice)
 
 
-def listed_ids(views: Mapping[str, BotView], settings: Settings, sections: Mapping[str, ReportSection]) -> list[int]:
+def check_bot_ids(views: Mapping[str, BotView], settings: Settings, sections: Mapping[str, ReportSection]) -> list[int]:
     """Report bots that BOT_IDS lacks; return ids in it that belong to no bot here."""
     if not settings.bot_ids:
         return []
@@ -537,7 +318,7 @@ def listed_ids(views: Mapping[str, BotView], settings: Settings, sections: Mappi
     return [bot_id for bot_id in settings.bot_ids if bot_id not in {view.user_id for view in views.values()}]
 
 
-def role_findings(views: Mapping[str, BotView], role_id: int, found: Findings) -> None:
+def check_role(views: Mapping[str, BotView], role_id: int, found: Findings) -> None:
     """Check the role whose mention calls all bots: it must exist and be mentionable."""
     guilds = {guild.id: guild for view in views.values() for guild in view.guilds.values()}
     roles = [guild.roles[role_id] for guild in guilds.values() if role_id in guild.roles]
@@ -548,3 +329,141 @@ def role_findings(views: Mapping[str, BotView], role_id: int, found: Findings) -
         found.warn("BOTS_ROLE_ID", f"not everyone may mention @{roles[0].name}", advice)
     else:
         found.ok("BOTS_ROLE_ID", f"@{roles[0].name}")
+
+
+@asynccontextmanager
+async def discord_http() -> AsyncIterator[HTTPClient]:
+    """py-cord's REST client; log in with `static_login`."""
+    http = HTTPClient()
+    try:
+        yield http
+    finally:
+        await http.close()
+
+
+@asynccontextmanager
+async def logged_in(token: str, seconds: float) -> AsyncIterator[tuple[HTTPClient, Json]]:
+    """A client for at most `seconds`, and the bot's user object. Raises TokenRefusedError, NoAnswerError."""
+    try:
+        async with asyncio.timeout(seconds), discord_http() as http:
+            yield http, await http.static_login(token)
+    except discord.LoginFailure:
+        raise TokenRefusedError from None
+    except TimeoutError:
+        raise NoAnswerError(f"gives no answer within {seconds:g} s") from None
+    except discord.HTTPException as error:
+        raise NoAnswerError(f"answers with an error (HTTP {error.status})") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise NoAnswerError(f"cannot be reached from this machine{cause(error)}") from None
+    except (LookupError, TypeError, ValueError):
+        raise NoAnswerError("cannot be understood, as if a proxy answered in its place") from None
+
+
+def cause(error: Exception) -> str:
+    """The system's words for a failed connection, in brackets; "" if there are none."""
+    return f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
+
+
+async def read_application(http: HTTPClient) -> Application:
+    """Read the application of the bot that is logged in."""
+    found: Json = await http.application_info()
+    return Application(
+        id=int(found["id"]),
+        message_content=bool(int(found.get("flags") or 0) & MESSAGE_CONTENT),
+        code_grant=bool(found.get("bot_require_code_grant")),
+    )
+
+
+async def read_guild_names(http: HTTPClient) -> dict[int, str]:
+    """The guilds that the bot is in: id → name, the first 200."""
+    return {int(guild["id"]): str(guild["name"]) for guild in await http.get_guilds(200, with_counts=False)}
+
+
+async def read_guild_channels(http: HTTPClient, guild_id: int) -> list[ChannelView]:
+    """All channels of a guild that the bot is in, categories and those that it may not view too."""
+    return [_channel(one) for one in await http.get_all_guild_channels(guild_id)]
+
+
+async def read_bot_view(
+    http: HTTPClient, me: Json, channel_ids: Collection[int], guild_ids: Collection[int]
+) -> BotView:
+    """Read these channels, their guilds and these guilds as the bot `me` (its user object) sees them."""
+    view = BotView(user_id=int(me["id"]), name=str(me["username"]))
+    for channel_id in channel_ids:
+        try:
+            view.channels[channel_id] = _channel(await http.get_channel(channel_id))
+        except discord.Forbidden:
+            view.hidden.add(channel_id)
+        except discord.NotFound:
+            view.unknown.add(channel_id)
+    of_channels = [channel.guild_id for channel in view.channels.values() if channel.guild_id is not None]
+    for guild_id in dict.fromkeys((*guild_ids, *of_channels)):
+        await _read_guild(http, view, guild_id)
+    return view
+
+
+async def _read_guild(http: HTTPClient, view: BotView, guild_id: int) -> None:
+    """Add the guild, if the bot is in it."""
+    try:
+        guild = await http.get_guild(guild_id, with_counts=False)
+        member = await http.get_member(guild_id, view.user_id)
+    except (discord.Forbidden, discord.NotFound):
+        return
+    roles = {
+        int(role["id"]): RoleView(
+            int(role["id"]), str(role["name"]), int(role["permissions"]), bool(role["mentionable"])
+        )
+        for role in guild["roles"]
+    }
+    mine = [int(role) for role in member["roles"]]
+    held = [roles[role].bits for role in (guild_id, *mine) if role in roles]
+    bits = guild_bits(held, is_owner=int(guild["owner_id"]) == view.user_id)
+    view.guilds[guild_id] = GuildView(guild_id, str(guild["name"]), roles, mine, bits)
+    if view.hidden:
+        listed = await read_guild_channels(http, guild_id)
+        view.channels |= {channel.id: channel for channel in listed if channel.id in view.hidden}
+        view.hidden -= view.channels.keys()
+
+
+def _channel(channel: Json) -> ChannelView:
+    return ChannelView(
+        id=int(channel["id"]),
+        guild_id=int(channel["guild_id"]) if channel.get("guild_id") else None,
+        name=str(channel.get("name") or "direct message"),
+        kind=int(channel["type"]),
+        overwrites={
+            int(one["id"]): Overwrite(int(one["allow"]), int(one["deny"]))
+            for one in channel.get("permission_overwrites") or ()
+        },
+        position=int(channel.get("position") or 0),
+        parent_id=int(channel["parent_id"]) if channel.get("parent_id") else None,
+    )
+
+
+def guild_bits(role_bits: Iterable[int], *, is_owner: bool = False) -> int:
+    """The permissions of @everyone's and a member's roles, before channel overwrites."""
+    bits = _any(role_bits)
+    return _ALL if is_owner or bits & _ADMINISTRATOR else bits
+
+
+def channel_bits(
+    bits: int, overwrites: Mapping[int, Overwrite], *, guild_id: int, role_ids: Collection[int], user_id: int
+) -> int:
+    """Apply a channel's overwrites to a member's `bits`. @everyone's overwrite has the guild's id."""
+    if bits & _ADMINISTRATOR:
+        return bits
+    roles = [overwrites[role] for role in role_ids if role in overwrites]
+    together = Overwrite(_any(role.allow for role in roles), _any(role.deny for role in roles))
+    for step in (overwrites.get(guild_id), together, overwrites.get(user_id)):
+        if step is not None:
+            bits = bits & ~step.deny | step.allow
+    return bits
+
+
+def missing(bits: int, wanted: Permissions) -> list[str]:
+    """The names of wanted permissions that are missing."""
+    return [name for name, permission in wanted.items() if bits & permission.value != permission.value]
+
+
+def _any(bits: Iterable[int]) -> int:
+    return reduce(or_, bits, 0)

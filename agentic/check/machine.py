@@ -1,10 +1,7 @@
-"""Redis, folders, ports, clock, odd settings.
+"""Checks what does not depend on a bot (Redis, folders, ports, the clock), and warns of odd settings.
 
-Warn of settings that are valid but name something that does not exist.
-
-Each warning is one line, logged at the start and shown by --check. None stops a start; the network is not used.
-
-Check what does not depend on a bot: Redis, folders, ports, the clock.
+Such settings are valid but name something that does not exist. Each warning is one line, logged at the start and shown
+by --check. None stops a start; the network is not used.
 """
 
 from __future__ import annotations
@@ -13,18 +10,15 @@ import difflib
 import errno
 import socket
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from agent_config import Settings
 from agentic.check.discord import options_in
-from agentic.check.report import Findings
+from agentic.check.report import Finding, Findings
 from agentic.context.options import MAX_MESSAGES
 from agentic.llm.pricing import at_home
-from agentic.process.logs import version_line
 from agentic.process.root import ROOT
 from agentic.tools.own_tools import FILE_TOOLS
 from agentic.tools.own_tools import NAME as MEMORY
@@ -39,42 +33,36 @@ CONFIG_FILES = ("shared.yaml", "endpoints.yaml", "mcp.yaml")
 _WILDCARDS = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class SettingWarning:
-    """A problem with a setting, and the advice against it."""
-
-    subject: str
-    text: str
-    advice: str
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.text}; {self.advice}"
-
-
-def setting_warnings_here(settings: Settings, folder: Path | None = None) -> list[SettingWarning]:
+def setting_warnings_here(settings: Settings, folder: Path | None = None) -> list[Finding]:
     """All warnings for a start in `folder` (default: the working folder). Call it before the start creates files."""
-    found = [*_folders(settings, folder or Path.cwd()), *_files(settings.config_files_dir, settings.agents)]
-    found += [*_window(settings), *_tools(settings), *_models(settings), *_memory(settings)]
+    found = Findings()
+    _warn_of_folders(settings, folder or Path.cwd(), found)
+    _warn_of_files(settings.config_files_dir, settings.agents, found)
+    if settings.context_window_size > MAX_MESSAGES:
+        text = f"{settings.context_window_size} counts as {MAX_MESSAGES}, since no more messages are kept"
+        found.warn("CONTEXT_WINDOW_SIZE", text, f"set {MAX_MESSAGES} or less")
+    _warn_of_tools(settings, found)
+    _warn_of_models(settings, found)
+    _warn_of_memory(settings, found)
     return list(dict.fromkeys(found))
 
 
-def _folders(settings: Settings, folder: Path) -> Iterator[SettingWarning]:
+def _warn_of_folders(settings: Settings, folder: Path, found: Findings) -> None:
     named = settings.model_fields_set
     if "personas_dir" in named and not settings.personas_dir.is_dir():
         text = f"{settings.personas_dir} does not exist, so every bot starts with new files"
-        yield SettingWarning("PERSONAS_DIR", text, "correct it if your bots' files are elsewhere")
+        found.warn("PERSONAS_DIR", text, "correct it if your bots' files are elsewhere")
     if "config_files_dir" in named and not settings.config_files_dir.is_dir():
         text = f"{settings.config_files_dir} does not exist, so no options, endpoints or MCP servers are read"
-        yield SettingWarning("CONFIG_FILES_DIR", text, "correct it, or create the folder")
+        found.warn("CONFIG_FILES_DIR", text, "correct it, or create the folder")
     used = (".env", str(settings.personas_dir), str(settings.config_files_dir))
     if "personas_dir" not in named and folder != ROOT and not any((folder / name).exists() for name in used):
         text = f"{folder} has no .env, personas/ or config/, so the bots start with new files there"
-        yield SettingWarning("working folder", text, f"start it in {ROOT}, or set PERSONAS_DIR")
+        found.warn("working folder", text, f"start it in {ROOT}, or set PERSONAS_DIR")
 
 
-def _files(folder: Path, agents: Collection[str]) -> Iterator[SettingWarning]:
-    """Files of the owner's that nothing reads. Wrong names among those of guilds and bots are reported with their
-    contents (option_files.py)."""
+def _warn_of_files(folder: Path, agents: Collection[str], found: Findings) -> None:
+    """Warn of files that nothing reads. Wrong names among those of guilds and bots are reported with their contents."""
     for path in sorted((*folder.glob("*.y*ml"), *folder.glob("*/*.y*ml"))):
         name = path.relative_to(folder).as_posix()
         of_options = name.startswith(("guilds/", "bots/")) and path.suffix == ".yaml"
@@ -82,22 +70,14 @@ def _files(folder: Path, agents: Collection[str]) -> Iterator[SettingWarning]:
             continue
         meant = path.with_suffix(".yaml").relative_to(folder).as_posix()
         known = (*CONFIG_FILES, *(f"bots/{agent}.yaml" for agent in agents))
-        close = (
-            [f"bots/{path.stem}.yaml"]
-            if path.stem in agents
-            else difflib.get_close_matches(meant, known, n=1, cutoff=0.8)
-        )
+        close = difflib.get_close_matches(meant, known, n=1, cutoff=0.8)
+        if path.stem in agents:
+            close = [f"bots/{path.stem}.yaml"]
         advice = f"did you mean {close[0]}?" if close else "config/README.md lists the names"
-        yield SettingWarning(str(path), "is not used", advice)
+        found.warn(str(path), "is not used", advice)
 
 
-def _window(settings: Settings) -> Iterator[SettingWarning]:
-    if settings.context_window_size > MAX_MESSAGES:
-        text = f"{settings.context_window_size} counts as {MAX_MESSAGES}, since no more messages are kept"
-        yield SettingWarning("CONTEXT_WINDOW_SIZE", text, f"set {MAX_MESSAGES} or less")
-
-
-def _tools(settings: Settings) -> Iterator[SettingWarning]:
+def _warn_of_tools(settings: Settings, found: Findings) -> None:
     """Names of no tool. Names with two underscores or a wildcard may belong to an MCP server."""
     lists = {"ALLOWED_TOOLS": settings.allowed_tools if "allowed_tools" in settings.model_fields_set else ()}
     lists |= {agent.spec.tools_setting: agent.allowed_tools or () for agent in settings.agents.values()}
@@ -108,27 +88,27 @@ def _tools(settings: Settings) -> Iterator[SettingWarning]:
             if name[:1].isupper():
                 if settings.agent_runtime is None:
                     text = f"{name} is a tool of coding agents, and no coding agent is set"
-                    yield SettingWarning(key, text, "set AGENT_RUNTIME, or remove the tool")
+                    found.warn(key, text, "set AGENT_RUNTIME, or remove the tool")
                 continue
             close = difflib.get_close_matches(name.lower(), TOOLS, n=1)
             advice = (
                 f"did you mean {close[0]}?" if close else f"use {', '.join(TOOLS)}, or server__tool of an MCP server"
             )
-            yield SettingWarning(key, f"there is no tool {name}", advice)
+            found.warn(key, f"there is no tool {name}", advice)
 
 
-def _models(settings: Settings) -> Iterator[SettingWarning]:
+def _warn_of_models(settings: Settings, found: Findings) -> None:
     """A server of the owner's needs no key, but the providers' SDKs want one."""
     for agent in settings.agents.values():
         model = agent.models[0]
         if not agent.usable and model.lacks == model.key_setting and at_home(model.base_url):
             text = f"it names your own server, but {model.key_setting} is not set, so {agent.display_name} has no model"
-            yield SettingWarning(
+            found.warn(
                 model.base_url_setting, text, f"set {model.key_setting}, to any word if that server needs no key"
             )
 
 
-def _memory(settings: Settings) -> Iterator[SettingWarning]:
+def _warn_of_memory(settings: Settings, found: Findings) -> None:
     """Options that need the record, where nothing is recorded."""
     if settings.records:
         return
@@ -138,28 +118,26 @@ def _memory(settings: Settings) -> Iterator[SettingWarning]:
         for name in ("message_log", "recall"):
             if any(getattr(options(server), name) for server in (None, *settings.guild_ids)):
                 text = f"{shown} has the option {name}, and nothing is recorded, so it does nothing"
-                yield SettingWarning("RECORD_DAYS", text, "set RECORD_DAYS to more than 0, or the option to false")
+                found.warn("RECORD_DAYS", text, "set RECORD_DAYS to more than 0, or the option to false")
 
 
-def taken_ports(settings: Settings) -> Iterator[SettingWarning]:
-    """Ports that are in use already, so that a start could not serve them."""
+def taken_ports(settings: Settings) -> Findings:
+    """Warn of ports that are in use already, so that a start could not serve them."""
+    found = Findings()
     ports = {
         "HEALTH_PORT": ("127.0.0.1", settings.health_port),
         "EVENTS_PORT": (settings.events_host, settings.events_port),
         "CONSOLE_PORT": (settings.console_host, settings.console_port if settings.console else 0),
     }
     for key, (host, port) in ports.items():
-        if port and _taken(host, port):
-            text = f"{port} on {host} is in use, by these bots if they are running, otherwise by another program"
-            yield SettingWarning(key, text, "choose another port if the bots are not running")
-
-
-def _taken(host: str, port: int) -> bool:
-    try:
-        with socket.create_server((host, port)):
-            return False
-    except OSError as error:
-        return error.errno == errno.EADDRINUSE
+        try:
+            if port:
+                socket.create_server((host, port)).close()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                text = f"{port} on {host} is in use, by these bots if they are running, otherwise by another program"
+                found.warn(key, text, "choose another port if the bots are not running")
+    return found
 
 
 # Write, publish and run a script: what the program does with Redis.
@@ -182,14 +160,10 @@ async def check_redis(settings: Settings, found: Findings, *, use_default_redis:
             ) as place,
             RedisLink(place.address) as link,
         ):
-            await _check_server(place, link, found, _origin(settings))
+            await _check_server(place, link, found, "" if settings.redis_url else " (REDIS_URL is not set)")
     except RedisAway as away:
         advice = "start that server, or correct REDIS_URL" if settings.redis_url else "read its log"
         found.wrong("Redis", f"cannot be used: {away}", advice)
-
-
-def _origin(settings: Settings) -> str:
-    return "" if settings.redis_url else " (REDIS_URL is not set)"
 
 
 async def _check_server(place: RedisPlace, link: RedisLink, found: Findings, origin: str) -> None:
@@ -202,25 +176,16 @@ async def _check_server(place: RedisPlace, link: RedisLink, found: Findings, ori
         found.wrong("Redis", f"{place.description} is a cluster", "its scripts need a server without cluster mode")
         return
     await link.script(_TRY, [keys.COORDINATOR_CHECK])
-    _check_memory(info, found)
+    policy, limit = str(info.get("maxmemory_policy", "noeviction")), int(info.get("maxmemory", 0))
+    if policy != "noeviction":  # counts, budgets and leases may be among the keys that a full server deletes
+        when = f"at {limit // 1024**2} MB" if limit else "once it has a maxmemory"
+        found.warn("Redis", f"it deletes keys {when} (maxmemory-policy {policy})", "set maxmemory-policy noeviction")
     version = str(info.get("redis_version", "0"))
-    if _numbers(version) < OLDEST:
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         found.wrong("Redis", f"{place.description} is version {version}", f"{oldest} or newer is needed")
     else:
         found.ok("Redis", f"{place.description}, version {version}{origin}")
-
-
-def _check_memory(info: Mapping[str, Any], found: Findings) -> None:
-    """Warn of a server that deletes keys of its own choice once it is full: counts, budgets and leases among them."""
-    policy, most = str(info.get("maxmemory_policy", "noeviction")), int(info.get("maxmemory", 0))
-    if policy != "noeviction":
-        when = f"at {most // 1024**2} MB" if most else "once it has a maxmemory"
-        found.warn("Redis", f"it deletes keys {when} (maxmemory-policy {policy})", "set maxmemory-policy noeviction")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
 
 
 def check_data_folder(settings: Settings, found: Findings) -> None:
@@ -231,11 +196,8 @@ def check_data_folder(settings: Settings, found: Findings) -> None:
         with tempfile.TemporaryFile(dir=folder):
             found.ok("data folder", f"{folder} can be written")
     except OSError as error:
-        found.wrong(
-            "data folder",
-            f"{folder}: {error.strerror or error}",
-            "correct its permissions, or set DATA_DIR",
-        )
+        problem = f"{folder}: {error.strerror or error}"
+        found.wrong("data folder", problem, "correct its permissions, or set DATA_DIR")
 
 
 def check_persona(folder: Path, found: Findings) -> None:
@@ -251,29 +213,18 @@ def check_persona(folder: Path, found: Findings) -> None:
         found.warn("persona", f"{folder}: {error.strerror or error}", advice)
 
 
-def check_version(found: Findings) -> None:
-    """Show what runs here, for a report of a problem."""
-    found.ok("version", version_line())
-
-
-def check_settings(settings: Settings, found: Findings) -> None:
-    """Report the warnings of a start, and ports that are in use."""
-    for warning in (*setting_warnings_here(settings), *taken_ports(settings)):
-        found.warn(warning.subject, warning.text, warning.advice)
-
-
 def check_record(settings: Settings, found: Findings) -> None:
     """Show what is kept of turns and for how long, and where its owner looks at it."""
     limits = [days for days in (settings.record_days, settings.record_prompts_days) if days is not None]
-    prompts = f"prompts {_for(min(limits, default=None))}" if settings.records_prompts else "no prompts"
-    kept = f"turns, costs and posts {_for(settings.record_days)}, {prompts}, in {settings.record_file}"
+    prompts = f"prompts {_period(min(limits, default=None))}" if settings.records_prompts else "no prompts"
+    kept = f"turns, costs and posts {_period(settings.record_days)}, {prompts}, in {settings.record_file}"
     found.ok("record", kept if settings.records else "nothing is recorded (RECORD_DAYS=0)")
     who = "asks for CONSOLE_TOKEN" if settings.console_token else "open to everybody on this machine"
     off = "off; CONSOLE=true shows in a browser what the bots do"
     found.ok("console", off if settings.console_link is None else f"{settings.console_link}, {who}")
 
 
-def _for(days: float | None) -> str:
+def _period(days: float | None) -> str:
     return "for ever" if days is None else f"for {days:g} days"
 
 

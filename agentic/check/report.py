@@ -1,16 +1,13 @@
-"""Findings and their report.
+"""Findings of the checks, and their report: a table on a terminal, plain lines elsewhere.
 
-Findings of the checks. Checks append as they go, so that a failing one keeps what it found before.
-
-Print the report: a table on a terminal, plain lines elsewhere.
-
-Names come from strangers and errors from libraries, so secrets and control characters are removed from every line.
+Checks append findings as they go, so that a failing check keeps what it found before. Names come from strangers and
+errors from libraries, so secrets and control characters are removed from every line.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -37,6 +34,9 @@ class Finding:
     subject: str
     text: str
     advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text}; {self.advice}"
 
 
 class Findings(list[Finding]):
@@ -66,18 +66,45 @@ class ReportSection:
 
 _MARKS = {Level.OK: "✓", Level.NOTE: "–", Level.WARNING: "!", Level.WRONG: "✗"}
 _PLAIN_MARKS = {Level.OK: "ok", Level.NOTE: "-", Level.WARNING: "!", Level.WRONG: "X"}
-_COLOURS = {Level.OK: "green", Level.NOTE: "dim", Level.WARNING: "yellow", Level.WRONG: "bold red"}
+_COLORS = {Level.OK: "green", Level.NOTE: "dim", Level.WARNING: "yellow", Level.WRONG: "bold red"}
 
 
 def show(sections: Sequence[ReportSection], console: Console, settings: Settings) -> None:
     """Print invite links, findings by section, and a summary line."""
-    printer = _Printer(console, Redactor(settings.secrets()))
-    printer.links(sections)
+    redact = Redactor(settings.secrets())
+    marks = _MARKS if can_show("".join(_MARKS.values()), console.encoding) else _PLAIN_MARKS
+
+    def clean(text: str) -> str:
+        return printable(redact.secrets(text), console.encoding)
+
+    def line(text: str) -> None:  # without wrapping: links must stay whole
+        console.print(Text(clean(text)), soft_wrap=True)
+
+    if linked := [section for section in sections if section.link]:
+        line("Invite links (open one to add the bot to a server, or to grant missing permissions):")
+        for section in linked:
+            line(f"  {section.title}: {section.link}")
+        line("")
     if console.is_terminal:
-        printer.table(sections)
+        table = Table(show_edge=False, pad_edge=False)
+        for heading in ("", "Check", "Found", "What to do"):
+            table.add_column(heading, overflow="fold")
+        for section in sections:
+            table.add_section()
+            table.add_row("", Text(clean(section.title), style="bold"))
+            for finding in section.findings:
+                color = _COLORS[finding.level]
+                mark, subject = Text(marks[finding.level], style=color), Text(clean(finding.subject))
+                text = Text(clean(finding.text), style="" if finding.level is Level.OK else color)
+                table.add_row(mark, subject, text, Text(clean(finding.advice)))
+        console.print(table)
     else:
-        printer.lines(sections)
-    printer.line(summary(sections, printer.marks))
+        for section in sections:
+            line(section.title)
+            for finding in section.findings:
+                advice = f". To do: {finding.advice}" if finding.advice else ""
+                line(f"  {marks[finding.level]} {finding.subject}: {finding.text}{advice}")
+    line(summary(sections, marks))
 
 
 def summary(sections: Sequence[ReportSection], marks: Mapping[Level, str] = _MARKS) -> str:
@@ -87,53 +114,6 @@ def summary(sections: Sequence[ReportSection], marks: Mapping[Level, str] = _MAR
     numbers = ", ".join(f"{counts[level]} {marks[level]}" for level in shown if counts[level])
     verdict = "not ready to start" if counts[Level.WRONG] else "ready to start"
     return f"{verdict.capitalize()}: {numbers}. Nothing was posted."
-
-
-class _Printer:
-    def __init__(self, console: Console, redact: Redactor) -> None:
-        self._console, self._redact = console, redact
-        self.marks = _MARKS if can_show("".join(_MARKS.values()), console.encoding) else _PLAIN_MARKS
-
-    def links(self, sections: Sequence[ReportSection]) -> None:
-        linked = [section for section in sections if section.link]
-        if linked:
-            self.line("Invite links (open one to add the bot to a server, or to grant missing permissions):")
-        for section in linked:
-            self.line(f"  {section.title}: {section.link}")
-        if linked:
-            self.line("")
-
-    def table(self, sections: Sequence[ReportSection]) -> None:
-        table = Table(show_edge=False, pad_edge=False)
-        for heading in ("", "Check", "Found", "What to do"):
-            table.add_column(heading, overflow="fold")
-        for section in sections:
-            table.add_section()
-            table.add_row("", Text(self._clean(section.title), style="bold"))
-            for finding in section.findings:
-                table.add_row(*self._cells(finding))
-        self._console.print(table)
-
-    def _cells(self, finding: Finding) -> Iterator[Text]:
-        colour = _COLOURS[finding.level]
-        yield Text(self.marks[finding.level], style=colour)
-        yield Text(self._clean(finding.subject))
-        yield Text(self._clean(finding.text), style="" if finding.level is Level.OK else colour)
-        yield Text(self._clean(finding.advice))
-
-    def lines(self, sections: Sequence[ReportSection]) -> None:
-        for section in sections:
-            self.line(section.title)
-            for finding in section.findings:
-                advice = f". To do: {finding.advice}" if finding.advice else ""
-                self.line(f"  {self.marks[finding.level]} {finding.subject}: {finding.text}{advice}")
-
-    def line(self, text: str) -> None:
-        """Print without wrapping: links must stay whole."""
-        self._console.print(Text(self._clean(text)), soft_wrap=True)
-
-    def _clean(self, text: str) -> str:
-        return printable(self._redact.secrets(text), self._console.encoding)
 
 
 def printable(text: str, encoding: str) -> str:

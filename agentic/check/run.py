@@ -15,13 +15,12 @@ from rich.console import Console
 
 from agent_config import AgentSettings, Settings, process_environment
 from agentic.agent.roster import answering
-from agentic.check import costs as tools
+from agentic.check import costs, machine, report
 from agentic.check import discord as bots
-from agentic.check import machine, report
 from agentic.check.agents import check_key, check_personas, check_pulled, check_signal
-from agentic.check.costs import check_cheap, check_costs
 from agentic.check.discord import BotView, cause
 from agentic.check.report import Findings, Level, ReportSection
+from agentic.process.logs import version_line
 
 T = TypeVar("T")
 
@@ -64,32 +63,39 @@ async def check_all(
     agents = {**settings.agents, **answering(settings)}
     sections = {name: ReportSection(agent.display_name) for name, agent in agents.items()}
     shared = ReportSection("Shared")
-    machine.check_version(shared.findings)
+    shared.findings.ok("version", version_line())  # for a report of a problem
     _check_discord(settings, shared.findings)
     machine.check_clock(settings, shared.findings, clock)
-    machine.check_settings(settings, shared.findings)
+    shared.findings += [*machine.setting_warnings_here(settings), *machine.taken_ports(settings)]
     machine.check_data_folder(settings, shared.findings)
     machine.check_record(settings, shared.findings)
-    tools.check_options(settings, shared.findings)
+    costs.check_options(settings, shared.findings)
     # First: Redis has as little time to answer as in a turn, and importing SDKs would delay it.
     redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)
     await _guarded(redis, shared.findings, "Redis", seconds)
-    await _guarded(tools.check_tools(settings, shared.findings, environment), shared.findings, "MCP servers", seconds)
+    await _guarded(costs.check_tools(settings, shared.findings, environment), shared.findings, "MCP servers", seconds)
     looks = [_check_agent(agent, settings, sections[name], seconds) for name, agent in agents.items()]
     seen = await asyncio.gather(*looks)
     views = {name: view for name, view in zip(agents, seen, strict=True) if view is not None}
     servers = {channel.id: channel.guild_id for view in views.values() for channel in view.channels.values()}
-    check_costs(settings, shared.findings, clock(), servers)
-    check_cheap(settings, shared.findings)
+    costs.check_costs(settings, shared.findings, clock(), servers)
+    costs.check_cheap(settings, shared.findings)
     personas = check_personas(settings, shared.findings)
     await _guarded(check_signal(settings, shared.findings), shared.findings, "Signal", seconds)
     await _guarded(check_pulled(settings, personas, shared.findings), shared.findings, "Ollama", seconds)
-    _compare(views, settings, sections, shared.findings)
+    bots.check_identities(views, sections)
+    strays = bots.check_bot_ids(views, settings, sections)
+    if strays and len(views) == sum(agent.token is not None for agent in settings.agents.values()):
+        shared.findings.warn(
+            "BOT_IDS", f"ids of no bot here: {', '.join(map(str, strays))}", "remove them from BOT_IDS"
+        )
+    if settings.bots_role_id is not None and views:
+        bots.check_role(views, settings.bots_role_id, shared.findings)
     return [*(section for section in sections.values() if section.findings), shared]
 
 
 def _check_discord(settings: Settings, shared: Findings) -> None:
-    """Check what at least one bot needs, where the program is on Discord at all."""
+    """Check what at least one bot needs, if the program is on Discord at all."""
     if not settings.on_discord:
         shared.note("Discord", "not used, only Signal", "CHANNEL=both and a bot's token would use it too")
         return
@@ -119,20 +125,8 @@ async def _check_agent(
         )
     section.findings.extend(key)
     machine.check_persona(settings.persona_folder(agent.name), section.findings)
-    tools.check_always_search(agent, settings, section.findings)
+    costs.check_always_search(agent, settings, section.findings)
     return view
-
-
-def _compare(
-    views: dict[str, BotView], settings: Settings, sections: dict[str, ReportSection], shared: Findings
-) -> None:
-    """Check the bots against each other."""
-    bots.doubled_identities(views, sections)
-    strays = bots.listed_ids(views, settings, sections)
-    if strays and len(views) == sum(agent.token is not None for agent in settings.agents.values()):
-        shared.warn("BOT_IDS", f"ids of no bot here: {', '.join(map(str, strays))}", "remove them from BOT_IDS")
-    if settings.bots_role_id is not None and views:
-        bots.role_findings(views, settings.bots_role_id, shared)
 
 
 async def _guarded(check: Awaitable[T], found: Findings, subject: str, seconds: float) -> T | None:
