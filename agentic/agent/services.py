@@ -25,7 +25,7 @@ from agentic.inbox.person_notices import PersonNotices
 from agentic.llm.profiles import PrefillMemory
 from agentic.record.embeddings import Meaning
 from agentic.record.memories import MemoryReader
-from agentic.record.notes import Consents, GatewayNotes, Hearers, LogRules, MessageLog, RoomLog
+from agentic.record.notes import Consents, GatewayNotes, Hearers, MessageLog, RoomLog
 from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.webhooks import Webhooks
@@ -123,12 +123,15 @@ class AgentServices:
     @cached_property
     def message_log(self) -> MessageLog:
         """The log of what is said, where an option switches it on."""
-        rules = LogRules(
-            ignored=self.is_ignored,
+        return MessageLog(
+            self.transcripts,
+            self.hearers,
+            self.record,
+            self.clock,
+            is_ignored=self.is_ignored,
             late_seconds=self.settings.mention_catchup_seconds,
             deleted=self.gateway_notes.deleted,
         )
-        return MessageLog(self.transcripts, self.hearers, self.record, rules, self.clock)
 
     @cached_property
     def own_memory(self) -> OwnMemory:

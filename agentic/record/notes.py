@@ -1,22 +1,7 @@
-"""Notes of reactions, deletions, consents; the message log.
+"""Note for the record what a service reports: the message log, rooms' messages, reactions, deletions, consents.
 
-The agents of this process that hear channels, each with its options there, on whatever service.
-
-The log of messages: what is said in channels where the option `message_log` is on goes to the record.
-
-It follows the transcripts, so that it does not matter which service brought a message, or which of several bots. What
-changed is looked at together, a moment later: a message that is deleted at once is never logged, and one that grows
-while it is written is logged once. A message that is hidden later is logged again without its words, which removes the
-summaries that have them.
-
-Whether people want messages that nobody asked for: noted for the record, and in Redis, where it counts at once.
-
-Note for the record what a service reports of recorded messages: reactions to agents' posts, and deletions.
-
-The messages of rooms for the record: those that it does not have yet, or that were edited since.
-
-One log a process, asked after each turn in a room. After a restart it knows nothing and gives the newest messages
-again: the record has them by id, so nothing is in it twice.
+The logs follow the transcripts, so it does not matter which service brought a message, or which of several bots. After
+a restart they know nothing and give the newest messages again: the record has them by id, so nothing is in it twice.
 """
 
 from __future__ import annotations
@@ -25,18 +10,29 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from cachetools import LRUCache
 
-from agentic.chat.transcript import Transcript, Transcripts
+from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry, is_visible
 from agentic.context.options import Options
 from agentic.context.render import text_with_marks
 from agentic.process.tasks import BackgroundTasks
+from agentic.state.idle import UnaskedMessages
 from agentic.state.record_stream import Notes
 from agentic.wire.connection import RedisAway
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ReactionNote, RoomMessage, RoomWords
+
+PAUSE = 2.0  # seconds between a change and a look at it
+MAX_LOGGED = 20_000  # messages that were logged, and changes that wait; remembered
+MAX_CHARACTERS = 4_000  # of a message
+MAX_DELETED = 5000  # deleted messages that are remembered
+MAX_ROOMS = 500  # remembered
+MAX_ROOM_MESSAGES = 200  # looked at in a room, the newest ones
+
+IsIgnored = Callable[[int, frozenset[int]], bool]  # whether the bots ignore a person, with these roles
+PostedBy = Callable[[int], Awaitable[str | None]]
+DropSummary = Callable[[int, Collection[int] | None], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
@@ -52,11 +48,11 @@ class Hearing:
     service: str
 
 
-Hear = Callable[[int], Hearing | None]  # a channel; None where the agent does not hear it
+Hear = Callable[[int], Hearing | None]  # a channel; None if the agent does not hear it
 
 
 class Hearers:
-    """Each agent that listens adds itself."""
+    """The agents of this process that hear channels, on whatever service. Each agent that listens adds itself."""
 
     def __init__(self) -> None:
         self._hearers: dict[str, Hear] = {}
@@ -68,33 +64,18 @@ class Hearers:
         self._hearers[agent] = hear
 
     def remove(self, agent: str, hear: Hear) -> None:
-        """Nothing, where another run of the agent has added itself since."""
+        """Remove the agent, unless another run of it has added itself since."""
         if self._hearers.get(agent) == hear:
             del self._hearers[agent]
 
     def of(self, channel_id: int) -> tuple[Hearing, ...]:
-        """Those that hear the channel now."""
+        """Return the agents that hear the channel now."""
         found = (hear(channel_id) for hear in tuple(self._hearers.values()))
         return tuple(hearing for hearing in found if hearing is not None)
 
     def logging(self, channel_id: int) -> Hearing | None:
-        """The first of them for which the channel's messages are logged."""
+        """Return the first agent for which the channel's messages are logged."""
         return next((hearing for hearing in self.of(channel_id) if hearing.options.message_log), None)
-
-
-PAUSE = 2.0  # seconds between a change and a look at it
-REMEMBERED = 20_000  # messages that were logged, and changes that wait
-CHARACTERS = 4_000  # of a message
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogRules:
-    """`ignored` says whether the bots ignore a person, with these roles. What was written while the program was off is
-    logged where it is at most `late_seconds` old. `deleted` is called for logged messages that are gone."""
-
-    ignored: Callable[[int, frozenset[int]], bool]
-    late_seconds: float
-    deleted: Callable[[int, Collection[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +87,33 @@ class _Logged:
 
 
 class MessageLog:
-    """One a process. `clock` gives unix seconds."""
+    """Logs what is said in channels with the option `message_log`. One per process.
+
+    What changed is looked at together, a moment later: a message that is deleted at once is never logged, and one that
+    grows while it is written is logged once. A message that is hidden later is logged again without its words, which
+    removes the summaries that have them.
+
+    What was written while the program was off is logged if it is at most `late_seconds` old. `deleted` is called for
+    logged messages that are gone. `clock` gives unix seconds.
+    """
 
     def __init__(
-        self, transcripts: Transcripts, hearers: Hearers, record: Notes, rules: LogRules, clock: Callable[[], float]
+        self,
+        transcripts: Transcripts,
+        hearers: Hearers,
+        record: Notes,
+        clock: Callable[[], float],
+        *,
+        is_ignored: IsIgnored,
+        late_seconds: float,
+        deleted: Callable[[int, Collection[int]], None],
     ) -> None:
         self._transcripts, self._hearers, self._record = transcripts, hearers, record
-        self._rules, self._clock = rules, clock
-        self._since = clock() - rules.late_seconds
+        self._clock, self._is_ignored, self._deleted = clock, is_ignored, deleted
+        self._since = clock() - late_seconds
         self._changed: dict[int, int] = {}  # message → channel
-        self._edited = LRUCache[int, None](REMEMBERED)
-        self._logged = LRUCache[int, _Logged](REMEMBERED)
+        self._edited = LRUCache[int, None](MAX_LOGGED)
+        self._logged = LRUCache[int, _Logged](MAX_LOGGED)
         self._more = asyncio.Event()
         transcripts.on_change(self._note_edited)
 
@@ -134,7 +131,7 @@ class MessageLog:
 
     def changed(self, channel_id: int, message_id: int) -> None:
         """A message came, changed or was deleted, or its reactions changed."""
-        if len(self._changed) < REMEMBERED:
+        if len(self._changed) < MAX_LOGGED:
             self._changed[message_id] = channel_id
             self._more.set()
 
@@ -160,105 +157,96 @@ class MessageLog:
         transcript = self._transcripts.known(channel_id)
         if transcript is None:
             return
-        self._remove(transcript, message_ids)
-        entries = [entry for message_id in message_ids if (entry := transcript.get(message_id)) is not None]
-        entries = [entry for entry in entries if self._matters(entry)]
-        hearing = self._hearers.logging(channel_id) if entries else None
-        for entry in entries:
-            self._log(replace(entry, reply_to=transcript.parent_of(entry)), channel_id, hearing)
-
-    def _remove(self, transcript: Transcript, message_ids: Collection[int]) -> None:
         gone = [each for each in message_ids if each in self._logged and each in transcript.deleted]
         for message_id in gone:
             del self._logged[message_id]
         if gone:
-            self._rules.deleted(transcript.channel_id, gone)
-
-    def _matters(self, entry: Entry) -> bool:
-        """Whether the message is new, or may have been logged and reads otherwise now."""
-        return entry.created_at >= self._since or self._may_be_logged(entry)
+            self._deleted(channel_id, gone)
+        entries = [entry for message_id in message_ids if (entry := transcript.get(message_id)) is not None]
+        entries = [entry for entry in entries if entry.created_at >= self._since or self._may_be_logged(entry)]
+        hearing = self._hearers.logging(channel_id) if entries else None
+        for entry in entries:
+            self._log(replace(entry, reply_to=transcript.parent_of(entry)), channel_id, hearing)
 
     def _may_be_logged(self, entry: Entry) -> bool:
+        """Return whether the log may have the message, which now reads otherwise."""
         hidden_later = not entry.hidden and not is_visible(entry)
         return entry.id in self._logged or entry.id in self._edited or hidden_later
 
     def _log(self, entry: Entry, channel_id: int, hearing: Hearing | None) -> None:
-        """Where the log was switched off, a message that it has is still kept true."""
-        before = self._logged.get(entry.id)
+        """Log the message. If the log was switched off, a message that it has is still kept true."""
+        before, speaker = self._logged.get(entry.id), entry.speaker
         hearing = hearing or (before.hearing if before is not None else None)
-        kept = self._may_keep(entry)
-        if hearing is None or not (kept or self._may_be_logged(entry)):
+        ignored = speaker.kind == "person" and self._is_ignored(speaker.id, entry.author_roles)
+        keeps_words = entry.order is None and is_visible(entry) and not ignored and not speaker.is_service
+        if hearing is None or not (keeps_words or self._may_be_logged(entry)):
             return
-        said = text_with_marks(entry)[:CHARACTERS] if kept else ""
-        now = _Logged(hearing, hash((said, entry.speaker.agent, entry.reply_to)))
+        said = text_with_marks(entry)[:MAX_CHARACTERS] if keeps_words else ""
+        now = _Logged(hearing, hash((said, speaker.agent, entry.reply_to)))
         if before is None or before.fingerprint != now.fingerprint:
             self._logged[entry.id] = now
-            self._record.log(hearing.agent, _logged(entry, said, channel_id, hearing, self._clock()))
+            message = LoggedMessage.model_construct(
+                message_id=entry.id,
+                channel_id=channel_id,
+                guild_id=hearing.guild_id,
+                service=hearing.service,
+                author=speaker.kind,
+                author_id=None if speaker.kind == "agent" else speaker.id,
+                agent=speaker.agent,
+                name=speaker.name,
+                text=said,
+                reply_to=entry.reply_to,
+                at=entry.created_at,
+                read_at=self._clock(),
+            )
+            self._record.log(hearing.agent, message)
 
-    def _may_keep(self, entry: Entry) -> bool:
+
+class RoomLog:
+    """The messages of rooms that the record does not have yet, or that were edited since.
+
+    One per process, asked after each turn in a room. `clock` gives unix seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float], is_ignored: IsIgnored) -> None:
+        self._clock, self._is_ignored = clock, is_ignored
+        self._noted: LRUCache[int, dict[int, int]] = LRUCache(MAX_ROOMS)  # thread → message → hash of its text
+
+    def news(self, agent: str, thread_id: int, entries: Sequence[Entry]) -> RoomWords | None:
+        """Return the room's new and edited messages; None for none. Hidden messages are left out, and those of people
+        whom the bots ignore, of other bots and of other webhooks."""
+        noted = self._noted.setdefault(thread_id, {})
+        shown = [_room_message(entry) for entry in entries[-MAX_ROOM_MESSAGES:] if self._is_of_the_room(entry)]
+        new = [each for each in shown if noted.get(each.message_id) != hash(each.text)]
+        self._noted[thread_id] = {each.message_id: hash(each.text) for each in shown}
+        return RoomWords(agent=agent, thread_id=thread_id, at=self._clock(), messages=tuple(new)) if new else None
+
+    def _is_of_the_room(self, entry: Entry) -> bool:
         speaker = entry.speaker
-        ignored = speaker.kind == "person" and self._rules.ignored(speaker.id, entry.author_roles)
-        return entry.order is None and is_visible(entry) and not ignored and not speaker.is_service
+        if speaker.kind == "stranger" or not is_visible(entry):
+            return False
+        return speaker.kind == "agent" or not self._is_ignored(speaker.id, entry.author_roles)
 
 
-def _logged(entry: Entry, said: str, channel_id: int, hearing: Hearing, now: float) -> LoggedMessage:
-    speaker = entry.speaker
-    return LoggedMessage.model_construct(
+def _room_message(entry: Entry) -> RoomMessage:
+    is_agent = entry.speaker.kind == "agent"
+    return RoomMessage.model_construct(
         message_id=entry.id,
-        channel_id=channel_id,
-        guild_id=hearing.guild_id,
-        service=hearing.service,
-        author=speaker.kind,
-        author_id=None if speaker.kind == "agent" else speaker.id,
-        agent=speaker.agent,
-        name=speaker.name,
-        text=said,
-        reply_to=entry.reply_to,
+        author="agent" if is_agent else "person",
+        author_id=None if is_agent else entry.speaker.id,
+        agent=entry.speaker.agent,
+        name=entry.speaker.name,
+        text=text_with_marks(entry)[:MAX_CHARACTERS],
         at=entry.created_at,
-        read_at=now,
     )
 
 
-class Wishes(Protocol):
-    """Implemented by agentic.state.idle."""
-
-    async def refuse(self, user_id: int) -> bool: ...
-    async def allow(self, user_id: int) -> None: ...
-
-
-class Consents:
-    """Shared by the agents of a process. `clock` gives unix seconds, `because` is of ConsentNote."""
-
-    def __init__(self, record: Notes, wishes: Wishes, clock: Callable[[], float]) -> None:
-        self._record, self._wishes, self._clock = record, wishes, clock
-
-    async def refuse(self, user_id: int, *, because: str, once: bool = False) -> bool:
-        """The person wants no such messages; whether this is the first to hear of it. `once`: others hear the same, and
-        the first of them alone notes it."""
-        first = await self._wishes.refuse(user_id)
-        if first or not once:
-            self._note(user_id, False, because)
-        return first
-
-    async def allow(self, user_id: int, *, because: str) -> None:
-        """The person wants them."""
-        await self._wishes.allow(user_id)
-        self._note(user_id, True, because)
-
-    def _note(self, user_id: int, unasked: bool, because: str) -> None:
-        self._record.note(ConsentNote(user_id=user_id, unasked=unasked, because=because, at=self._clock()))
-
-
-GATEWAY_NOTES_REMEMBERED = 5000  # deleted messages
-
-PostedBy = Callable[[int], Awaitable[str | None]]
-DropSummary = Callable[[int, Collection[int] | None], Awaitable[None]]
-
-
 class GatewayNotes:
-    """Shared by the bots of a process, each of which hears of the same event. `clock` gives unix seconds.
-    `drop_summary` removes a thread's summary that has words of these messages; None: of any. `posted_by` names the
-    agent of a recorded post, which may be older than this run of the program."""
+    """Notes reactions to agents' posts, and deletions. Shared by the bots of a process: each hears of the same event.
+
+    `clock` gives unix seconds. `drop_summary` removes a thread's summary with words of these messages; None: of any.
+    `posted_by` names the agent of a recorded post, which may be older than this run of the program.
+    """
 
     def __init__(
         self,
@@ -270,7 +258,7 @@ class GatewayNotes:
     ) -> None:
         self._record, self._transcripts, self._clock = record, transcripts, clock
         self._drop_summary, self._posted_by, self._background = drop_summary, posted_by, BackgroundTasks()
-        self._deleted = LRUCache[int, None](GATEWAY_NOTES_REMEMBERED)
+        self._deleted = LRUCache[int, None](MAX_DELETED)
 
     def deleted(self, channel_id: int, message_ids: Collection[int]) -> None:
         """Note deleted messages once, in whatever channel: `.history` quotes other channels too."""
@@ -302,12 +290,7 @@ class GatewayNotes:
         transcript = self._transcripts.known(channel_id)
         post = transcript.get(message_id) if transcript is not None else None
         note = ReactionNote(
-            message_id=message_id,
-            channel_id=channel_id,
-            user_id=user_id,
-            emoji=emoji,
-            at=self._clock(),
-            given=given,
+            message_id=message_id, channel_id=channel_id, user_id=user_id, emoji=emoji, at=self._clock(), given=given
         )
         if post is None:
             self._background.start(self._note_if_posted_by(agent, note), f"reaction to {message_id}")
@@ -319,41 +302,27 @@ class GatewayNotes:
             self._record.note(note)
 
 
-MOST_ROOMS = 500  # remembered
-MOST_MESSAGES = 200  # looked at in a room, the newest ones
+class Consents:
+    """Whether people want unprompted messages: noted for the record, and in Redis, where it takes effect immediately.
 
+    Shared by the agents of a process. `clock` gives unix seconds, `because` is of ConsentNote.
+    """
 
-class RoomLog:
-    """`clock` gives unix seconds; `ignored` says whether the bots ignore a person, with these roles."""
+    def __init__(self, record: Notes, unasked: UnaskedMessages, clock: Callable[[], float]) -> None:
+        self._record, self._unasked, self._clock = record, unasked, clock
 
-    def __init__(self, clock: Callable[[], float], ignored: Callable[[int, frozenset[int]], bool]) -> None:
-        self._clock, self._ignored = clock, ignored
-        self._noted: LRUCache[int, dict[int, int]] = LRUCache(MOST_ROOMS)  # thread → message → hash of its text
+    async def refuse(self, user_id: int, *, because: str, once: bool = False) -> bool:
+        """Note that the person wants none; return whether this process is the first to hear of it. `once`: others hear
+        the same, and only the first of them notes it."""
+        first = await self._unasked.refuse(user_id)
+        if first or not once:
+            self._note(user_id, False, because)
+        return first
 
-    def news(self, agent: str, thread_id: int, entries: Sequence[Entry]) -> RoomWords | None:
-        """The room's new and edited messages; None for none. Hidden ones are left out, and those of people whom the
-        bots ignore, of other bots and of foreign webhooks."""
-        noted = self._noted.setdefault(thread_id, {})
-        shown = [_message(entry) for entry in entries[-MOST_MESSAGES:] if self._is_of_the_room(entry)]
-        new = [each for each in shown if noted.get(each.message_id) != hash(each.text)]
-        self._noted[thread_id] = {each.message_id: hash(each.text) for each in shown}
-        return RoomWords(agent=agent, thread_id=thread_id, at=self._clock(), messages=tuple(new)) if new else None
+    async def allow(self, user_id: int, *, because: str) -> None:
+        """The person wants them."""
+        await self._unasked.allow(user_id)
+        self._note(user_id, True, because)
 
-    def _is_of_the_room(self, entry: Entry) -> bool:
-        speaker = entry.speaker
-        if speaker.kind == "stranger" or not is_visible(entry):
-            return False
-        return speaker.kind == "agent" or not self._ignored(speaker.id, entry.author_roles)
-
-
-def _message(entry: Entry) -> RoomMessage:
-    is_agent = entry.speaker.kind == "agent"
-    return RoomMessage.model_construct(
-        message_id=entry.id,
-        author="agent" if is_agent else "person",
-        author_id=None if is_agent else entry.speaker.id,
-        agent=entry.speaker.agent,
-        name=entry.speaker.name,
-        text=text_with_marks(entry)[:CHARACTERS],
-        at=entry.created_at,
-    )
+    def _note(self, user_id: int, unasked: bool, because: str) -> None:
+        self._record.note(ConsentNote(user_id=user_id, unasked=unasked, because=because, at=self._clock()))

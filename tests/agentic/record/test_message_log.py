@@ -12,7 +12,7 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.commands import Order
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.options import Options
-from agentic.record.notes import Hearers, Hearing, LogRules, MessageLog
+from agentic.record.notes import Hearers, Hearing, MessageLog
 from agentic.wire.entries import Entry as RecordEntry
 from agentic.wire.entries import LoggedMessage
 
@@ -47,8 +47,15 @@ class Scene:
         self.transcripts, self.hearers, self.record = Transcripts(Directory()), Hearers(), Record()
         self.hearing, self.ignored, self.deleted = hearing, set[int](), list[int]()
         self.hearers.add("claude", lambda channel: self.hearing if channel == LOUNGE else None)
-        rules = LogRules(ignored=lambda user, _: user in self.ignored, late_seconds=LATE, deleted=self._delete)
-        self.log = MessageLog(self.transcripts, self.hearers, self.record, rules, lambda: NOW)
+        self.log = MessageLog(
+            self.transcripts,
+            self.hearers,
+            self.record,
+            lambda: NOW,
+            is_ignored=lambda user, _: user in self.ignored,
+            late_seconds=LATE,
+            deleted=self._delete,
+        )
         self.transcripts.watch(self.log.changed)
 
     def _delete(self, channel_id: int, message_ids: Collection[int]) -> None:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from agentic.context.entries import Attachment, Entry, Reaction, Speaker
-from agentic.record.notes import MOST_MESSAGES, RoomLog
+from agentic.record.notes import MAX_ROOM_MESSAGES, RoomLog
 from tests.agentic.turn.test_room_turns import in_room, turn
 from tests.support.agent_scene import THREAD
 from tests.support.doubles import ALICE
@@ -51,9 +51,9 @@ def test_hidden_messages_other_bots_and_ignored_people_are_left_out() -> None:
 
 
 def test_an_entry_is_bounded() -> None:
-    entries = [said(number, text="x" * 9_000) for number in range(1, 2 * MOST_MESSAGES)]
+    entries = [said(number, text="x" * 9_000) for number in range(1, 2 * MAX_ROOM_MESSAGES)]
     words = log().news("claude", 1, entries)
-    assert len(ids(words)) == MOST_MESSAGES
+    assert len(ids(words)) == MAX_ROOM_MESSAGES
     assert words is not None
     assert max(len(each.text) for each in words.messages) == 4_000
 
