@@ -1,14 +1,6 @@
-"""Posts, rooms, conversations, owners' actions.
+"""Read conversations of the agents, their posts, rooms, and the actions of owners and moderators.
 
-Pages of lists: a page begins behind the last item of the one before, so page 500 is as quick as the first.
-
-The actions of owners and moderators, by the console or a command.
-
-Conversations of the agents, with what their turns came to.
-
-The agents' posts, with the reactions and pictures that they have.
-
-Rooms as they are now, with their messages.
+A page of a list begins behind the last item of the page before, so page 500 is as quick as the first.
 """
 
 from __future__ import annotations
@@ -17,7 +9,7 @@ import json
 import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
@@ -26,11 +18,12 @@ import aiosqlite
 from agentic.wire.entries import ActionNote
 
 T = TypeVar("T")
+# The time of the last item of a page, and what orders items of the same time: `seq` or an id.
 Cursor = tuple[float, int | str]
-"""The time of the last item of a page, and what orders items of the same time: `seq` or an id."""
 
-MOST_A_PAGE = 500
+MAX_PAGE = 500
 BEFORE_ALL: Cursor = (math.inf, 2**63 - 1)
+ACTION_COLUMNS = ", ".join(ActionNote.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +49,12 @@ def page_of(found: Iterable[T], count: int, cursor: Callable[[T], Cursor]) -> Pa
     return Page(items[:count], cursor(items[count - 1]) if len(items) > count else None)
 
 
-NAMES = tuple(ActionNote.model_fields)
-
-
 async def actions_page(db: aiosqlite.Connection, *, after: Cursor | None = None, count: int = 50) -> Page[ActionNote]:
-    count = min(count, MOST_A_PAGE)
+    count = min(count, MAX_PAGE)
     at, last_id = after or BEFORE_ALL
-    found = await rows(
-        db,
-        f"SELECT {', '.join(NAMES)} FROM actions WHERE (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?",
-        at,
-        str(last_id),
-        count + 1,
-    )
-    notes = (ActionNote(**dict(zip(NAMES, row, strict=True))) for row in found)
-    return page_of(notes, count, lambda note: (note.at, note.id))
+    query = f"SELECT {ACTION_COLUMNS} FROM actions WHERE (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?"
+    found = await rows(db, query, at, str(last_id), count + 1)
+    return page_of((ActionNote(**dict(row)) for row in found), count, lambda note: (note.at, note.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +82,7 @@ class Conversation:
         return self.started_at, self.id
 
 
-STORED = ", ".join(each.name for each in fields(Conversation) if each.name not in ("turns", "agents"))
+CONVERSATION_COLUMNS = ", ".join(each.name for each in fields(Conversation) if each.name not in ("turns", "agents"))
 NEWEST_FIRST = "ORDER BY started_at DESC, id DESC"
 
 
@@ -110,65 +94,64 @@ async def conversations_page(
     after: Cursor | None = None,
     count: int = 50,
 ) -> Page[Conversation]:
-    count = min(count, MOST_A_PAGE)
+    count = min(count, MAX_PAGE)
     tests = {"channel_id = ?": channel_id, "theme = ?": theme}
     asked = {condition: value for condition, value in tests.items() if value is not None}
     where = " AND ".join(["(started_at, id) < (?, ?)", *asked])
     at, last_id = after or BEFORE_ALL
     found = await rows(
         db,
-        f"SELECT {STORED} FROM conversations WHERE {where} {NEWEST_FIRST} LIMIT ?",
+        f"SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE {where} {NEWEST_FIRST} LIMIT ?",
         at,
         str(last_id),
         *asked.values(),
         count + 1,
     )
     page = page_of((Conversation(*row) for row in found), count, lambda each: each.cursor)
-    sums = await _sums(db, (each.id for each in page.items))
-    return replace(page, items=tuple(_summed(each, sums) for each in page.items))
+    return replace(page, items=await _with_turns(db, page.items))
 
 
 async def conversation_of(db: aiosqlite.Connection, conversation_id: str) -> Conversation | None:
-    """None where the record does not have it."""
-    row = await first(db, f"SELECT {STORED} FROM conversations WHERE id = ?", conversation_id)
-    return _summed(Conversation(*row), await _sums(db, [conversation_id])) if row else None
+    """Return None if the record does not have it."""
+    row = await first(db, f"SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", conversation_id)
+    return (await _with_turns(db, [Conversation(*row)]))[0] if row else None
 
 
 async def last_conversation(db: aiosqlite.Connection) -> Conversation | None:
-    """The newest conversation in which something was posted; None for none."""
+    """Return the newest conversation in which something was posted; None for none."""
     row = await first(
         db,
-        f"""SELECT {STORED} FROM conversations WHERE EXISTS (
+        f"""SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE EXISTS (
             SELECT 1 FROM turns WHERE turns.conversation_id = conversations.id AND turns.outcome = 'posted')
         {NEWEST_FIRST} LIMIT 1""",
     )
-    return _summed(Conversation(*row), await _sums(db, [row[0]])) if row else None
+    return (await _with_turns(db, [Conversation(*row)]))[0] if row else None
 
 
-async def _sums(db: aiosqlite.Connection, ids: Iterable[str]) -> Mapping[str, tuple[Any, ...]]:
-    """Conversation id → its last round, posts, other turns, cost, turns and agents, by its turns so far."""
-    found = await rows(
+async def _with_turns(db: aiosqlite.Connection, found: Sequence[Conversation]) -> tuple[Conversation, ...]:
+    """Add the numbers of their turns. Those at its end are noted when it ends; until then those of its turns count."""
+    turns = await rows(
         db,
         """SELECT conversation_id, COALESCE(MAX(round), 0), SUM(outcome = 'posted'), SUM(outcome <> 'posted'),
             SUM(cost_usd), COUNT(*), GROUP_CONCAT(DISTINCT agent)
         FROM turns WHERE conversation_id IN (SELECT value FROM json_each(?)) GROUP BY conversation_id""",
-        json.dumps(list(ids)),
+        json.dumps([each.id for each in found]),
     )
-    return {conversation_id: tuple(sums) for conversation_id, *sums in found}
+    sums = {conversation_id: numbers for conversation_id, *numbers in turns}
 
+    def with_sums(each: Conversation) -> Conversation:
+        rounds, messages, skips, cost, count, agents = sums.get(each.id, (0, 0, 0, 0.0, 0, ""))
+        return replace(
+            each,
+            rounds=max(each.rounds, rounds),
+            messages=max(each.messages, messages),
+            skips=max(each.skips, skips),
+            cost_usd=max(each.cost_usd, cost),
+            turns=count,
+            agents=tuple(sorted(filter(None, agents.split(",")))),
+        )
 
-def _summed(conversation: Conversation, sums: Mapping[str, tuple[Any, ...]]) -> Conversation:
-    """The numbers of its end are noted when it ends; until then those of its turns count."""
-    rounds, messages, skips, cost, turns, agents = sums.get(conversation.id, (0, 0, 0, 0.0, 0, ""))
-    return replace(
-        conversation,
-        rounds=max(conversation.rounds, rounds),
-        messages=max(conversation.messages, messages),
-        skips=max(conversation.skips, skips),
-        cost_usd=max(conversation.cost_usd, cost),
-        turns=turns,
-        agents=tuple(sorted(filter(None, agents.split(",")))),
-    )
+    return tuple(map(with_sums, found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,27 +187,38 @@ class Picture:
     data: bytes
 
 
-POSTS_STORED = ", ".join(f"posts.{each.name}" for each in fields(Post) if each.name not in ("picture", "reactions"))
-POST = f"SELECT {POSTS_STORED}, pictures.media_type FROM {{}} LEFT JOIN pictures USING (message_id)"
+POST_COLUMNS = ", ".join(f"posts.{each.name}" for each in fields(Post) if each.name not in ("picture", "reactions"))
 
 
 async def posts_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[Post, ...]:
-    """In their order."""
-    where = "WHERE posts.agent = ? AND posts.turn_id = ? ORDER BY posts.message_id"
-    return await _with_reactions(db, await rows(db, f"{POST.format('posts')} {where}", agent, turn_id))
+    return await _read_posts(db, "posts", "posts.agent = ? AND posts.turn_id = ?", agent, turn_id)
 
 
 async def posts_of_conversation(db: aiosqlite.Connection, conversation_id: str) -> tuple[Post, ...]:
-    """In their order."""
-    joined = POST.format("turns JOIN posts ON posts.agent = turns.agent AND posts.turn_id = turns.id")
-    where = "WHERE turns.conversation_id = ? ORDER BY posts.message_id"
-    return await _with_reactions(db, await rows(db, f"{joined} {where}", conversation_id))
+    joined = "turns JOIN posts ON posts.agent = turns.agent AND posts.turn_id = turns.id"
+    return await _read_posts(db, joined, "turns.conversation_id = ?", conversation_id)
 
 
 async def posts_of_channel(db: aiosqlite.Connection, channel_id: int) -> tuple[Post, ...]:
-    """Those in a channel or thread, in their order."""
-    where = "WHERE posts.channel_id = ? ORDER BY posts.message_id"
-    return await _with_reactions(db, await rows(db, f"{POST.format('posts')} {where}", channel_id))
+    """Read the posts in a channel or thread."""
+    return await _read_posts(db, "posts", "posts.channel_id = ?", channel_id)
+
+
+async def _read_posts(db: aiosqlite.Connection, table: str, condition: str, *values: Any) -> tuple[Post, ...]:
+    """Read posts in their order."""
+    query = f"""SELECT {POST_COLUMNS}, pictures.media_type FROM {table} LEFT JOIN pictures USING (message_id)
+    WHERE {condition} ORDER BY posts.message_id"""
+    posts = [Post(*row) for row in await rows(db, query, *values)]
+    found = await rows(
+        db,
+        """SELECT message_id, emoji, user_id, at FROM reactions
+        WHERE message_id IN (SELECT value FROM json_each(?)) ORDER BY message_id, at""",
+        json.dumps([post.message_id for post in posts]),
+    )
+    given: dict[int, list[Reaction]] = defaultdict(list)
+    for message_id, *reaction in found:
+        given[message_id].append(Reaction(*reaction))
+    return tuple(replace(post, reactions=tuple(given[post.message_id])) for post in posts)
 
 
 async def picture_of(db: aiosqlite.Connection, message_id: int) -> Picture | None:
@@ -233,29 +227,9 @@ async def picture_of(db: aiosqlite.Connection, message_id: int) -> Picture | Non
 
 
 async def turn_of_post(db: aiosqlite.Connection, message_id: int) -> tuple[str, str] | None:
-    """The agent and the turn that posted a message; None for one that is not recorded."""
+    """Return the agent and the turn that posted a message; None if it is not recorded."""
     row = await first(db, "SELECT agent, turn_id FROM posts WHERE message_id = ?", message_id)
     return (row[0], row[1]) if row else None
-
-
-async def _with_reactions(db: aiosqlite.Connection, found: Sequence[sqlite3.Row]) -> tuple[Post, ...]:
-    posts = [Post(*row) for row in found]
-    given = await reactions_to(db, (post.message_id for post in posts))
-    return tuple(replace(post, reactions=given.get(post.message_id, ())) for post in posts)
-
-
-async def reactions_to(db: aiosqlite.Connection, message_ids: Iterable[int]) -> Mapping[int, tuple[Reaction, ...]]:
-    """Message id → its reactions, the first given first."""
-    found = await rows(
-        db,
-        """SELECT message_id, emoji, user_id, at FROM reactions
-        WHERE message_id IN (SELECT value FROM json_each(?)) ORDER BY message_id, at""",
-        json.dumps(list(message_ids)),
-    )
-    given: dict[int, list[Reaction]] = defaultdict(list)
-    for message_id, *reaction in found:
-        given[message_id].append(Reaction(*reaction))
-    return {message_id: tuple(reactions) for message_id, reactions in given.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,21 +271,20 @@ class RecordedMessage:
     at: float
 
 
-ROOMS_STORED = ", ".join(each.name for each in fields(RecordedRoom) if each.name not in ("posts", "cost_usd"))
-MESSAGE = ", ".join(each.name for each in fields(RecordedMessage))
-ROOMS_NEWEST_FIRST = "ORDER BY opened_at DESC, thread_id DESC"
+ROOM_COLUMNS = ", ".join(each.name for each in fields(RecordedRoom) if each.name not in ("posts", "cost_usd"))
+MESSAGE_COLUMNS = ", ".join(each.name for each in fields(RecordedMessage))
 
 
 async def rooms_page(
     db: aiosqlite.Connection, *, status: str | None = None, after: Cursor | None = None, count: int = 50
 ) -> Page[RecordedRoom]:
-    """The rooms of a status (active, paused, closed; None: all), the last opened first."""
-    count = min(count, MOST_A_PAGE)
+    """Read the rooms of a status (active, paused, closed; None: all), the last opened first."""
+    count = min(count, MAX_PAGE)
     at, last_id = after or BEFORE_ALL
     found = await rows(
         db,
-        f"""SELECT {ROOMS_STORED} FROM rooms WHERE (opened_at, thread_id) < (?1, ?2) AND (?3 IS NULL OR status = ?3)
-        {ROOMS_NEWEST_FIRST} LIMIT ?4""",
+        f"""SELECT {ROOM_COLUMNS} FROM rooms WHERE (opened_at, thread_id) < (?1, ?2) AND (?3 IS NULL OR status = ?3)
+        ORDER BY opened_at DESC, thread_id DESC LIMIT ?4""",
         at,
         last_id,
         status,
@@ -322,14 +295,16 @@ async def rooms_page(
 
 
 async def room_of(db: aiosqlite.Connection, thread_id: int) -> RecordedRoom | None:
-    """None where the record does not have it."""
-    row = await first(db, f"SELECT {ROOMS_STORED} FROM rooms WHERE thread_id = ?", thread_id)
+    """Return None if the record does not have it."""
+    row = await first(db, f"SELECT {ROOM_COLUMNS} FROM rooms WHERE thread_id = ?", thread_id)
     return (await _with_sums(db, (_room(row),)))[0] if row else None
 
 
 async def messages_of_room(db: aiosqlite.Connection, thread_id: int) -> tuple[RecordedMessage, ...]:
-    """The newest messages that the record has, in their order."""
-    found = await rows(db, f"SELECT {MESSAGE} FROM room_messages WHERE thread_id = ? ORDER BY message_id", thread_id)
+    """Read the newest messages that the record has, in their order."""
+    found = await rows(
+        db, f"SELECT {MESSAGE_COLUMNS} FROM room_messages WHERE thread_id = ? ORDER BY message_id", thread_id
+    )
     return tuple(RecordedMessage(*row) for row in found)
 
 
@@ -340,12 +315,8 @@ async def _with_sums(db: aiosqlite.Connection, rooms: Sequence[RecordedRoom]) ->
         WHERE channel_id IN (SELECT value FROM json_each(?)) GROUP BY channel_id""",
         json.dumps([room.thread_id for room in rooms]),
     )
-    sums = {thread_id: (posts, cost) for thread_id, posts, cost in found}
-    none = (0, 0.0)
-    return tuple(
-        replace(room, posts=sums.get(room.thread_id, none)[0], cost_usd=sums.get(room.thread_id, none)[1])
-        for room in rooms
-    )
+    sums = {thread_id: {"posts": posts, "cost_usd": cost} for thread_id, posts, cost in found}
+    return tuple(replace(room, **sums.get(room.thread_id, {})) for room in rooms)
 
 
 def _room(row: Any) -> RecordedRoom:

@@ -1,29 +1,17 @@
-"""Agents' numbers, votes, costs, forecast.
+"""Sum up the record: agents' numbers, costs and their forecast, the file itself, and the season of contests.
 
-The agents: what their turns of some days came to, how long their models take, which reactions they get.
-
-Costs: sums over a range of days. Days are YYYY-MM-DD, both ends of a range included.
-
-Days before the record began come from imported_costs (import-costs): by day and agent only, since Redis keeps no more.
-A day of an agent counts once: where the record has a turn or a replay of it, the imported sum is left out.
-
-The state of the record's file: what it holds, since when, and what was lost on the way to it.
-
-The forecast of a day: by what it has cost so far and by the days before it.
-
-A share with the 95 % interval in which the true one lies, by Wilson's score: right for few trials and near 0 and 1,
-where the usual p ± 1.96 s is not (E. B. Wilson, 1927).
-
-The season: how agents did in contests, by agent and model. A contest in which nobody voted counts for nothing.
+Days are YYYY-MM-DD, both ends of a range included. Days before the record began come from imported_costs
+(import-costs): by day and agent only, since Redis keeps no more. A day of an agent counts once: if the record has a
+turn or a replay of it, the imported sum is left out.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, Literal, TypeVar
 
@@ -33,6 +21,49 @@ from agentic.record.queries.posts import first, rows
 from agentic.wire.entries import Contender
 
 FAILURES = ("failed", "timed_out", "refused")
+COUNTED = (
+    *("conversations", "rooms", "room_messages", "contests", "turns", "calls", "words", "posts", "pictures"),
+    *("reactions", "actions", "message_log", "summaries", "profiles", "consents", "unasked"),
+)
+Z = 1.959964  # of 95%, two-sided
+USUAL_DAYS = 14
+MIN_DAYS = 3  # with costs, before they count as usual
+MIN_HOURS = 2.0  # of the day, before its own pace says anything
+MIN_SHARE = 0.05  # of a usual day, before the day's pace is compared with it
+MIN_PACE, MAX_PACE = 0.25, 4.0  # the day's pace, relative to the usual one
+
+SUMS = "SUM(cost_usd), SUM(turns), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)"
+# The index turns_by_day is read once, in its order; what SUMS adds up is then a few thousand rows.
+RECORDED = f"""
+WITH sums AS MATERIALIZED (
+    SELECT day, agent, channel_id, asked_by, SUM(cost_usd) AS cost_usd, COUNT(*) AS turns,
+        SUM(input_tokens) AS input_tokens, SUM(cached_tokens) AS cached_tokens, SUM(output_tokens) AS output_tokens
+    FROM turns WHERE day BETWEEN ? AND ? GROUP BY day, agent, channel_id, asked_by)
+SELECT 'days', day, agent, {SUMS} FROM sums GROUP BY day, agent
+UNION ALL SELECT 'channels', channel_id, NULL, {SUMS} FROM sums GROUP BY channel_id
+UNION ALL SELECT 'people', asked_by, NULL, {SUMS} FROM sums GROUP BY asked_by"""
+# A turn may have several models, so their sums come from the calls.
+BY_MODEL = """
+SELECT model, SUM(cost_usd), COUNT(*), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)
+FROM calls WHERE day BETWEEN ? AND ? GROUP BY day, agent, model"""
+REPLAYED = """
+SELECT day, agent, model, SUM(cost_usd), SUM(calls), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)
+FROM replays WHERE day BETWEEN ? AND ? GROUP BY day, agent, model"""
+IMPORTED = """
+SELECT day, agent,
+    SUM(amount) FILTER (WHERE field = 'total_cost'),
+    COALESCE(SUM(amount) FILTER (WHERE field = 'input_tokens'), 0),
+    COALESCE(SUM(amount) FILTER (WHERE field = 'cached_tokens'), 0),
+    COALESCE(SUM(amount) FILTER (WHERE field = 'output_tokens'), 0)
+FROM imported_costs AS old WHERE day BETWEEN ? AND ?
+    AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.day = old.day AND turns.agent = old.agent)
+    AND NOT EXISTS (SELECT 1 FROM replays WHERE replays.day = old.day AND replays.agent = old.agent)
+GROUP BY day, agent HAVING SUM(field = 'total_cost') > 0"""
+UNTIL_CUT = """
+SELECT SUM(turns.cost_usd), COALESCE(SUM(turns.cost_usd) FILTER (WHERE turns.at < cuts.value), 0)
+FROM json_each(?) AS cuts CROSS JOIN turns ON turns.day = cuts.key GROUP BY cuts.key HAVING SUM(turns.cost_usd) > 0"""
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +102,7 @@ class Liked:
 
 
 async def turns_by_agent(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[AgentTurns, ...]:
-    """For each agent with a turn on these days (YYYY-MM-DD, both included)."""
+    """Count the turns of each agent with a turn on these days."""
     outcomes: dict[str, dict[str, int]] = defaultdict(dict)
     for agent, outcome, count in await rows(
         db,
@@ -84,7 +115,7 @@ async def turns_by_agent(db: aiosqlite.Connection, first_day: str, last_day: str
 
 
 async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[ModelSpeed, ...]:
-    """For each agent, model and kind of call on these days."""
+    """Measure each agent's models by kind of call on these days."""
     seconds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     errors: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for agent, model, kind, took, error in await rows(
@@ -104,7 +135,7 @@ async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) 
 
 
 async def reactions_received(db: aiosqlite.Connection, since: float, until: float = math.inf) -> tuple[Liked, ...]:
-    """The reactions to agents' posts between two times (unix seconds), each agent's most frequent first."""
+    """Count reactions to agents' posts between two times (unix seconds), each agent's most frequent first."""
     found = await rows(
         db,
         """SELECT posts.agent, reactions.emoji, COUNT(*) FROM reactions JOIN posts USING (message_id)
@@ -121,40 +152,9 @@ def _mean_and_p95(seconds: list[float]) -> tuple[float, float]:
     return sum(seconds) / len(seconds), sorted(seconds)[math.ceil(0.95 * len(seconds)) - 1]
 
 
-K = TypeVar("K", bound=Hashable)
-
-SUMS = "SUM(cost_usd), SUM(turns), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)"
-# The index turns_by_day is read once, in its order; what SUMS adds up is then a few thousand rows.
-RECORDED = f"""
-WITH sums AS MATERIALIZED (
-    SELECT day, agent, channel_id, asked_by, SUM(cost_usd) AS cost_usd, COUNT(*) AS turns,
-        SUM(input_tokens) AS input_tokens, SUM(cached_tokens) AS cached_tokens, SUM(output_tokens) AS output_tokens
-    FROM turns WHERE day BETWEEN ? AND ? GROUP BY day, agent, channel_id, asked_by)
-SELECT 'days', day, agent, {SUMS} FROM sums GROUP BY day, agent
-UNION ALL SELECT 'channels', channel_id, NULL, {SUMS} FROM sums GROUP BY channel_id
-UNION ALL SELECT 'people', asked_by, NULL, {SUMS} FROM sums GROUP BY asked_by"""
-# A turn may have several models, so their sums come from the calls.
-BY_MODEL = """
-SELECT model, SUM(cost_usd), COUNT(*), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)
-FROM calls WHERE day BETWEEN ? AND ? GROUP BY day, agent, model"""
-REPLAYED = """
-SELECT day, agent, model, SUM(cost_usd), SUM(calls), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)
-FROM replays WHERE day BETWEEN ? AND ? GROUP BY day, agent, model"""
-IMPORTED = """
-SELECT day, agent,
-    SUM(amount) FILTER (WHERE field = 'total_cost'),
-    COALESCE(SUM(amount) FILTER (WHERE field = 'input_tokens'), 0),
-    COALESCE(SUM(amount) FILTER (WHERE field = 'cached_tokens'), 0),
-    COALESCE(SUM(amount) FILTER (WHERE field = 'output_tokens'), 0)
-FROM imported_costs AS old WHERE day BETWEEN ? AND ?
-    AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.day = old.day AND turns.agent = old.agent)
-    AND NOT EXISTS (SELECT 1 FROM replays WHERE replays.day = old.day AND replays.agent = old.agent)
-GROUP BY day, agent HAVING SUM(field = 'total_cost') > 0"""
-
-
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A sum of costs. `turns` counts calls where the sum is a model's. `input_tokens` includes cached ones."""
+    """A sum of costs. `turns` counts calls if the sum is a model's. `input_tokens` includes cached ones."""
 
     cost_usd: float = 0.0
     turns: int = 0
@@ -163,13 +163,7 @@ class Spent:
     output_tokens: int = 0
 
     def __add__(self, other: Spent) -> Spent:
-        return Spent(
-            self.cost_usd + other.cost_usd,
-            self.turns + other.turns,
-            self.input_tokens + other.input_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.output_tokens + other.output_tokens,
-        )
+        return Spent(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def cached_share(self) -> float:
@@ -229,65 +223,6 @@ def _summed(pairs: Iterable[tuple[K, Spent]]) -> dict[K, Spent]:
     return dict(sums)
 
 
-COUNTED = (
-    "conversations",
-    "rooms",
-    "room_messages",
-    "contests",
-    "turns",
-    "calls",
-    "words",
-    "posts",
-    "pictures",
-    "reactions",
-    "actions",
-    "message_log",
-    "summaries",
-    "profiles",
-    "consents",
-    "unasked",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """`bytes` of the file without its write-ahead log, of which `free_bytes` will be used again. `oldest` and `newest`:
-    when the first and the last recorded turn ended, None without turns. `counts`: rows by table. `dropped`: stream →
-    entries that a bound removed before they were read."""
-
-    bytes: int
-    free_bytes: int
-    oldest: float | None
-    newest: float | None
-    counts: dict[str, int]
-    dropped: dict[str, int]
-
-
-async def file_state(db: aiosqlite.Connection) -> FileState:
-    pages = [(await rows(db, f"PRAGMA {name}"))[0][0] for name in ("page_count", "freelist_count", "page_size")]
-    oldest = await first(db, "SELECT at FROM turns ORDER BY at LIMIT 1")
-    newest = await first(db, "SELECT at FROM turns ORDER BY at DESC LIMIT 1")
-    return FileState(
-        pages[0] * pages[2],
-        pages[1] * pages[2],
-        oldest[0] if oldest else None,
-        newest[0] if newest else None,
-        {table: (await rows(db, f"SELECT COUNT(*) FROM {table}"))[0][0] for table in COUNTED},
-        dict(await rows(db, "SELECT stream, dropped FROM positions")),  # type: ignore[arg-type]
-    )
-
-
-USUAL_DAYS = 14
-FEWEST_DAYS = 3  # with costs, before they count as usual
-FEWEST_HOURS = 2.0  # of the day, before its own pace says anything
-LEAST_SHARE = 0.05  # of a usual day, before the day's pace is compared with it
-SLOWEST, FASTEST = 0.25, 4.0  # the day's pace, relative to the usual one
-
-UNTIL_CUT = """
-SELECT SUM(turns.cost_usd), COALESCE(SUM(turns.cost_usd) FILTER (WHERE turns.at < cuts.value), 0)
-FROM json_each(?) AS cuts CROSS JOIN turns ON turns.day = cuts.key GROUP BY cuts.key HAVING SUM(turns.cost_usd) > 0"""
-
-
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """The cost of the whole day, in US dollars; None where too little is known to say. `by` is how it is known: `usual`
@@ -318,22 +253,51 @@ async def read_forecast(db: aiosqlite.Connection, now: float, zone: tzinfo) -> F
 
 def forecast(spent: float, usual: list[tuple[float, float]], *, hours: float) -> Forecast:
     """`usual` has the cost of each earlier day, and what of it was spent by this time; `hours` of the day are over."""
-    if len(usual) >= FEWEST_DAYS:
+    if len(usual) >= MIN_DAYS:
         total, by_now = (sum(each) / len(usual) for each in zip(*usual, strict=True))
-        known = by_now >= LEAST_SHARE * total
-        pace = min(max(spent / by_now, SLOWEST), FASTEST) if known else 1.0
+        known = by_now >= MIN_SHARE * total
+        pace = min(max(spent / by_now, MIN_PACE), MAX_PACE) if known else 1.0
         return Forecast(spent + (total - by_now) * pace, spent, "usual", len(usual))
-    if hours >= FEWEST_HOURS and spent:
+    if hours >= MIN_HOURS and spent:
         return Forecast(spent * 24 / hours, spent, "pace", len(usual))
     return Forecast(None, spent, "nothing", len(usual))
 
 
-Z = 1.959964  # of 95 %, two-sided
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """`bytes` of the file without its write-ahead log, of which `free_bytes` will be used again. `oldest` and `newest`:
+    when the first and the last recorded turn ended, None without turns. `counts`: rows by table. `dropped`: stream →
+    entries that a bound removed before they were read."""
+
+    bytes: int
+    free_bytes: int
+    oldest: float | None
+    newest: float | None
+    counts: dict[str, int]
+    dropped: dict[str, int]
+
+
+async def file_state(db: aiosqlite.Connection) -> FileState:
+    pages = [(await rows(db, f"PRAGMA {name}"))[0][0] for name in ("page_count", "freelist_count", "page_size")]
+    oldest = await first(db, "SELECT at FROM turns ORDER BY at LIMIT 1")
+    newest = await first(db, "SELECT at FROM turns ORDER BY at DESC LIMIT 1")
+    return FileState(
+        pages[0] * pages[2],
+        pages[1] * pages[2],
+        oldest[0] if oldest else None,
+        newest[0] if newest else None,
+        {table: (await rows(db, f"SELECT COUNT(*) FROM {table}"))[0][0] for table in COUNTED},
+        dict(await rows(db, "SELECT stream, dropped FROM positions")),  # type: ignore[arg-type]
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`count` of `of`; `value`, `low` and `high` are between 0 and 1. Without trials nothing is known: 0 to 1."""
+    """`count` of `of`, with the 95% interval in which the true share lies; all are between 0 and 1.
+
+    The interval is Wilson's score, right for few trials and near 0 and 1, where the usual p ± 1.96 s is not
+    (E. B. Wilson, 1927). Without trials nothing is known: 0 to 1.
+    """
 
     count: int
     of: int
@@ -343,7 +307,7 @@ class Share:
 
 
 def share(count: int, of: int) -> Share:
-    """Raises ValueError for a count that is not between 0 and `of`."""
+    """Compute a share. Raises ValueError for a count that is not between 0 and `of`."""
     if not 0 <= count <= of:
         raise ValueError(f"{count} of {of} is not a share")
     if not of:
@@ -352,7 +316,7 @@ def share(count: int, of: int) -> Share:
     middle = value + Z**2 / (2 * of)
     reach = Z * math.sqrt(value * (1 - value) / of + (Z / (2 * of)) ** 2)
     whole = 1 + Z**2 / of
-    # The interval has the share in it, also where rounding says otherwise by 1e-16.
+    # The interval has the share in it, even if rounding says otherwise by 1e-16.
     return Share(count, of, value, min(value, max(0.0, (middle - reach) / whole)), max(value, (middle + reach) / whole))
 
 
@@ -371,21 +335,11 @@ class Standing:
     fair_share: float
 
 
-@dataclass(slots=True)
-class _Sums:
-    contests: int = 0
-    wins: int = 0
-    ties: int = 0
-    votes: int = 0
-    votes_of_all: int = 0
-    fair: float = 0.0
-
-
 async def season(
     db: aiosqlite.Connection, *, kind: str | None = None, since: float = 0.0, until: float = math.inf
 ) -> tuple[Standing, ...]:
-    """The standings of contests of a kind (arena, room; None: all) between two times (unix seconds), the best first:
-    by the lower end of the wins' interval, so that one lucky win is not the top."""
+    """Return the standings of contests of a kind (arena, room; None: all) between two times (unix seconds), the best
+    first: by the lower end of the wins' interval, so that one lucky win is not the top."""
     contests: dict[str, list[Contender]] = defaultdict(list)
     for contest_id, agent, model, votes in await rows(
         db,
@@ -400,34 +354,33 @@ async def season(
 
 
 def standings(contests: Iterable[Sequence[Contender]]) -> tuple[Standing, ...]:
-    sums: dict[tuple[str, str], _Sums] = defaultdict(_Sums)
+    """Add up contests. A contest in which nobody voted counts for nothing."""
+    sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    fair: dict[tuple[str, str], float] = defaultdict(float)
     for entries in contests:
-        total = sum(entry.votes for entry in entries)
-        if total:
-            for entry in entries:
-                _add(sums[entry.agent, entry.model], entry, entries, total)
+        total, most = sum(entry.votes for entry in entries), max((entry.votes for entry in entries), default=0)
+        if not total:
+            continue
+        is_tie = sum(entry.votes == most for entry in entries) > 1
+        for entry in entries:
+            key, is_ahead = (entry.agent, entry.model), entry.votes == most
+            fair[key] += total / len(entries)
+            sums[key].update(
+                contests=1,
+                wins=is_ahead and not is_tie,
+                ties=is_ahead and is_tie,
+                votes=entry.votes,
+                votes_of_all=total,
+            )
     found = [
         Standing(
-            agent,
-            model,
-            each.contests,
-            share(each.wins, each.contests),
-            each.ties,
-            share(each.votes, each.votes_of_all),
-            each.fair / each.votes_of_all,
+            *key,
+            each["contests"],
+            share(each["wins"], each["contests"]),
+            each["ties"],
+            share(each["votes"], each["votes_of_all"]),
+            fair[key] / each["votes_of_all"],
         )
-        for (agent, model), each in sums.items()
+        for key, each in sums.items()
     ]
     return tuple(sorted(found, key=lambda one: (-one.wins.low, -one.votes.low, one.agent, one.model)))
-
-
-def _add(sums: _Sums, entry: Contender, entries: Sequence[Contender], total: int) -> None:
-    most = max(other.votes for other in entries)
-    ahead = entry.votes == most
-    alone = sum(other.votes == most for other in entries) == 1
-    sums.contests += 1
-    sums.wins += ahead and alone
-    sums.ties += ahead and not alone
-    sums.votes += entry.votes
-    sums.votes_of_all += total
-    sums.fair += total / len(entries)

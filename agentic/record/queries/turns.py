@@ -1,9 +1,10 @@
-"""Turns: the list by what people look for, and one turn with all that is kept of it."""
+"""Read turns: the list by what people look for, and one turn with all that is kept of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import aiosqlite
 
 from agentic.record.queries.posts import (
     BEFORE_ALL,
-    MOST_A_PAGE,
+    MAX_PAGE,
     Conversation,
     Cursor,
     Page,
@@ -28,6 +29,8 @@ from agentic.wire.entries import CallRecord, CallWords, Phases, SearchWords, Too
 TEXT_CHARACTERS = 200  # of a post, in the list
 SEARCHED = 20_000  # turns whose posts one page searches; the next page searches on
 PHASES = tuple(Phases.model_fields)
+CALL_COLUMNS = ", ".join(f"calls.{name}" for name in CallRecord.model_fields)
+TOOL_CALL_COLUMNS = ", ".join(ToolCallRecord.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,8 @@ class TurnFilter:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a model. `words` is None where they are not kept (any more); `removed` says why, where a person had
-    them removed: forgotten, deleted; or `unreadable`."""
+    """A call of a model. `words` is None if they are not kept (any more); `removed` says why, if a person had them
+    removed: forgotten, deleted; or `unreadable`."""
 
     record: CallRecord
     words: CallWords | None
@@ -121,8 +124,20 @@ async def turns_page(
     db: aiosqlite.Connection, wanted: TurnFilter, *, after: Cursor | None = None, count: int = 50
 ) -> Page[Turn]:
     """A page of turns, `count` at most. A search for text may give few turns, or none, and yet a next page."""
-    count = min(count, MOST_A_PAGE)
-    where, values = _conditions(wanted, after or BEFORE_ALL)
+    count = min(count, MAX_PAGE)
+    conditions = {
+        "turns.agent = ?": wanted.agent,
+        "turns.channel_id = ?": wanted.channel_id,
+        "turns.conversation_id = ?": wanted.conversation_id,
+        "turns.outcome = ?": wanted.outcome,
+        "turns.asked_by = ?": wanted.person,
+        "turns.model = ?": wanted.model,
+        "turns.at >= ?": wanted.since,
+        "turns.at < ?": wanted.until,
+    }
+    asked = {condition: value for condition, value in conditions.items() if value is not None}
+    where = " AND ".join(["(turns.at, turns.seq) < (?, ?)", *asked])
+    values = [*(after or BEFORE_ALL), *asked.values()]
     if wanted.text:
         return await _search(db, wanted.text, where, values, count)
     found = await rows(db, f"SELECT {TURN} FROM turns WHERE {where} {NEWEST_FIRST} LIMIT ?", *values, count + 1)
@@ -130,37 +145,50 @@ async def turns_page(
 
 
 async def whole_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> WholeTurn | None:
-    """None where the record has no such turn."""
+    """Return None if the record has no such turn."""
     phases = ", ".join(f"{phase}_seconds" for phase in PHASES)
     row = await first(db, f"SELECT {TURN}, {phases} FROM turns WHERE agent = ? AND id = ?", agent, turn_id)
     if row is None:
         return None
     turn = _turn(row[: -len(PHASES)])
+    skipped: Iterable[sqlite3.Row] = ()
+    if turn.conversation_id is not None and turn.round is not None:
+        query = f"""SELECT {TURN} FROM turns WHERE conversation_id = ? AND round = ? AND (at, seq) < (?, ?)
+        AND outcome <> 'posted' ORDER BY at, seq"""
+        skipped = await rows(db, query, turn.conversation_id, turn.round, *turn.cursor)
+    of_turn = "WHERE agent = ? AND turn_id = ? ORDER BY n"
+    tool_calls = await rows(db, f"SELECT {TOOL_CALL_COLUMNS} FROM tool_calls {of_turn}", agent, turn_id)
+    searches = await rows(db, f"SELECT * FROM searches {of_turn}", agent, turn_id)
     return WholeTurn(
         turn,
         Phases(**dict(zip(PHASES, row[-len(PHASES) :], strict=True))),
         await calls_of_turn(db, agent, turn_id),
-        await _tool_calls(db, agent, turn_id),
-        await _searches(db, agent, turn_id),
+        tuple(ToolCallRecord(**dict(each)) for each in tool_calls),
+        tuple(SearchWords(**dict(each), pages=json.loads(each["results"])) for each in searches),
         await posts_of_turn(db, agent, turn_id),
         await conversation_of(db, turn.conversation_id) if turn.conversation_id else None,
-        await _skipped_before(db, turn),
+        tuple(map(_turn, skipped)),
     )
 
 
 async def calls_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[Call, ...]:
-    names = tuple(CallRecord.model_fields)
     found = await rows(
         db,
-        f"""SELECT words.data, words.removed, {", ".join(f"calls.{name}" for name in names)}
+        f"""SELECT words.data, words.removed, {CALL_COLUMNS}
         FROM calls LEFT JOIN words USING (agent, turn_id, n) WHERE agent = ? AND turn_id = ? ORDER BY n""",
         agent,
         turn_id,
     )
-    return tuple(
-        Call(CallRecord(**dict(zip(names, values, strict=True))), *_words(data, removed))
-        for data, removed, *values in found
-    )
+    calls = []
+    for row in found:
+        words, removed = None, row["removed"]
+        if row["data"] is not None:
+            try:
+                words, removed = unpack(row["data"]), None
+            except ValueError:  # of another version, or a damaged file
+                removed = "unreadable"
+        calls.append(Call(CallRecord(**dict(row)), words, removed))
+    return tuple(calls)
 
 
 async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: str, count: int = 10) -> tuple[Turn, ...]:
@@ -178,34 +206,15 @@ async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: st
 
 
 async def turns_of_conversation(db: aiosqlite.Connection, conversation_id: str) -> tuple[Turn, ...]:
-    """In their order."""
+    """Read the turns in their order."""
     found = await rows(db, f"SELECT {TURN} FROM turns WHERE conversation_id = ? ORDER BY at, seq", conversation_id)
     return tuple(map(_turn, found))
 
 
 async def turns_of_channel(db: aiosqlite.Connection, channel_id: int) -> tuple[Turn, ...]:
-    """Those in a channel or thread, in their order."""
+    """Read the turns in a channel or thread, in their order."""
     found = await rows(db, f"SELECT {TURN} FROM turns WHERE channel_id = ? ORDER BY at, seq", channel_id)
     return tuple(map(_turn, found))
-
-
-def _conditions(wanted: TurnFilter, before: Cursor) -> tuple[str, list[Any]]:
-    pairs = [("(turns.at, turns.seq) < (?, ?)", list(before)), *_tests(wanted)]
-    return " AND ".join(condition for condition, _ in pairs), [value for _, values in pairs for value in values]
-
-
-def _tests(wanted: TurnFilter) -> Iterator[tuple[str, list[Any]]]:
-    tests = {
-        "turns.agent = ?": wanted.agent,
-        "turns.channel_id = ?": wanted.channel_id,
-        "turns.conversation_id = ?": wanted.conversation_id,
-        "turns.outcome = ?": wanted.outcome,
-        "turns.asked_by = ?": wanted.person,
-        "turns.model = ?": wanted.model,
-        "turns.at >= ?": wanted.since,
-        "turns.at < ?": wanted.until,
-    }
-    return ((condition, [value]) for condition, value in tests.items() if value is not None)
 
 
 async def _search(db: aiosqlite.Connection, text: str, where: str, values: list[Any], count: int) -> Page[Turn]:
@@ -215,7 +224,7 @@ async def _search(db: aiosqlite.Connection, text: str, where: str, values: list[
         db,
         f"SELECT {TURN} FROM ({looked_at}) AS turns WHERE {TEXT_FOUND} {NEWEST_FIRST} LIMIT ?",
         *values,
-        f"%{_literal(text)}%",
+        "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%",
         count + 1,
     )
     page = page_of(map(_turn, found), count, lambda turn: turn.cursor)
@@ -227,60 +236,6 @@ async def _search(db: aiosqlite.Connection, text: str, where: str, values: list[
     return replace(page, next=(last[0], last[1]) if last else None)
 
 
-def _literal(text: str) -> str:
-    """Without the meaning that LIKE gives to some characters."""
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-async def _skipped_before(db: aiosqlite.Connection, turn: Turn) -> tuple[Turn, ...]:
-    if turn.conversation_id is None or turn.round is None:
-        return ()
-    found = await rows(
-        db,
-        f"""SELECT {TURN} FROM turns WHERE conversation_id = ? AND round = ? AND (at, seq) < (?, ?)
-        AND outcome <> 'posted' ORDER BY at, seq""",
-        turn.conversation_id,
-        turn.round,
-        *turn.cursor,
-    )
-    return tuple(map(_turn, found))
-
-
-async def _searches(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[SearchWords, ...]:
-    columns = "agent, turn_id, n, channel_id, at, seconds, query, results, error"
-    found = await rows(
-        db,
-        f"SELECT {columns} FROM searches WHERE agent = ? AND turn_id = ? ORDER BY n",
-        agent,
-        turn_id,
-    )
-    names = tuple(SearchWords.model_fields)
-    return tuple(
-        SearchWords.model_validate({**dict(zip(names, row, strict=True)), "pages": json.loads(row["results"])})
-        for row in found
-    )
-
-
-async def _tool_calls(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[ToolCallRecord, ...]:
-    names = tuple(ToolCallRecord.model_fields)
-    found = await rows(
-        db,
-        f"SELECT {', '.join(names)} FROM tool_calls WHERE agent = ? AND turn_id = ? ORDER BY n",
-        agent,
-        turn_id,
-    )
-    return tuple(ToolCallRecord(**dict(zip(names, values, strict=True))) for values in found)
-
-
 def _turn(row: Any) -> Turn:
     turn = Turn(*row)
     return replace(turn, image=bool(turn.image))
-
-
-def _words(data: bytes | None, removed: str | None) -> tuple[CallWords | None, str | None]:
-    if data is None:
-        return None, removed
-    try:
-        return unpack(data), None
-    except ValueError:  # of another version, or a damaged file
-        return None, "unreadable"
