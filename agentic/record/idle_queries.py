@@ -1,13 +1,10 @@
-"""What idle tasks may be about.
+"""What idle tasks may be about: answers to the coordinator's questions about what agents may do while nobody writes.
 
-Reply chains that want a summary, and people whose new messages want a profile.
-
-An agent's conversations with people, as far as the log has them: those left hanging, and with whom it talked last.
+Reply chains that want a summary, people whose new messages want a profile, and an agent's conversations with people:
+which ones were left hanging, and with whom it talked last.
 
 Each question looks at the newest messages of so many channels that its time stays small however long the log is; what
 it thus never sees is old.
-
-Answers to the coordinator's questions about what agents may do while nobody writes.
 """
 
 from __future__ import annotations
@@ -42,17 +39,22 @@ from agentic.record.rows import PERSON
 from agentic.state.idle import Candidate, Sent
 from agentic.wire.entries import LoggedMessage
 
-MOST_REPLIES = 60  # of a channel, when a chain is looked for
-MOST_PEOPLE = 50  # when somebody with new messages is
-MOST_MESSAGES = 400  # of a person
-FEWEST_CHARACTERS = 20  # that a person wrote since the last profile; less says nothing about them
+MAX_REPLIES = 60  # of a channel, when a chain is looked for
+MAX_PEOPLE = 50  # when somebody with new messages is
+MAX_MESSAGES = 400  # of a person
+MIN_CHARACTERS = 20  # that a person wrote since the last profile; less says nothing about them
+MAX_POSTS = 15  # of the agent in a channel
+MAX_EXCHANGES = 200  # the newest
+MAX_TALK = 20  # messages of a conversation
+MIN_CHAIN = 3
+EXCHANGE_SECONDS = 3600.0  # what a person writes within that time after an agent's message belongs to it
 
 # A reply to a reply, or to any message if ?4 says so, which nobody has answered, and up to which there is no summary,
 # nor up to another reply to the same message: if a hundred people answer one, the chain before it is read once.
 _UNSUMMARISED = f"""
 SELECT last.message_id FROM (
     SELECT message_id, reply_to FROM message_log
-    WHERE channel_id = ?1 AND reply_to IS NOT NULL AND message_id < ?2 ORDER BY message_id DESC LIMIT {MOST_REPLIES}
+    WHERE channel_id = ?1 AND reply_to IS NOT NULL AND message_id < ?2 ORDER BY message_id DESC LIMIT {MAX_REPLIES}
 ) last
 JOIN message_log middle ON middle.message_id = last.reply_to AND middle.channel_id = ?1
 LEFT JOIN message_log first ON first.message_id = middle.reply_to AND first.channel_id = ?1
@@ -73,14 +75,86 @@ WITH RECURSIVE each (id) AS (
 )
 SELECT id, coalesce((SELECT max(upto) FROM profiles WHERE user_id = id), 0) AS upto,
   (SELECT max(message_id) FROM message_log WHERE author_id = id) AS newest
-FROM each WHERE id IS NOT NULL AND newest > upto ORDER BY newest DESC LIMIT {MOST_PEOPLE}
+FROM each WHERE id IS NOT NULL AND newest > upto ORDER BY newest DESC LIMIT {MAX_PEOPLE}
 """
+# Posts of the agent with the people that they are for: by what was noted of it, or what it answers.
+_POSTS = f"""
+SELECT post.message_id, post.at, post.reply_to, unasked.at AS sent_at,
+  iif(unasked.at IS NULL, parent.author_id, unasked.person_id) AS person_id
+FROM (
+    SELECT message_id, at, reply_to FROM message_log WHERE agent = ? AND channel_id = ?
+    ORDER BY message_id DESC LIMIT {MAX_POSTS}
+) post
+LEFT JOIN unasked ON unasked.message_id = post.message_id
+LEFT JOIN message_log parent ON parent.message_id = post.reply_to AND parent.author = '{PERSON}'
+ORDER BY post.message_id DESC
+"""
+_SENT = """
+SELECT message_id, agent, task, channel_id, person_id, text, at,
+  iif(person_id IS NULL,
+    EXISTS (SELECT 1 FROM message_log said WHERE said.channel_id = unasked.channel_id
+      AND said.message_id > unasked.message_id AND said.author = 'person'),
+    EXISTS (SELECT 1 FROM message_log said WHERE said.author_id = person_id
+      AND said.message_id > unasked.message_id AND said.channel_id = unasked.channel_id)) AS answered
+FROM unasked WHERE at >= ? ORDER BY at, message_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An agent's newest message for a person in a channel. `unasked`: nobody had asked for it."""
+
+    agent: str
+    person_id: int
+    channel_id: int
+    post_id: int
+    at: float
+    unasked: bool
+
+
+class IdleMemory:
+    """Implements IdleStore (agent_coordinator/idle/tasks.py). `exchanges`: a message with its answer counts too."""
+
+    def __init__(self, path: Path, *, exchanges: bool = False) -> None:
+        self._questions, self._exchanges = QuestionThread(path), exchanges
+
+    async def newest(self, agent: str, task: str) -> int:
+        profiles = task == "discover"
+        return await self._questions.ask(lambda db: newest_of(db, agent, profiles=profiles), 0)
+
+    async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
+        return await self._questions.ask(
+            lambda db: to_summarise(db, agent, before, skip, exchanges=self._exchanges), None
+        )
+
+    async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
+        return await self._questions.ask(lambda db: to_profile(db, agent, skip), None)
+
+    async def hanging(self, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
+        return await self._questions.ask(lambda db: hanging(db, agent, before, count), ())
+
+    async def people(self, agent: str, count: int) -> tuple[Candidate, ...]:
+        return await self._questions.ask(lambda db: people(db, agent, count), ())
+
+    async def sent(self, since: float) -> tuple[Sent, ...]:
+        def query(db: sqlite3.Connection) -> tuple[Sent, ...]:
+            found = map(dict, db.execute(_SENT, (since,)))
+            return tuple(Sent(**{**row, "answered": bool(row["answered"])}) for row in found)
+
+        return await self._questions.ask(query, ())
+
+    async def consents(self) -> Mapping[int, bool]:
+        query = "SELECT user_id, unasked FROM consents"
+        return await self._questions.ask(lambda db: {row[0]: bool(row[1]) for row in db.execute(query)}, {})
+
+    async def aclose(self) -> None:
+        await self._questions.aclose()
 
 
 def to_summarise(
     db: sqlite3.Connection, agent: str, before: float, skip: Collection[int] = (), *, exchanges: bool = False
 ) -> Candidate | None:
-    """The newest chain that wants a summary, but none whose last message is one of `skip`; with `exchanges` also a
+    """Find the newest chain that wants a summary, but none whose last message is one of `skip`; with `exchanges` also a
     message with its answer alone."""
     for channel_id in channels_of(db, agent):
         row = db.execute(_UNSUMMARISED, (channel_id, id_at(before), json.dumps([*skip]), exchanges)).fetchone()
@@ -91,7 +165,7 @@ def to_summarise(
 
 
 def _chain_of(db: sqlite3.Connection, last: LoggedMessage) -> Candidate:
-    """The chain with its last message, from its last summary on."""
+    """Return the chain with its last message, from its last summary on."""
     found = chain(db, last.message_id, MAX_IN_CHAIN)
     newest_first = (last, *reversed(found.messages))
     first = f"Summary of what was said before: {found.summary}" if found.summary else ""
@@ -111,32 +185,29 @@ def _chain_of(db: sqlite3.Connection, last: LoggedMessage) -> Candidate:
 
 
 def to_profile(db: sqlite3.Connection, agent: str, skip: Collection[int] = ()) -> Candidate | None:
-    """A person who wrote what their profile does not have yet, but nobody whose newest message is one of `skip`."""
+    """Find a person who wrote what their profile lacks, but nobody whose newest message is one of `skip`."""
     channels = channels_of(db, agent)
     for person_id, upto, _ in db.execute(_UNPROFILED).fetchall() if channels else ():
-        theirs = _shared_first(db, person_id, _written(db, person_id, upto, channels))
+        theirs = _new_messages(db, person_id, upto, channels)
         if theirs and theirs[0].message_id in skip:
             continue
-        if sum(len(said.text) for said in theirs) >= FEWEST_CHARACTERS:
+        if sum(len(said.text) for said in theirs) >= MIN_CHARACTERS:
             return _person_of(db, person_id, theirs)
     return None
 
 
-def _written(db: sqlite3.Connection, person_id: int, upto: int, channels: Sequence[int]) -> list[LoggedMessage]:
+def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: Sequence[int]) -> list[LoggedMessage]:
+    """Return the messages that others could read. Only of a person who writes nowhere else, return those of a private
+    chat: its topics could not be used where others read."""
     found = db.execute(
         f"SELECT {SELECTED} FROM message_log WHERE author_id = ? AND message_id > ? AND author = 'person'"
-        f" AND channel_id IN (SELECT value FROM json_each(?)) ORDER BY message_id DESC LIMIT {MOST_MESSAGES}",
+        f" AND channel_id IN (SELECT value FROM json_each(?)) ORDER BY message_id DESC LIMIT {MAX_MESSAGES}",
         (person_id, upto, json.dumps(channels)),
     )
-    return list(map(message_of, found))
-
-
-def _shared_first(db: sqlite3.Connection, person_id: int, theirs: Sequence[LoggedMessage]) -> list[LoggedMessage]:
-    """The messages that others could read, and only of a person who writes nowhere else those of a private chat: its
-    topics could not be used where others read."""
+    theirs = list(map(message_of, found))
     shared = {channel: is_shared(db, channel, person_id) for channel in {said.channel_id for said in theirs}}
-    found = [said for said in theirs if shared[said.channel_id]]
-    return found if found or is_open(db, person_id) else list(theirs)
+    readable = [said for said in theirs if shared[said.channel_id]]
+    return readable if readable or is_open(db, person_id) else theirs
 
 
 def _person_of(db: sqlite3.Connection, person_id: int, newest_first: Sequence[LoggedMessage]) -> Candidate:
@@ -157,43 +228,17 @@ def _person_of(db: sqlite3.Connection, person_id: int, newest_first: Sequence[Lo
     )
 
 
-MOST_POSTS = 15  # of the agent in a channel
-MOST_EXCHANGES = 200  # the newest
-CHAIN = 20  # messages of a conversation
-FEWEST_IN_CHAIN = 3
-EXCHANGE_SECONDS = 3600.0  # what a person writes within that time after an agent's message belongs to it
-
-# Posts of the agent with the people that they are for: by what was noted of it, or what it answers.
-_POSTS = f"""
-SELECT post.message_id, post.at, post.reply_to, unasked.at AS sent_at,
-  iif(unasked.at IS NULL, parent.author_id, unasked.person_id) AS person_id
-FROM (
-    SELECT message_id, at, reply_to FROM message_log WHERE agent = ? AND channel_id = ?
-    ORDER BY message_id DESC LIMIT {MOST_POSTS}
-) post
-LEFT JOIN unasked ON unasked.message_id = post.message_id
-LEFT JOIN message_log parent ON parent.message_id = post.reply_to AND parent.author = '{PERSON}'
-ORDER BY post.message_id DESC
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """An agent's newest message for a person in a channel. `unasked`: nobody had asked for it."""
-
-    agent: str
-    person_id: int
-    channel_id: int
-    post_id: int
-    at: float
-    unasked: bool
-
-
 def hanging(db: sqlite3.Connection, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
     found: list[Candidate] = []
     for exchange in _exchanges(db, agent):
         last = None if exchange.unasked else _last_of(db, exchange)
-        if last and last.at < before and not _followed_up(db, exchange, last):
+        if last is None or last.at >= before:
+            continue
+        followed_up = db.execute(
+            "SELECT 1 FROM unasked WHERE channel_id = ? AND at >= ? AND coalesce(person_id, ?3) = ?3",
+            (last.channel_id, last.at, exchange.person_id),
+        ).fetchone()
+        if not followed_up:
             found.append(_conversation_of(db, exchange, last))
             if len(found) >= count:
                 break
@@ -201,7 +246,7 @@ def hanging(db: sqlite3.Connection, agent: str, before: float, count: int) -> tu
 
 
 def _last_of(db: sqlite3.Connection, exchange: Exchange) -> LoggedMessage | None:
-    """The last message of the exchange; None where the person went on there without the agent."""
+    """Return the last message of the exchange; None if the person continued there without the agent."""
     found = db.execute(
         f"SELECT {SELECTED} FROM message_log WHERE author_id = ? AND message_id > ? AND channel_id = ?"
         " ORDER BY message_id DESC LIMIT 1",
@@ -213,20 +258,14 @@ def _last_of(db: sqlite3.Connection, exchange: Exchange) -> LoggedMessage | None
     return said if said.reply_to == exchange.post_id or said.at - exchange.at <= EXCHANGE_SECONDS else None
 
 
-def _followed_up(db: sqlite3.Connection, exchange: Exchange, last: LoggedMessage) -> bool:
-    row = db.execute(
-        "SELECT 1 FROM unasked WHERE channel_id = ? AND at >= ? AND coalesce(person_id, ?3) = ?3",
-        (last.channel_id, last.at, exchange.person_id),
-    ).fetchone()
-    return row is not None
-
-
 def _conversation_of(db: sqlite3.Connection, exchange: Exchange, last: LoggedMessage) -> Candidate:
-    said = upwards(db, last, CHAIN)
-    if len(said) < FEWEST_IN_CHAIN:
+    said = upwards(db, last, MAX_TALK)
+    if len(said) < MIN_CHAIN:
         said = _talk_before(db, exchange, last)
     material, count = lines(said)
     theirs = next((each for each in said if each.author_id == exchange.person_id), None)
+    # A follow-up is about its talk: topics of other channels, which its readers may not know, have no place in it.
+    elsewhere = set(origins_of(db, exchange.person_id, last.channel_id)) - {last.channel_id}
     return Candidate(
         channel_id=last.channel_id,
         guild_id=last.guild_id,
@@ -235,21 +274,15 @@ def _conversation_of(db: sqlite3.Connection, exchange: Exchange, last: LoggedMes
         person_name=shown_name(theirs) if theirs else "",
         upto=last.message_id,
         material=material,
-        topics=_topics_of_here(db, exchange.person_id, last.channel_id),
+        topics=() if elsewhere else topics_for(db, exchange.person_id, last.channel_id),
         message_ids=tuple(each.message_id for each in reversed(said[:count])),
         people=tuple(sorted(authors_of(said))),
         at=last.at,
     )
 
 
-def _topics_of_here(db: sqlite3.Connection, person_id: int, channel_id: int) -> tuple[str, ...]:
-    """A follow-up is about its talk: topics of other channels, which its readers may not know, have no place in it."""
-    elsewhere = set(origins_of(db, person_id, channel_id)) - {channel_id}
-    return () if elsewhere else topics_for(db, person_id, channel_id)
-
-
 def _talk_before(db: sqlite3.Connection, exchange: Exchange, last: LoggedMessage) -> list[LoggedMessage]:
-    """The newest messages of the two up to then, of one sitting, where they did not answer each other by replies."""
+    """Return the newest messages of the two up to then, of one sitting: they did not answer each other by replies."""
     found = db.execute(
         f"SELECT {SELECTED} FROM (SELECT * FROM message_log WHERE channel_id = ?1 AND message_id BETWEEN ?2 AND ?3"
         " ORDER BY message_id DESC LIMIT 200) WHERE author_id = ?4 OR agent = ?5 ORDER BY message_id DESC LIMIT ?6",
@@ -259,7 +292,7 @@ def _talk_before(db: sqlite3.Connection, exchange: Exchange, last: LoggedMessage
             last.message_id,
             exchange.person_id,
             exchange.agent,
-            CHAIN,
+            MAX_TALK,
         ),
     )
     return list(map(message_of, found))
@@ -290,7 +323,7 @@ def people(db: sqlite3.Connection, agent: str, count: int) -> tuple[Candidate, .
 
 
 def _exchanges(db: sqlite3.Connection, agent: str) -> list[Exchange]:
-    """The agent's conversations, one a person and channel, the newest first."""
+    """Return the agent's conversations, one per person and channel, the newest first."""
     found: dict[tuple[int, int], Exchange] = {}
     for channel_id in channels_of(db, agent):
         for post in db.execute(_POSTS, (agent, channel_id)).fetchall():
@@ -300,70 +333,14 @@ def _exchanges(db: sqlite3.Connection, agent: str) -> list[Exchange]:
             if person_id is not None:
                 each = Exchange(agent, person_id, channel_id, post["message_id"], post["at"], unasked=sent)
                 found.setdefault((channel_id, person_id), each)
-    return sorted(found.values(), key=lambda exchange: -exchange.post_id)[:MOST_EXCHANGES]
+    return sorted(found.values(), key=lambda exchange: -exchange.post_id)[:MAX_EXCHANGES]
 
 
 def _wrote_before(db: sqlite3.Connection, channel_id: int, post: sqlite3.Row) -> int | None:
-    """The last person who wrote there before."""
+    """Return the last person who wrote there before."""
     row = db.execute(
         "SELECT author_id FROM (SELECT author, author_id, message_id FROM message_log WHERE channel_id = ?"
         " AND message_id BETWEEN ? AND ? ORDER BY message_id DESC LIMIT 30) WHERE author = ? LIMIT 1",
         (channel_id, id_at(post["at"] - EXCHANGE_SECONDS), post["message_id"], PERSON),
     ).fetchone()
     return row[0] if row else None
-
-
-_SENT = """
-SELECT message_id, agent, task, channel_id, person_id, text, at,
-  iif(person_id IS NULL,
-    EXISTS (SELECT 1 FROM message_log said WHERE said.channel_id = unasked.channel_id
-      AND said.message_id > unasked.message_id AND said.author = 'person'),
-    EXISTS (SELECT 1 FROM message_log said WHERE said.author_id = person_id
-      AND said.message_id > unasked.message_id AND said.channel_id = unasked.channel_id)) AS answered
-FROM unasked WHERE at >= ? ORDER BY at, message_id
-"""
-
-
-class IdleMemory:
-    """Implements IdleStore (agent_coordinator/idle/tasks.py). `exchanges`: a message with its answer counts too."""
-
-    def __init__(self, path: Path, *, exchanges: bool = False) -> None:
-        self._questions, self._exchanges = QuestionThread(path), exchanges
-
-    async def newest(self, agent: str, task: str) -> int:
-        profiles = task == "discover"
-        return await self._questions.ask(lambda db: newest_of(db, agent, profiles=profiles), 0)
-
-    async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
-        return await self._questions.ask(
-            lambda db: to_summarise(db, agent, before, skip, exchanges=self._exchanges), None
-        )
-
-    async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
-        return await self._questions.ask(lambda db: to_profile(db, agent, skip), None)
-
-    async def hanging(self, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
-        return await self._questions.ask(lambda db: hanging(db, agent, before, count), ())
-
-    async def people(self, agent: str, count: int) -> tuple[Candidate, ...]:
-        return await self._questions.ask(lambda db: people(db, agent, count), ())
-
-    async def sent(self, since: float) -> tuple[Sent, ...]:
-        return await self._questions.ask(lambda db: sent(db, since), ())
-
-    async def consents(self) -> Mapping[int, bool]:
-        return await self._questions.ask(consents, {})
-
-    async def aclose(self) -> None:
-        await self._questions.aclose()
-
-
-def sent(db: sqlite3.Connection, since: float) -> tuple[Sent, ...]:
-    return tuple(
-        Sent(**{**dict(zip(row.keys(), row, strict=True)), "answered": bool(row["answered"])})
-        for row in db.execute(_SENT, (since,)).fetchall()
-    )
-
-
-def consents(db: sqlite3.Connection) -> dict[int, bool]:
-    return {row[0]: bool(row[1]) for row in db.execute("SELECT user_id, unasked FROM consents")}

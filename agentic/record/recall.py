@@ -1,23 +1,16 @@
-"""Full-text index and search of memories.
-
-The terms by which memories are found: words of any script as they are compared, and the forms that are alike.
-
-SQLite's tokenizers do not split Chinese, Japanese or Thai, so texts are split here, and the index has the terms with
-spaces between them. Terms are letters and digits alone, so a query of them has no operators.
-
-The index of what may be recalled: FTS5's table `memory_index`, of the log's messages and the summaries.
-
-It is no part of the migrations, since a SQLite may lack FTS5: the recorder creates it where it can, and fills it. While
-a recorder has the file open its triggers keep the index as its tables are, so a deletion of a message is one of its
-words. The row of a summary has minus its message's id.
-
-FTS5 only marks what was deleted until its segments are merged (3.42 can do otherwise, but then an older SQLite does not
-read the file any more). So they are merged after each deletion, in steps; what they held is overwritten (database.py).
-
-Finds what was said before that fits to a question, and nothing where nothing fits well: that annoys.
+"""Find what was said before that fits to a question, and nothing if nothing fits well: that annoys.
 
 FTS5 finds by the question's rarer words, in any of their forms, and ranks by bm25. Of what it found a memory fits that
 has enough of the question, each word counted by how much it says: one that half of all messages have says little.
+SQLite's tokenizers do not split Chinese, Japanese or Thai, so texts are split here, and the index has the terms with
+spaces between them. Terms are letters and digits alone, so a query of them has no operators.
+
+The index, FTS5's table `memory_index`, is no part of the migrations, since a SQLite may lack FTS5: the recorder creates
+it if it can, and fills it. While a recorder has the file open, its triggers keep the index as its tables are, so a
+deletion of a message is one of its words. The row of a summary has minus its message's id.
+
+FTS5 only marks what was deleted until its segments are merged (3.42 can do otherwise, but then an older SQLite does not
+read the file any more). So they are merged after each deletion, in steps; what they held is overwritten (database.py).
 """
 
 from __future__ import annotations
@@ -27,20 +20,27 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import aiosqlite
 
 from agentic.text import runs
 
-log = logging.getLogger(__name__)
-
-
-SHORTEST = 3  # letters of a word; with digits also shorter ones
+MIN_LETTERS = 3  # of a word; with digits also fewer
+MAX_LETTERS = 40  # of a term
 BEGINNING = 4  # letters that forms of one word share at least
 SHARED_PART = 0.6  # of the longer one of the two
-MOST_LETTERS = 40  # of a term
+MODULE = "fts5"
+TABLE = "memory_index"
+KEPT = "(1, 10)"  # rows of `data` without words, without which FTS5 does not even drop the table
+MERGED_PAGES = 200  # in a step
+MERGE_EVERY = 300.0  # seconds from the end of a merge to the next one; a request to be forgotten does not wait
+MAX_TERMS = 16  # of a question
+MAX_RANKED = 1_000  # rows: ranking takes some microseconds each
+FLOOR = 0.4  # of the weight of the question's terms that a memory has
+TOO_COMMON = 0.25  # of all rows: such a term alone is no subject
+FEW_ROWS = 40  # in which no term is common
 
 # Words that are in every question. A long log shows by itself that they are common; a short one does not.
 _QUESTION_WORDS = """
@@ -57,40 +57,183 @@ _QUESTION_WORDS = """
 """
 _IN_QUESTIONS = frozenset(_QUESTION_WORDS.split())
 
+# The rows that a Reach has, of rows with an `id` (a summary's is negative). A query limits its rows only after this:
+# what the reader may not see must not hide what they may.
+PLACES = """
+place AS MATERIALIZED (
+  SELECT json_extract(value, '$[0]') AS channel, json_extract(value, '$[1]') AS after,
+    json_extract(value, '$[2]') AS before FROM json_each(:places)
+)
+"""
+REACHED = """
+LEFT JOIN message_log said ON said.message_id = id LEFT JOIN summaries made ON made.message_id = -id
+JOIN place ON place.channel = coalesce(said.channel_id, made.channel_id) AND abs(id) < place.before
+  AND coalesce((SELECT min(message_id) FROM summary_sources WHERE summary_id = -id), abs(id)) > place.after
+  AND (said.author_id IS NULL OR said.author_id NOT IN (SELECT value FROM json_each(:ignored)))
+  AND NOT EXISTS (
+    SELECT 1 FROM summary_people WHERE summary_id = -id AND user_id IN (SELECT value FROM json_each(:ignored))
+  )
+"""
+_HITS = f"""
+WITH {PLACES}, hits AS MATERIALIZED (SELECT rowid AS id, {{rank}} AS rank FROM {TABLE} WHERE {TABLE} MATCH :match)
+SELECT id, coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(said.name, '') AS name,
+  coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
+FROM hits {REACHED} ORDER BY rank LIMIT {MAX_RANKED}
+"""
+_BEST = _HITS.format(rank="bm25(memory_index)")
+_NEWEST = _HITS.format(rank="-abs(rowid)")
+_OF_IDS = """
+SELECT value AS id, coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(said.name, '') AS name,
+  coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
+FROM json_each(?) LEFT JOIN message_log said ON said.message_id = value
+LEFT JOIN summaries made ON made.message_id = -value WHERE coalesce(said.channel_id, made.channel_id) IS NOT NULL
+"""
+# Each channel by one step in an index, however many messages it has.
+_CHANNELS = """
+WITH RECURSIVE each (id) AS (
+    SELECT min(channel_id) FROM {0}
+    UNION ALL SELECT (SELECT min(channel_id) FROM {0} WHERE channel_id > each.id) FROM each WHERE each.id IS NOT NULL
+)
+SELECT id FROM each WHERE id IS NOT NULL
+"""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a reader may find: of each channel in `between`, what lies between two messages, without these; nothing that
+    one of `ignored` wrote, or that is made of their words."""
+
+    between: Mapping[int, tuple[int, int]]
+    ignored: Collection[int] = ()
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters of REACHED."""
+        places = [(channel, *ids) for channel, ids in self.between.items()]
+        return {"places": json.dumps(places), "ignored": json.dumps(list(self.ignored))}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Something that was said, or a summary of it. `kind`: message, summary. `name` is the author's, "" of a summary;
+    `people` wrote it. `message_id` is of the message, or of the last one that the summary is made of, `first_id` of the
+    first one."""
+
+    kind: str
+    channel_id: int
+    message_id: int
+    name: str
+    text: str
+    at: float
+    people: frozenset[int]
+    first_id: int
+
+
+def channels(db: sqlite3.Connection) -> tuple[int, ...]:
+    """Return the channels of which there are memories."""
+    found = (row[0] for table in ("message_log", "summaries") for row in db.execute(_CHANNELS.format(table)))
+    return tuple(dict.fromkeys(found))
+
+
+def recall(db: sqlite3.Connection, query: str, reach: Reach, most: int) -> tuple[Memory, ...]:
+    """Find memories that fit to the query and that the reader may find, the best first."""
+    if not reach.between or not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (TABLE,)).fetchone():
+        return ()
+    asked = asked_terms(query)[:MAX_TERMS]
+    rows = db.execute(f"SELECT count(*) FROM {TABLE}_docsize").fetchone()[0]
+    if not rows:
+        return ()
+    common = int(max(FEW_ROWS, rows) * TOO_COMMON)
+    count = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {TABLE} MATCH ? LIMIT ?)"
+    counts = {term: int(db.execute(count, (_phrase(term), common + 1)).fetchone()[0]) for term in asked}
+    wanted = _wanted(counts, common)
+    if not wanted:
+        return ()
+    weights = {term: math.log(1 + (rows - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
+    many = counts[wanted[0]] > MAX_RANKED
+    match = (" AND " if many else " OR ").join(map(_phrase, wanted))
+    hits = db.execute(_NEWEST if many else _BEST, {"match": match, **reach.parameters}).fetchall()
+    fitting = [(share, hit) for hit in hits if (share := _share(hit, weights)) >= FLOOR]
+    fitting.sort(key=lambda each: -each[0])  # of equal ones the order stays
+    best = list({hit["text"]: hit for _, hit in fitting}.values())[:most]
+    return tuple(_memory(db, hit) for hit in best)
+
+
+def by_ids(db: sqlite3.Connection, ids: Sequence[int]) -> tuple[Memory, ...]:
+    """Read the memories of these rows of the index, in that order; a summary has minus its message's id."""
+    hits = {hit["id"]: hit for hit in db.execute(_OF_IDS, (json.dumps(ids),))}
+    return tuple(_memory(db, hits[key]) for key in ids if key in hits)
+
+
+def _wanted(counts: Mapping[str, int], common: int) -> list[str]:
+    """Return the terms to look for, the rarest first; none if all are too common to be a subject."""
+    found = sorted((term for term, count in counts.items() if 0 < count <= common), key=lambda term: counts[term])
+    if not found or counts[found[0]] > MAX_RANKED:
+        return found
+    kept, ranked = found[:1], counts[found[0]]
+    for term in found[1:]:
+        ranked += counts[term]
+        if ranked > MAX_RANKED:
+            break
+        kept.append(term)
+    return kept
+
+
+def _phrase(term: str) -> str:
+    has_forms = len(term) >= BEGINNING and term.isalpha()
+    return f'"{beginning(term)}" *' if has_forms else f'"{term}"'
+
+
+def _share(hit: sqlite3.Row, weights: Mapping[str, float]) -> float:
+    """Return how much of the question's weight is in a memory."""
+    there = frozenset(terms(f"{hit['name']} {hit['text']}"))
+    has = 0.0
+    for term, weight in weights.items():
+        start = beginning(term)
+        if term in there or any(other.startswith(start) and alike(term, other) for other in there):
+            has += weight
+    return has / sum(weights.values())
+
+
+def _memory(db: sqlite3.Connection, hit: sqlite3.Row) -> Memory:
+    message_id = abs(hit["id"])
+    if hit["id"] > 0:
+        author = hit["author_id"]
+        people = frozenset(() if author is None else (author,))
+        return Memory("message", hit["channel_id"], message_id, hit["name"], hit["text"], hit["at"], people, message_id)
+    oldest = db.execute("SELECT min(message_id) FROM summary_sources WHERE summary_id = ?", (message_id,)).fetchone()[0]
+    found = db.execute("SELECT user_id FROM summary_people WHERE summary_id = ?", (message_id,))
+    people = frozenset(row[0] for row in found)
+    return Memory("summary", hit["channel_id"], message_id, "", hit["text"], hit["at"], people, oldest or message_id)
+
 
 def terms(text: str) -> list[str]:
-    """The terms of a text in order; in scripts without spaces pairs of characters."""
+    """Split a text into its terms, in order; in scripts without spaces into pairs of characters."""
     found: list[str] = []
     for run, spaceless in runs(text):
         if spaceless:
             found += [run[at : at + 2] for at in range(max(1, len(run) - 1))]
-        elif len(run) >= SHORTEST or not run.isalpha():
-            found.append(run[:MOST_LETTERS])
+        elif len(run) >= MIN_LETTERS or not run.isalpha():
+            found.append(run[:MAX_LETTERS])
     return found
 
 
 def asked_terms(query: str) -> list[str]:
-    """The terms of a question that may be its subject, each once."""
+    """Return the terms of a question that may be its subject, each once."""
     return [term for term in dict.fromkeys(terms(query)) if term not in _IN_QUESTIONS]
 
 
-def index_terms(text: str) -> str:
-    return " ".join(terms(text))
-
-
 def beginning(term: str) -> str:
-    """The letters that all forms of a word begin with: "tomatoes" → "tomat", as tomato. Short words have none."""
+    """Return the letters that all forms of a word begin with: "tomatoes" → "tomat". Short words have no other forms."""
     if len(term) < BEGINNING or not term.isalpha():
         return term
     return term[: max(BEGINNING, math.ceil(SHARED_PART * len(term)))]
 
 
-def has_forms(term: str) -> bool:
-    return len(term) >= BEGINNING and term.isalpha()
-
-
 def alike(one: str, other: str) -> bool:
-    """Whether two terms are the same, or forms of one word."""
+    """Return whether two terms are the same, or forms of one word."""
     if one == other:
         return True
     longer = max(len(one), len(other))
@@ -98,18 +241,12 @@ def alike(one: str, other: str) -> bool:
     return min(len(one), len(other)) >= shared and one[:shared] == other[:shared] and (one + other).isalpha()
 
 
-MODULE = "fts5"
-TABLE = "memory_index"
+MESSAGE_TERMS = "index_terms({0}.name || ' ' || {0}.text)"
+SUMMARY_TERMS = "index_terms({0}.text)"
 CREATE = (
     f"CREATE VIRTUAL TABLE {TABLE} USING fts5 (terms, tokenize = 'ascii')"  # splits at spaces alone, of these terms
 )
 SHADOWS = tuple(f"{TABLE}_{part}" for part in ("data", "idx", "content", "docsize"))
-KEPT = "(1, 10)"  # rows of `data` without words, without which FTS5 does not even drop the table
-MERGED_PAGES = 200  # in a step
-MERGE_EVERY = 300.0  # seconds from the end of a merge to the next one; a request to be forgotten does not wait
-
-MESSAGE_TERMS = "index_terms({0}.name || ' ' || {0}.text)"
-SUMMARY_TERMS = "index_terms({0}.text)"
 
 
 def _triggers(table: str, row: str, terms: str, watched: str) -> tuple[str, ...]:
@@ -160,29 +297,31 @@ class MemoryIndex:
         index = cls(db, there, clock)
         if there:
             await index._open()
-        else:
-            log.warning("this Python's SQLite has no FTS5: what was said is kept, but no agent can recall it")
-            await _empty(db)
+            return index
+        log.warning("this Python's SQLite has no FTS5: what was said is kept, but no agent can recall it")
+        # An index from before cannot follow its tables: empty it, and create it again when FTS5 is there.
+        for (name,) in map(tuple, await _rows(db, f"SELECT name FROM sqlite_schema WHERE name IN {SHADOWS}")):
+            where = f" WHERE id NOT IN {KEPT}" if name == SHADOWS[0] else ""
+            await db.execute(f"DELETE FROM {name}{where}")
         return index
 
     async def _open(self) -> None:
-        await self._db.create_function("index_terms", 1, index_terms, deterministic=True)
-        await self._db.create_function("note_removal", 0, self._note_removal)
-        if not await _rows(self._db, f"SELECT 1 FROM sqlite_schema WHERE name = '{TABLE}_data'"):
-            await self._db.execute(CREATE)
-        elif not await _rows(
-            self._db, f"SELECT 1 FROM {TABLE}_data WHERE id NOT IN {KEPT} LIMIT 1"
-        ):  # emptied, see there
-            await self._db.execute(f"DROP TABLE {TABLE}")  # it is as new, or _empty emptied it
+        def note_removal() -> None:
+            self._removed = True
+
+        await self._db.create_function("index_terms", 1, lambda text: " ".join(terms(text)), deterministic=True)
+        await self._db.create_function("note_removal", 0, note_removal)
+        exists = await _rows(self._db, f"SELECT 1 FROM sqlite_schema WHERE name = '{TABLE}_data'")
+        if exists and not await _rows(self._db, f"SELECT 1 FROM {TABLE}_data WHERE id NOT IN {KEPT} LIMIT 1"):
+            await self._db.execute(f"DROP TABLE {TABLE}")  # it is as new, or was emptied without FTS5
+            exists = []
+        if not exists:
             await self._db.execute(CREATE)
         for statement in (*STRAY, *MISSING, *TRIGGERS):
             await self._db.execute(statement)
 
-    def _note_removal(self) -> None:
-        self._removed = True
-
     async def step(self) -> bool:
-        """Merge some segments if words were removed; whether there was anything to do. Raises sqlite3.Error."""
+        """Merge some segments if words were removed; return whether there was anything to do. Raises sqlite3.Error."""
         if not self._merging:
             if not self._removed or self._clock() < self._next:
                 return False
@@ -196,7 +335,7 @@ class MemoryIndex:
         return True
 
     async def merge_all(self) -> None:
-        """At once. Raises sqlite3.Error."""
+        """Merge all segments now. Raises sqlite3.Error."""
         if self.there:
             self._removed = self._merging = False
             await self._db.execute(f"INSERT INTO {TABLE} ({TABLE}) VALUES ('optimize')")
@@ -205,174 +344,5 @@ class MemoryIndex:
         await self._db.execute(f"INSERT INTO {TABLE} ({TABLE}, rank) VALUES ('merge', ?)", (pages,))
 
 
-async def _empty(db: aiosqlite.Connection) -> None:
-    """Without FTS5 an index from before cannot follow its tables: empty it, and create it again when FTS5 is there."""
-    found = await _rows(db, f"SELECT name FROM sqlite_schema WHERE name IN {SHADOWS}")
-    for (name,) in map(tuple, found):
-        where = f" WHERE id NOT IN {KEPT}" if name == SHADOWS[0] else ""
-        await db.execute(f"DELETE FROM {name}{where}")
-
-
 async def _rows(db: aiosqlite.Connection, question: str) -> list[aiosqlite.Row]:
     return list(await db.execute_fetchall(question))
-
-
-MOST_TERMS = 16  # of a question
-MOST_RANKED = 1_000  # rows: ranking takes some microseconds each
-FLOOR = 0.4  # of the weight of the question's terms that a memory has
-TOO_COMMON = 0.25  # of all rows: such a term alone is no subject
-FEW_ROWS = 40  # in which no term is common
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What a reader may find: of each channel in `between`, what lies between two messages, without these; nothing that
-    one of `ignored` wrote, or that is made of their words."""
-
-    between: Mapping[int, tuple[int, int]]
-    ignored: Collection[int] = ()
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The parameters of REACHED."""
-        places = [(channel, *ids) for channel, ids in self.between.items()]
-        return {"places": json.dumps(places), "ignored": json.dumps(list(self.ignored))}
-
-
-# The rows that a Reach has, of rows with an `id` (a summary's is negative). A query limits its rows only after this:
-# what the reader may not see must not hide what they may.
-PLACES = """
-place AS MATERIALIZED (
-  SELECT json_extract(value, '$[0]') AS channel, json_extract(value, '$[1]') AS after,
-    json_extract(value, '$[2]') AS before FROM json_each(:places)
-)
-"""
-REACHED = """
-LEFT JOIN message_log said ON said.message_id = id LEFT JOIN summaries made ON made.message_id = -id
-JOIN place ON place.channel = coalesce(said.channel_id, made.channel_id) AND abs(id) < place.before
-  AND coalesce((SELECT min(message_id) FROM summary_sources WHERE summary_id = -id), abs(id)) > place.after
-  AND (said.author_id IS NULL OR said.author_id NOT IN (SELECT value FROM json_each(:ignored)))
-  AND NOT EXISTS (
-    SELECT 1 FROM summary_people WHERE summary_id = -id AND user_id IN (SELECT value FROM json_each(:ignored))
-  )
-"""
-_HITS = f"""
-WITH {PLACES}, hits AS MATERIALIZED (SELECT rowid AS id, {{rank}} AS rank FROM {TABLE} WHERE {TABLE} MATCH :match)
-SELECT id, coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(said.name, '') AS name,
-  coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
-FROM hits {REACHED} ORDER BY rank LIMIT {MOST_RANKED}
-"""
-_BEST = _HITS.format(rank="bm25(memory_index)")
-_NEWEST = _HITS.format(rank="-abs(rowid)")
-_OF_IDS = """
-SELECT value AS id, coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(said.name, '') AS name,
-  coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
-FROM json_each(?) LEFT JOIN message_log said ON said.message_id = value
-LEFT JOIN summaries made ON made.message_id = -value WHERE coalesce(said.channel_id, made.channel_id) IS NOT NULL
-"""
-# Each channel by one step in an index, however many messages it has.
-_CHANNELS = """
-WITH RECURSIVE each (id) AS (
-    SELECT min(channel_id) FROM {0}
-    UNION ALL SELECT (SELECT min(channel_id) FROM {0} WHERE channel_id > each.id) FROM each WHERE each.id IS NOT NULL
-)
-SELECT id FROM each WHERE id IS NOT NULL
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Something that was said, or a summary of it. `kind`: message, summary. `name` is the author's, "" of a summary;
-    `people` wrote it. `message_id` is of the message, or of the last one that the summary is made of, `first_id` of the
-    first one."""
-
-    kind: str
-    channel_id: int
-    message_id: int
-    name: str
-    text: str
-    at: float
-    people: frozenset[int]
-    first_id: int
-
-
-def channels(db: sqlite3.Connection) -> tuple[int, ...]:
-    """The channels of which there are memories."""
-    found = (row[0] for table in ("message_log", "summaries") for row in db.execute(_CHANNELS.format(table)))
-    return tuple(dict.fromkeys(found))
-
-
-def recall(db: sqlite3.Connection, query: str, reach: Reach, most: int) -> tuple[Memory, ...]:
-    """Memories that fit to the query and that the reader may find, the best first."""
-    if not reach.between or not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (TABLE,)).fetchone():
-        return ()
-    asked = asked_terms(query)[:MOST_TERMS]
-    rows = db.execute(f"SELECT count(*) FROM {TABLE}_docsize").fetchone()[0]
-    if not rows:
-        return ()
-    common = int(max(FEW_ROWS, rows) * TOO_COMMON)
-    counts = {term: _count(db, term, common + 1) for term in asked}
-    wanted = _wanted(counts, common)
-    if not wanted:
-        return ()
-    weights = {term: math.log(1 + (rows - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
-    many = counts[wanted[0]] > MOST_RANKED
-    match = (" AND " if many else " OR ").join(map(_phrase, wanted))
-    hits = db.execute(_NEWEST if many else _BEST, {"match": match, **reach.parameters}).fetchall()
-    fitting = [(share, hit) for hit in hits if (share := _share(hit, weights)) >= FLOOR]
-    fitting.sort(key=lambda each: -each[0])  # of equal ones the order stays
-    best = list({hit["text"]: hit for _, hit in fitting}.values())[:most]
-    return tuple(_memory(db, hit) for hit in best)
-
-
-def by_ids(db: sqlite3.Connection, ids: Sequence[int]) -> tuple[Memory, ...]:
-    """The memories of these rows of the index, in that order; a summary has minus its message's id."""
-    hits = {hit["id"]: hit for hit in db.execute(_OF_IDS, (json.dumps(ids),))}
-    return tuple(_memory(db, hits[key]) for key in ids if key in hits)
-
-
-def _count(db: sqlite3.Connection, term: str, most: int) -> int:
-    question = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {TABLE} MATCH ? LIMIT ?)"
-    return int(db.execute(question, (_phrase(term), most)).fetchone()[0])
-
-
-def _wanted(counts: Mapping[str, int], common: int) -> list[str]:
-    """The terms to look for, the rarest first; none where all are too common to be a subject."""
-    found = sorted((term for term, count in counts.items() if 0 < count <= common), key=lambda term: counts[term])
-    if not found or counts[found[0]] > MOST_RANKED:
-        return found
-    kept, ranked = found[:1], counts[found[0]]
-    for term in found[1:]:
-        ranked += counts[term]
-        if ranked > MOST_RANKED:
-            break
-        kept.append(term)
-    return kept
-
-
-def _phrase(term: str) -> str:
-    return f'"{beginning(term)}" *' if has_forms(term) else f'"{term}"'
-
-
-def _share(hit: sqlite3.Row, weights: Mapping[str, float]) -> float:
-    """How much of the question's weight is in a memory."""
-    there = frozenset(terms(f"{hit['name']} {hit['text']}"))
-    has = sum(weight for term, weight in weights.items() if term in there or _has_form(there, term))
-    return has / sum(weights.values())
-
-
-def _has_form(there: Iterable[str], term: str) -> bool:
-    start = beginning(term)
-    return any(other.startswith(start) and alike(term, other) for other in there)
-
-
-def _memory(db: sqlite3.Connection, hit: sqlite3.Row) -> Memory:
-    message_id = abs(hit["id"])
-    if hit["id"] > 0:
-        author = hit["author_id"]
-        people = frozenset(() if author is None else (author,))
-        return Memory("message", hit["channel_id"], message_id, hit["name"], hit["text"], hit["at"], people, message_id)
-    oldest = db.execute("SELECT min(message_id) FROM summary_sources WHERE summary_id = ?", (message_id,)).fetchone()[0]
-    found = db.execute("SELECT user_id FROM summary_people WHERE summary_id = ?", (message_id,))
-    people = frozenset(row[0] for row in found)
-    return Memory("summary", hit["channel_id"], message_id, "", hit["text"], hit["at"], people, oldest or message_id)

@@ -59,9 +59,9 @@ HIDDEN = {
 
 @pytest.mark.promise(558)
 @pytest.mark.parametrize(("hidden", "reach"), HIDDEN.values(), ids=HIDDEN)
-@pytest.mark.parametrize("most_ranked", [0, module.MOST_RANKED], ids=["the newest", "the best"])
+@pytest.mark.parametrize("most_ranked", [0, module.MAX_RANKED], ids=["the newest", "the best"])
 async def test_what_the_reader_may_not_see_hides_nothing(scene, monkeypatch, hidden, reach, most_ranked):
-    monkeypatch.setattr(module, "MOST_RANKED", most_ranked)
+    monkeypatch.setattr(module, "MAX_RANKED", most_ranked)
     other = hidden(200, "Bees of the old hive")
     await scene.put(*(hidden(number, "bees hive") for number in range(14, 120)))
     await scene.put(other, summary(other, text="Bees, hive, bees, hive."))
@@ -153,9 +153,9 @@ async def test_only_what_is_older_than_the_window_is_looked_for(file):
         assert len(recall(db, "bicycle", reach(5, upto=said(4).message_id + 1), 3)) == 1
 
 
-@pytest.mark.parametrize("most_ranked", [0, module.MOST_RANKED], ids=["the newest", "the best"])
+@pytest.mark.parametrize("most_ranked", [0, module.MAX_RANKED], ids=["the newest", "the best"])
 async def test_only_what_is_in_the_channels_that_may_be_read_is_found(scene, monkeypatch, most_ranked):
-    monkeypatch.setattr(module, "MOST_RANKED", most_ranked)
+    monkeypatch.setattr(module, "MAX_RANKED", most_ranked)
     here, there = said(1, "The bicycle is red"), said(2, "The bicycle is stolen", channel_id=6)
     await scene.put(here, there, summary(there, text="A bicycle was stolen."))
     await scene.record()
@@ -165,7 +165,7 @@ async def test_only_what_is_in_the_channels_that_may_be_read_is_found(scene, mon
 
 
 async def test_of_words_that_very_many_messages_have_the_newest_are_found(scene, monkeypatch):
-    monkeypatch.setattr(module, "MOST_RANKED", 2)
+    monkeypatch.setattr(module, "MAX_RANKED", 2)
     await scene.put(*(said(number, f"tomatoes, day {number}") for number in range(1, 9)))
     await scene.put(*(said(number, f"something else {number}") for number in range(10, 60)))
     await scene.record()
