@@ -297,7 +297,7 @@ def uses_of(
     return found
 
 
-KEEP_SECONDS = 30 * 86400
+COST_SECONDS = 30 * 86400
 SCAN_COUNT = 1000
 Fields = Mapping[str, float | int]
 
@@ -346,7 +346,7 @@ def _amounts(kept: Mapping[Any, Any]) -> dict[str, float]:
     return amounts
 
 
-BUDGETS_KEEP_SECONDS = 48 * 3600
+BUDGET_SECONDS = 48 * 3600
 NOTICE_SHARE = 0.8
 LARGEST_RAISE = 25.0  # US dollars at once: a typing mistake must not cost more
 AWAY_SHARE = 0.25  # four processes that do not see each other stay within the whole
@@ -359,14 +359,14 @@ AWAY_SHARE = 0.25  # four processes that do not see each other stay within the w
 BOOK = f"""
 local function book(spent, holds, sum, scopes, sign)
   for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
-  redis.call('EXPIRE', spent, {BUDGETS_KEEP_SECONDS})
+  redis.call('EXPIRE', spent, {BUDGET_SECONDS})
   local agent, date = string.match(scopes, 'agent:(%S+)'), string.match(holds, '([^:]+):holds$')
   local costs = 'agent:' .. agent .. ':cost:' .. date
   for _, field in ipairs({{'total_cost', 'ai_cost'}}) do
     redis.call('HINCRBYFLOAT', costs, field, string.format('%.6f', sign * sum / {MICRO}))
   end
   redis.call('HINCRBY', costs, 'ai_calls', sign)
-  redis.call('EXPIRE', costs, {KEEP_SECONDS})
+  redis.call('EXPIRE', costs, {COST_SECONDS})
 end
 """
 ADDED = """
@@ -405,7 +405,7 @@ local function reserve(spent, holds, at)
   end
   if amount > 0 then
     redis.call('HSET', holds, name, till .. ' ' .. sum .. ' ' .. table.concat(scopes, ' '))
-    redis.call('EXPIRE', holds, {BUDGETS_KEEP_SECONDS})
+    redis.call('EXPIRE', holds, {BUDGET_SECONDS})
   end
   for i = 1, #raises do totals[#totals + 1] = raises[i] end
   return verdict, totals
@@ -433,7 +433,7 @@ if sum ~= '0' then
     if cap and what ~= 'person' and total >= cap * {NOTICE_SHARE}
       and redis.call('HSETNX', KEYS[3], 'told:' .. scope, '1') == 1 then near[#near + 1] = scope .. ' ' .. cap end
   end
-  redis.call('EXPIRE', KEYS[3], {BUDGETS_KEEP_SECONDS})
+  redis.call('EXPIRE', KEYS[3], {BUDGET_SECONDS})
 end
 return near
 """
@@ -520,7 +520,7 @@ class Budgets:
             raise ValueError("there is no limit to raise")
         if not 0 < dollars <= LARGEST_RAISE:
             raise ValueError(f"a raise is between 0 and {LARGEST_RAISE:.0f} US dollars")
-        arguments: list[object] = [scope, millionths(dollars), raise_id, BUDGETS_KEEP_SECONDS]
+        arguments: list[object] = [scope, millionths(dollars), raise_id, BUDGET_SECONDS]
         added = int(await self._link.script(RAISE, [keys.budget(date)], arguments))
         self.memory.note_raised(date, {scope: added})
         return (cap + added) / MICRO
@@ -615,7 +615,7 @@ class ReplayCosts:
         stream = keys.COORDINATOR_RECORD
         days = [keys.cost(agent, date), keys.budget(date), keys.budget_holds(date)]
         places = [stream, *days, keys.entries_counted(stream)]
-        arguments = [bill.name, KEEP_SECONDS, note.to_json(), *pairs, self._budgets.bill_text(bill)]
+        arguments = [bill.name, COST_SECONDS, note.to_json(), *pairs, self._budgets.bill_text(bill)]
         self._budgets.settled(bill, await self._link.script(SETTLE, places, arguments))
 
 

@@ -1,30 +1,15 @@
-"""Turns under way: claim, checkpoints, end.
+"""Turns under way: claims and checkpoints, drawn images, scheduled runs, and the end of a turn.
 
-Drawn images of turns under way, so that one that was not posted yet is neither drawn nor paid for again.
+A record per turn, so that an instruction that comes twice is answered twice and posted once. The first process to claim
+an id does the turn. Meanwhile the record keeps checkpoints (the event, the model's answer, the posts), so that after a
+crash the agent's next holder resumes from there; at the end only the result is left, which answers every repetition.
+The record lives until 15 minutes after the deadline. An index of open turns tells the next holder which to resume; a
+turn that only waits can be stored there too, and is new to the process that claims it. Each process also remembers its
+own turns: when Redis is away or came back empty, they must not be done again.
 
-An image has megabytes where everything else here is small: it has a key of its own beside the turn's record, is
-written in pieces that each stay within a command's timeout, and is deleted at the end of its turn. Base64, since the
-client for commands reads text. Only the turn's holder writes; an image that lacks a piece counts as missing.
-
-A record per turn, so that an instruction that comes twice is answered twice and posted once.
-
-The first process to claim an id does the turn. Meanwhile the record keeps checkpoints (the event, the model's answer,
-the posts), so that after a crash the agent's next holder resumes from there; at the end only the result is left, which
-answers every repetition. The record lives until 15 minutes after the deadline. An index of open turns tells the next
-holder which to resume; a turn that only waits can be stored there too, and is new to the process that claims it. Each
-process also remembers its own turns: when Redis is away or came back empty, they must not be done again.
-
-Last runs of an agent's heartbeats and cron jobs, so that each run happens once over all processes and restarts.
-
-A hash an agent, `field → time of the last run` (unix seconds). A process takes a run by swapping the time that it knows
-for the new one in one step; a process that knows an outdated time fails and learns the stored one. So neither clocks
-nor polling intervals matter. The same step stores the run's turn until it begins, so that no run is taken and lost.
-
-The end of a turn, written to Redis in one step: once, however often it is tried.
-
-The turn's record carries the mark of each process that has settled it, so a step whose reply was lost, or that timed
-out, is simply done again. What cannot be written is kept, in order, and written as soon as Redis is back, before the
-next turn begins: its result, its costs, its record and its marks.
+The end is written in one step: once, however often it is tried. The turn's record carries the mark of each process that
+has settled it, so a step whose reply was lost, or that timed out, is simply done again. What cannot be written is kept,
+in order, and written as soon as Redis is back, before the next turn begins.
 """
 
 from __future__ import annotations
@@ -33,83 +18,32 @@ import asyncio
 import base64
 import binascii
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from agentic.state.budgets import KEEP_SECONDS as CostsKEEP_SECONDS
-from agentic.state.budgets import SPEND, Bill, Budgets, Fields
+from agentic.state.budgets import COST_SECONDS, SPEND, Bill, Budgets, Fields
 from agentic.state.posts import MARK, InstructedPosts
 from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
-
-log = logging.getLogger(__name__)
-
-
-MAX_BYTES = 8 * 1024 * 1024
-PIECE_BYTES = 192 * 1024  # a multiple of three: each piece is base64 by itself
-KEEP_WITHIN = 2.0  # seconds of the turn that storing may take
-
-# KEYS: the turn's record, the image. ARGV: the turn's holder, the number of stored pieces, the next one.
-ADD_PIECE = """
-local life = redis.call('PTTL', KEYS[1])
-if life <= 0 or redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then return 0 end
-if ARGV[2] == '0' then redis.call('DEL', KEYS[2]) end
-if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[2]) then return 0 end
-redis.call('RPUSH', KEYS[2], ARGV[3])
-redis.call('PEXPIRE', KEYS[2], life)
-return 1
-"""
-
-
-class DrawnImages:
-    """`holder` names this process in its turns. No method raises RedisAway."""
-
-    def __init__(self, link: RedisLink, holder: str = "") -> None:
-        self._link, self._holder = link, holder
-
-    async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
-        """Store the image for as long as the turn's record; False where that failed, or it is over MAX_BYTES."""
-        if len(data) > MAX_BYTES:
-            log.info("an image of %d bytes is too large to be stored, a restart would draw it again", len(data))
-            return False
-        try:
-            async with asyncio.timeout(KEEP_WITHIN):
-                return await self._add_pieces([keys.turn(agent, turn_id), keys.turn_picture(agent, turn_id)], data)
-        except (RedisAway, TimeoutError) as error:
-            log.debug("an image is not stored: %s", error or "too slow")
-            return False
-
-    async def _add_pieces(self, places: list[str], data: bytes) -> bool:
-        for number, start in enumerate(range(0, len(data), PIECE_BYTES)):
-            piece = base64.b64encode(data[start : start + PIECE_BYTES]).decode()
-            if not await self._link.script(ADD_PIECE, places, [self._holder, number, piece]):
-                return False
-        return True
-
-    async def read(self, agent: str, turn_id: str, size: int) -> bytes | None:
-        """The stored image of `size` bytes; None where any of it is missing."""
-        key, data = keys.turn_picture(agent, turn_id), bytearray()
-        try:
-            for number in range(-(-size // PIECE_BYTES)):
-                piece = await self._link.call(lambda redis, at=number: redis.lindex(key, at))  # type: ignore[misc]
-                data += base64.b64decode(str(piece or ""), validate=True)
-        except (RedisAway, binascii.Error) as error:
-            log.debug("a stored image cannot be read: %s", error)
-            return None
-        return bytes(data) if data and len(data) == size else None
-
+from agentic.wire.connection import RedisAway, RedisLink, or_default
 
 KEEP_AFTER_DEADLINE = 15 * 60.0
 LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be nonsense
 REMEMBERED = 10_000
+MOST_KEPT = 1000  # turns of this process that ended while Redis was away
 MOST_OPEN = 1000  # of an agent in its index; those with the earliest deadlines go first
+
+MAX_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 192 * 1024  # a multiple of three: each piece is base64 by itself
+KEEP_WITHIN = 2.0  # seconds of the turn that storing may take
+RUN_SECONDS = 400 * 86400  # longer than a year: a yearly job remembers its last run
+MOST_FIELDS = 300  # of an agent; beyond that unknown ones are pruned
 
 # keep(k, a): KEYS after the first k: the turn's record, the index of open turns. ARGV after the first a: what the turn
 # begins with, how long it is kept in ms, when that ends, its id, the index's bound, its lifetime in ms. A turn that was
@@ -178,6 +112,57 @@ for i, key in ipairs(KEYS) do
 end
 """
 
+# KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture,
+# the channel's posts by instruction, the records' count. ARGV: the result, who did the turn, the state's lifetime in
+# ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for
+# none), the time, its posts by instruction, then the costs as pairs of field and amount, and last the bill for the
+# budgets. Where another process took the turn over, its end is that process's to report, and so are the costs of what
+# it resumes: an answer, or a call that was in progress. A process that has settled the turn does so once; a claim of
+# its own makes it new to it.
+SETTLE = f"""{RECORD}{MARK}
+local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
+local ours = not holder or holder == ARGV[2]
+if redis.call('HSETNX', KEYS[1], 'settled:' .. ARGV[2], '1') == 0 then return {{}} end
+if ARGV[10] ~= '' then mark(KEYS[8], ARGV[10], ARGV[9]) end
+if ours then
+  redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
+  redis.call('HDEL', KEYS[1], 'event', 'closing', 'answer', 'posted', 'under_way')
+  redis.call('UNLINK', KEYS[7])
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  redis.call('ZREM', KEYS[5], ARGV[7])
+end
+if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
+if ours and ARGV[8] ~= '' then record(KEYS[6], KEYS[9], ARGV[8]) end
+local went_on = answered == ARGV[2] or redis.call('HEXISTS', KEYS[1], 'passed_on:' .. ARGV[2]) == 1
+if not ours and went_on then return {{}} end
+for i = 11, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if #ARGV > 11 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
+{SPEND}"""
+
+# Sets the field's new time if the stored one is one that the caller knows, and stores the run's turn if it has one.
+# Returns 1 and the new time, or 0 and the stored one.
+SWAP = f"""{KEEPING}
+local stands = redis.call('HGET', KEYS[1], ARGV[1])
+if stands and stands ~= ARGV[2] and stands ~= ARGV[3] then return {{0, stands}} end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
+if #KEYS > 1 then keep(1, 5) end
+return {{1, ARGV[4]}}
+"""
+
+# KEYS: the turn's record, the image. ARGV: the turn's holder, the number of stored pieces, the next one.
+ADD_PIECE = """
+local life = redis.call('PTTL', KEYS[1])
+if life <= 0 or redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then return 0 end
+if ARGV[2] == '0' then redis.call('DEL', KEYS[2]) end
+if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[2]) then return 0 end
+redis.call('RPUSH', KEYS[2], ARGV[3])
+redis.call('PEXPIRE', KEYS[2], life)
+return 1
+"""
+
+log = logging.getLogger(__name__)
+
 Checkpoint = Literal["closing", "under_way", "answer", "posted"]
 
 
@@ -221,9 +206,8 @@ class Turns:
 
     async def claim(self, agent: str, turn_id: str, deadline: float, event: str = "") -> Claim:
         """Claim a turn, atomically among all processes; `event` is what another process would need to go on."""
-        places, args = self.script_args(agent, turn_id, deadline, event)
         try:
-            outcome = await self._link.script(CLAIM, places, args)
+            outcome = await self._link.script(CLAIM, *self.script_args(agent, turn_id, deadline, event))
         except RedisAway as away:
             log.debug("turn claimed in memory: %s", away)
             outcome = None
@@ -246,7 +230,13 @@ class Turns:
 
     async def read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
         """The claim from the script's outcome, None where Redis is away. This process's own knowledge comes first."""
-        key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), self._read(outcome)
+        key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), Claim("new", holder=self.holder)
+        if outcome is not None:
+            state, result, holder, event, closing, answer, posted, under_way = outcome
+            if state == "done":
+                kept = Claim("done", result, holder or "")
+            else:
+                kept = Claim("left", None, holder or "", event, answer, posted, closing, under_way)
         ours = self._recall(key)
         if ours is not None and kept.state != "done":
             if ours.state == "done":
@@ -260,13 +250,10 @@ class Turns:
         """Whether this process claimed the turn, or did it."""
         return self._recall(keys.turn(agent, turn_id)) is not None
 
+    @or_default(True, "a turn's checkpoint is not kept")
     async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool:
         """Store a checkpoint of a turn. False where another process has taken the turn over."""
-        try:
-            outcome = await self._link.script(CHECKPOINT, [keys.turn(agent, turn_id)], [self.holder, name, text])
-        except RedisAway as away:
-            log.debug("a turn's %s is not kept: %s", name, away)
-            return True
+        outcome = await self._link.script(CHECKPOINT, [keys.turn(agent, turn_id)], [self.holder, name, text])
         return bool(outcome != "lost")
 
     def forget(self, agent: str, turn_id: str) -> None:
@@ -287,14 +274,7 @@ class Turns:
 
     async def known(self, agent: str, turn_ids: Sequence[str]) -> set[str]:
         """Return those of the turns that have a record: begun, waiting, or ended. Raises RedisAway."""
-
-        async def look(redis: Redis) -> list[int]:
-            pipe = redis.pipeline(transaction=False)
-            for turn_id in turn_ids:
-                pipe.exists(keys.turn(agent, turn_id))
-            return list(await pipe.execute())
-
-        found = await self._link.call(look) if turn_ids else []
+        found = await self._link.batch(lambda pipe: [pipe.exists(keys.turn(agent, turn_id)) for turn_id in turn_ids])
         return {turn_id for turn_id, there in zip(turn_ids, found, strict=True) if there}
 
     async def close(self, agent: str, results: Mapping[str, str]) -> None:
@@ -307,14 +287,10 @@ class Turns:
     async def drop(self, agent: str, turn_id: str) -> None:
         """Delete an open turn, so that no process resumes it after a crash. Where it runs, it continues. Raises
         RedisAway."""
-
-        async def drop(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=True)
-            pipe.delete(keys.turn(agent, turn_id))
-            pipe.zrem(keys.open_turns(agent), turn_id)
-            await pipe.execute()
-
-        await self._link.call(drop)
+        await self._link.batch(
+            lambda pipe: (pipe.delete(keys.turn(agent, turn_id)), pipe.zrem(keys.open_turns(agent), turn_id)),
+            transaction=True,
+        )
 
     def remember(self, agent: str, turn_id: str, result_json: str, deadline: float) -> None:
         """This process did the turn; `Ledger.settle` writes it to Redis."""
@@ -325,27 +301,12 @@ class Turns:
         left = min(max(deadline - self._clock(), 0.0), LATEST_DEADLINE)
         return left + KEEP_AFTER_DEADLINE
 
-    def _read(self, kept: Sequence[Any] | None) -> Claim:
-        if kept is None:
-            return Claim("new", holder=self.holder)
-        state, result, holder, event, closing, answer, posted, under_way = kept
-        if state == "done":
-            return Claim("done", result, holder or "")
-        found = {"event": event, "closing": closing, "answer": answer, "posted": posted, "under_way": under_way}
-        return Claim("left", holder=holder or "", **found)
-
+    @or_default(None, "a turn's result is kept in memory only")
     async def _write(self, key: str, result_json: str, lifetime: float) -> None:
-        async def write(redis: Redis) -> None:
-            pipe = redis.pipeline(transaction=True)
-            fields: dict[Any, Any] = {"state": "done", "result": result_json, "holder": self.holder}
-            pipe.hset(key, mapping=fields)
-            pipe.pexpire(key, round(lifetime * 1000))
-            await pipe.execute()
-
-        try:
-            await self._link.call(write)
-        except RedisAway as away:
-            log.debug("a turn's result is kept in memory only: %s", away)
+        fields: dict[Any, Any] = {"state": "done", "result": result_json, "holder": self.holder}
+        await self._link.batch(
+            lambda pipe: (pipe.hset(key, mapping=fields), pipe.pexpire(key, round(lifetime * 1000))), transaction=True
+        )
 
     def _recall(self, key: str) -> Claim | None:
         forget_at, claim = self._ours.get(key, (0.0, None))
@@ -358,120 +319,6 @@ class Turns:
         for oldest in list(self._ours)[:2]:  # two out for one in keeps it small without ever sweeping it
             if self._ours[oldest][0] <= now or len(self._ours) > REMEMBERED:
                 del self._ours[oldest]
-
-
-KEEP_SECONDS = 400 * 86400  # longer than a year: a yearly job remembers its last run
-MOST_FIELDS = 300  # of an agent; beyond that unknown ones are pruned
-
-# Sets the field's new time if the stored one is one that the caller knows, and stores the run's turn if it has one.
-# Returns 1 and the new time, or 0 and the stored one.
-SWAP = f"""{KEEPING}
-local stands = redis.call('HGET', KEYS[1], ARGV[1])
-if stands and stands ~= ARGV[2] and stands ~= ARGV[3] then return {{0, stands}} end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
-redis.call('EXPIRE', KEYS[1], ARGV[5])
-if #KEYS > 1 then keep(1, 5) end
-return {{1, ARGV[4]}}
-"""
-
-
-class LastRuns:
-    """`load` raises RedisAway; `run` continues in memory while Redis is away, as the last holder of a lease does."""
-
-    def __init__(self, link: RedisLink, turns: Turns | None = None) -> None:
-        self._link, self._turns = link, turns or Turns(link, time.time)
-        self._stands: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
-        self._ours: dict[tuple[str, str], str] = {}  # set by this process, maybe missing in Redis
-
-    async def load(self, agent: str) -> dict[str, float]:
-        """The stored times by field. Raises RedisAway."""
-        kept = await self._link.call(lambda redis: redis.hgetall(keys.ticks(agent)))
-        found = {str(field): str(text) for field, text in kept.items()}
-        for memory in (self._stands, self._ours):
-            for place in [place for place in memory if place[0] == agent]:
-                del memory[place]
-        times = {field: time for field, text in found.items() if (time := _time(text)) is not None}
-        self._stands.update({(agent, field): found[field] for field in times})
-        return times
-
-    def last(self, agent: str, field: str) -> float | None:
-        """The last time, as this process knows it."""
-        text = self._ours.get((agent, field)) or self._stands.get((agent, field))
-        return _time(text) if text else None
-
-    async def run(
-        self,
-        agent: str,
-        field: str,
-        at: float,
-        turn_id: str = "",
-        event: str = "",
-        keep_seconds: float = LATEST_DEADLINE,
-    ) -> bool:
-        """Take the run `at` that time; its turn, which begins with `event`, is stored until it begins, at most for
-        `keep_seconds`. False: another process has taken this or a later run."""
-        place, new = (agent, field), repr(float(at))
-        known, own = self._stands.get(place, ""), self._ours.get(place, "")
-        kept = self._turns.keeping(agent, turn_id, event, keep_seconds) if event else ([], [])
-        asked, args = [keys.ticks(agent), *kept[0]], [field, known, own, new, KEEP_SECONDS, *kept[1]]
-        try:
-            done, stands = await self._link.script(SWAP, asked, args)
-        except RedisAway as away:
-            log.debug("a run is taken in memory: %s", away)
-            self._ours[place] = new
-            return True
-        self._stands[place] = str(stands)
-        self._ours.pop(place, None)
-        return bool(int(done))
-
-    async def prune(self, agent: str, known: Collection[str]) -> None:
-        """Delete fields that are not among `known`, once there are too many. Raises RedisAway."""
-        if len(fields := [field for name, field in self._stands if name == agent]) <= MOST_FIELDS:
-            return
-        gone = [field for field in fields if field not in known]
-        if gone:
-            await self._link.call(lambda redis: redis.hdel(keys.ticks(agent), *gone))
-        for field in gone:
-            self._stands.pop((agent, field), None)
-
-
-def _time(text: str) -> float | None:
-    try:
-        time = float(text)
-    except ValueError:
-        log.warning("the time of a last run cannot be read and is ignored: %.40r", text)
-        return None
-    return time if time == time and abs(time) != float("inf") else None
-
-
-MOST_KEPT = 1000  # turns of this process that ended while Redis was away
-
-# KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture,
-# the channel's posts by instruction, the records' count. ARGV: the result, who did the turn, the state's lifetime in
-# ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for
-# none), the time, its posts by instruction, then the costs as pairs of field and amount, and last the bill for the
-# budgets. Where another process took the turn over, its end is that process's to report, and so are the costs of what
-# it resumes: an answer, or a call that was in progress. A process that has settled the turn does so once; a claim of
-# its own makes it new to it.
-SETTLE = f"""{RECORD}{MARK}
-local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
-local ours = not holder or holder == ARGV[2]
-if redis.call('HSETNX', KEYS[1], 'settled:' .. ARGV[2], '1') == 0 then return {{}} end
-if ARGV[10] ~= '' then mark(KEYS[8], ARGV[10], ARGV[9]) end
-if ours then
-  redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
-  redis.call('HDEL', KEYS[1], 'event', 'closing', 'answer', 'posted', 'under_way')
-  redis.call('UNLINK', KEYS[7])
-  redis.call('PEXPIRE', KEYS[1], ARGV[3])
-  redis.call('ZREM', KEYS[5], ARGV[7])
-end
-if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
-if ours and ARGV[8] ~= '' then record(KEYS[6], KEYS[9], ARGV[8]) end
-local went_on = answered == ARGV[2] or redis.call('HEXISTS', KEYS[1], 'passed_on:' .. ARGV[2]) == 1
-if not ours and went_on then return {{}} end
-for i = 11, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
-if #ARGV > 11 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
-{SPEND}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -566,36 +413,152 @@ class Settlements:
 
     async def _write(self, ending: Ending, say: str) -> Sequence[str]:
         """The scopes that are near their budgets now. Raises RedisAway."""
-        record = ending.record
+        agent, record, posts = ending.agent, ending.record, ""
+        if record is not None and record.kind == "instruction":
+            is_joining = record.trigger == "reactive"
+            posts = self._instructed.note(record.channel_id, record.posted, joining=is_joining)
+        redis_keys = [
+            keys.turn(agent, ending.turn_id),
+            keys.cost(agent, ending.date),
+            keys.budget(ending.bill.date),  # the day whose budgets count the turn
+            keys.budget_holds(ending.bill.date),
+            keys.open_turns(agent),
+            keys.turns(agent),
+            keys.turn_picture(agent, ending.turn_id),
+            keys.instructed(record.channel_id if record else 0),
+            keys.entries_counted(keys.turns(agent)),
+        ]
         head = [
             ending.result,
             self._turns.holder,
             round(self._turns.lifetime(ending.deadline) * 1000),
-            keys.results(ending.agent),
+            keys.results(agent),
             say,
-            CostsKEEP_SECONDS,
+            COST_SECONDS,
             ending.turn_id,
             record.to_json() if record else "",
             ending.at,
-            self._posts(record) if record else "",
+            posts,
         ]
         pairs = [part for pair in ending.costs.items() for part in pair]
         arguments = [*head, *pairs, self._budgets.bill_text(ending.bill)]
-        found: Sequence[str] = await self._link.script(SETTLE, _places(ending), arguments)
+        found: Sequence[str] = await self._link.script(SETTLE, redis_keys, arguments)
         return found
 
-    def _posts(self, record: TurnRecord) -> str:
-        """The posts of a turn by instruction, as MARK reads them."""
-        if record.kind != "instruction":
-            return ""
-        return self._instructed.note(record.channel_id, record.posted, joining=record.trigger == "reactive")
+
+class LastRuns:
+    """Last runs of an agent's heartbeats and cron jobs, so that each run happens once over all processes and restarts.
+
+    A hash an agent, `field → time of the last run` (unix seconds). A process takes a run by swapping the time that it
+    knows for the new one in one step; a process that knows an outdated time fails and learns the stored one. So neither
+    clocks nor polling intervals matter. The same step stores the run's turn until it begins, so that no run is taken
+    and lost. `load` and `prune` raise RedisAway; `run` continues in memory while Redis is away, as the last holder of a
+    lease does.
+    """
+
+    def __init__(self, link: RedisLink, turns: Turns | None = None) -> None:
+        self._link, self._turns = link, turns or Turns(link, time.time)
+        self._stands: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
+        self._ours: dict[tuple[str, str], str] = {}  # set by this process, maybe missing in Redis
+
+    async def load(self, agent: str) -> dict[str, float]:
+        """The stored times by field. Raises RedisAway."""
+        kept = await self._link.call(lambda redis: redis.hgetall(keys.ticks(agent)))
+        found = {str(field): str(text) for field, text in kept.items()}
+        for memory in (self._stands, self._ours):
+            for place in [place for place in memory if place[0] == agent]:
+                del memory[place]
+        times = {field: time for field, text in found.items() if (time := _time(text)) is not None}
+        self._stands.update({(agent, field): found[field] for field in times})
+        return times
+
+    def last(self, agent: str, field: str) -> float | None:
+        """The last time, as this process knows it."""
+        text = self._ours.get((agent, field)) or self._stands.get((agent, field))
+        return _time(text) if text else None
+
+    async def run(
+        self,
+        agent: str,
+        field: str,
+        at: float,
+        turn_id: str = "",
+        event: str = "",
+        keep_seconds: float = LATEST_DEADLINE,
+    ) -> bool:
+        """Take the run `at` that time; its turn, which begins with `event`, is stored until it begins, at most for
+        `keep_seconds`. False: another process has taken this or a later run."""
+        place, new = (agent, field), repr(float(at))
+        known, own = self._stands.get(place, ""), self._ours.get(place, "")
+        kept = self._turns.keeping(agent, turn_id, event, keep_seconds) if event else ([], [])
+        asked, args = [keys.ticks(agent), *kept[0]], [field, known, own, new, RUN_SECONDS, *kept[1]]
+        try:
+            done, stands = await self._link.script(SWAP, asked, args)
+        except RedisAway as away:
+            log.debug("a run is taken in memory: %s", away)
+            self._ours[place] = new
+            return True
+        self._stands[place] = str(stands)
+        self._ours.pop(place, None)
+        return bool(int(done))
+
+    async def prune(self, agent: str, known: Collection[str]) -> None:
+        """Delete fields that are not among `known`, once there are too many. Raises RedisAway."""
+        if len(fields := [field for name, field in self._stands if name == agent]) <= MOST_FIELDS:
+            return
+        gone = [field for field in fields if field not in known]
+        if gone:
+            await self._link.call(lambda redis: redis.hdel(keys.ticks(agent), *gone))
+        for field in gone:
+            self._stands.pop((agent, field), None)
 
 
-def _places(ending: Ending) -> list[str]:
-    """The keys of SETTLE; the bill's day is the one whose budgets count the turn."""
-    agent, billed = ending.agent, ending.bill.date
-    own = [keys.turn(agent, ending.turn_id), keys.cost(agent, ending.date)]
-    shared = [keys.budget(billed), keys.budget_holds(billed)]
-    kept = [keys.open_turns(agent), keys.turns(agent), keys.turn_picture(agent, ending.turn_id)]
-    instructed = keys.instructed(ending.record.channel_id if ending.record else 0)
-    return [*own, *shared, *kept, instructed, keys.entries_counted(keys.turns(agent))]
+def _time(text: str) -> float | None:
+    try:
+        time = float(text)
+    except ValueError:
+        log.warning("the time of a last run cannot be read and is ignored: %.40r", text)
+        return None
+    return time if math.isfinite(time) else None
+
+
+class DrawnImages:
+    """Images of turns under way, so that one that was not posted yet is neither drawn nor paid for again.
+
+    An image has megabytes where everything else here is small: it has a key of its own beside the turn's record, is
+    written in pieces that each stay within a command's timeout, and is deleted at the end of its turn. Base64, since
+    the client for commands reads text. Only the turn's holder writes; an image that lacks a piece counts as missing.
+    `holder` names this process in its turns. No method raises RedisAway.
+    """
+
+    def __init__(self, link: RedisLink, holder: str = "") -> None:
+        self._link, self._holder = link, holder
+
+    async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
+        """Store the image for as long as the turn's record; False where that failed, or it is over MAX_BYTES."""
+        if len(data) > MAX_BYTES:
+            log.info("an image of %d bytes is too large to be stored, a restart would draw it again", len(data))
+            return False
+        try:
+            async with asyncio.timeout(KEEP_WITHIN):
+                redis_keys = [keys.turn(agent, turn_id), keys.turn_picture(agent, turn_id)]
+                for number, start in enumerate(range(0, len(data), PIECE_BYTES)):
+                    piece = base64.b64encode(data[start : start + PIECE_BYTES]).decode()
+                    if not await self._link.script(ADD_PIECE, redis_keys, [self._holder, number, piece]):
+                        return False
+                return True
+        except (RedisAway, TimeoutError) as error:
+            log.debug("an image is not stored: %s", error or "too slow")
+            return False
+
+    async def read(self, agent: str, turn_id: str, size: int) -> bytes | None:
+        """The stored image of `size` bytes; None where any of it is missing."""
+        key, data = keys.turn_picture(agent, turn_id), bytearray()
+        try:
+            for number in range(-(-size // PIECE_BYTES)):
+                piece = await self._link.call(lambda redis, at=number: redis.lindex(key, at))  # type: ignore[misc]
+                data += base64.b64decode(str(piece or ""), validate=True)
+        except (RedisAway, binascii.Error) as error:
+            log.debug("a stored image cannot be read: %s", error)
+            return None
+        return bytes(data) if data and len(data) == size else None
