@@ -1,37 +1,16 @@
-"""Daily budgets, reservations, cost totals (Lua).
-
-The rules of budgets, applied in one process's memory: plain values, no Redis.
+"""Daily budgets with a reservation for each running turn, so that parallel calls cannot overspend; cost totals.
 
 Money is counted for scopes (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, and `idle` for what agents do while
 nobody writes), each kind with a cap of its own, in whole millionths of a US dollar. A free turn is never refused.
 Scheduled turns stop before mentions do: the last CLOSING_SHARE of the day's and the channel's money is for mentions and
 for one closing turn of each conversation.
 
-How much of a day's budgets is used, for people to read. Pure; `Budgets.uses` reads Redis.
-
-Daily totals of each agent's usage and costs: hashes `agent:{name}:cost:{date}`, kept for 30 days.
-
-Fields in use: total_cost, ai_cost, image_cost (US dollars), input_tokens, cached_tokens, output_tokens,
-reasoning_tokens, ai_calls, image_calls, web_search_calls, emoji_reactions; replay_cost (US dollars), the part of
-total_cost that replays were.
-
-Daily budgets, with a reservation for each running turn, so that parallel calls cannot overspend.
-
 A turn reserves its estimated cost before the model is called (in the script that takes its limits) and is settled by
 its real cost when it ends. A reservation counts as spent until then. One that expires unsettled (its process was
 killed, and no other resumed the turn) is booked as spent, in the budgets and on the agent's day, since its call may
-have been made; a late end takes this back. budget_rules.py has the rules; RESERVE repeats them in Lua.
-
-An owner may raise a budget for the day: what was added stands beside what was spent, so every process obeys it at once.
-
-While Redis is away a process may spend a share of the last known rest; this is written when Redis is back.
-
-The costs of replays: calls of an agent's model outside of its turns.
-
-They count for the day's budget and for the agent's, as turns do, and for no channel and no person. A replay reserves
-the most that it may cost and is settled by what it has cost; a reservation that nobody settles is booked as spent. The
-agent's day shows their sum as `replay_cost`, which is part of `total_cost` and `ai_cost`, and the record has each as a
-ReplayNote.
+have been made; a late end takes this back. An owner may raise a budget for the day: what was added stands beside what
+was spent, so every process obeys it at once. While Redis is away a process may spend a share of the last known rest, by
+the same rules in its memory (MemoryBudgets repeats RESERVE); this is written when Redis is back.
 """
 
 from __future__ import annotations
@@ -45,7 +24,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
-from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 
 from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
 from agentic.state.turn_records import APPEND
@@ -56,9 +35,19 @@ from agentic.wire.entries import ReplayNote
 Kind = Literal["mention", "opening", "joining", "round"]
 Verdict = Literal["ok", "closing", "budget", "agent_budget", "person_budget", "idle_budget", "too_often"]
 
+Refusal = Literal["budget", "agent_budget"]
+Fields = Mapping[str, float | int]
+
 MICRO = 1_000_000  # of a US dollar
 MINUTE = 60.0
+COST_SECONDS = 30 * 86400
+BUDGET_SECONDS = 48 * 3600
 CLOSING_SHARE = 0.05
+NOTICE_SHARE = 0.8
+AWAY_SHARE = 0.25  # four processes that do not see each other stay within the whole
+LARGEST_RAISE = 25.0  # US dollars at once: a typing mistake must not cost more
+SCOPES = ("all", "agent", "channel", "person", "idle")
+RAISED = "raised:"  # before a scope: what an owner added to its cap
 REFUSED: Mapping[str, Verdict] = {
     "all": "budget",
     "channel": "budget",
@@ -68,288 +57,7 @@ REFUSED: Mapping[str, Verdict] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """US dollars a day, None for no cap; `mentions` per person and minute. 0 allows nothing."""
-
-    all: float | None = None
-    agent: float | None = None
-    channel: float | None = None
-    person: float | None = None
-    idle: float | None = None
-    mentions: int = 1_000_000
-
-    def of(self, scope: str) -> int | None:
-        """The cap of a scope, in millionths."""
-        dollars: float | None = getattr(self, kind_of(scope))
-        return None if dollars is None else round(dollars * MICRO)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetRequest:
-    """A turn's request for money: `estimate` US dollars, reserved until it is settled, at the latest `until` (unix
-    seconds). `person_id` and `message_id` are the caller's. `under_way` is what its record keeps of its first call
-    while that is under way; "" for nothing. `idle`: it is done while nobody writes, and has a share of its own."""
-
-    turn_id: str
-    estimate: float
-    until: float
-    kind: Kind
-    person_id: int | None = None
-    message_id: int | None = None
-    under_way: str = ""
-    idle: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """A reservation, in millionths."""
-
-    date: str
-    until: float
-    amount: int
-    scopes: tuple[str, ...]
-    in_redis: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """The real cost of a turn, in millionths, and the scopes that it counts for."""
-
-    name: str
-    date: str
-    amount: int
-    scopes: tuple[str, ...]
-
-
-def kind_of(scope: str) -> str:
-    return scope.partition(":")[0]
-
-
-def hold_name(agent: str, turn_id: str) -> str:
-    return f"{agent}:{turn_id}"
-
-
-def scopes_of(agent: str, channel_id: int, person_id: int | None, *, idle: bool = False) -> tuple[str, ...]:
-    person = () if person_id is None else (f"person:{person_id}",)
-    return ("all", f"agent:{agent}", f"channel:{channel_id}", *person, *(("idle",) if idle else ()))
-
-
-def scopes_for(agent: str, channel_id: int, request: BudgetRequest) -> tuple[str, ...]:
-    """The scopes that a turn's request counts for."""
-    return scopes_of(agent, channel_id, request.person_id, idle=request.idle)
-
-
-def millionths(dollars: float) -> int:
-    """Rounded up, so that only zero counts as nothing."""
-    return math.ceil(dollars * MICRO - 1e-6)
-
-
-class MemoryBudgets:
-    """The rules in one process. `share`: the part of Redis' last known rest that may be spent here. `clock` gives unix
-    seconds."""
-
-    def __init__(self, caps: Caps, clock: Callable[[], float], *, share: float = 1.0) -> None:
-        self.caps = caps
-        self.owed: dict[tuple[str, str], int] = {}  # (date, scope) → spent here, not in Redis
-        self.holds: dict[str, Hold] = {}
-        self._clock, self._share = clock, share
-        self._seen: dict[tuple[str, str], int] = {}  # (date, scope) → spent and held in Redis
-        self._raised: dict[tuple[str, str], int] = {}  # (date, scope) → what an owner added to the cap
-        self._mentions: dict[int, dict[int, float]] = {}  # person → message → when
-
-    def take(self, agent: str, channel_id: int, request: BudgetRequest, date: str) -> Verdict:
-        if self._calls_too_often(request):
-            return "too_often"
-        amount, scopes = millionths(request.estimate), scopes_for(agent, channel_id, request)
-        name = hold_name(agent, request.turn_id)
-        verdict = self._judge(name, Hold(date, request.until, amount, scopes), request.kind)
-        if verdict in ("ok", "closing"):
-            self.note_taken(name, Hold(date, request.until, amount, scopes), request)
-        return verdict
-
-    def note_taken(self, name: str, hold: Hold, request: BudgetRequest, seen: Sequence[int] = ()) -> None:
-        """Mirror a reservation; `seen`: the totals of its scopes in Redis."""
-        now = self._clock()
-        if name not in self.holds:
-            self.holds = {other: kept for other, kept in self.holds.items() if kept.until > now}
-        self.holds[name] = hold
-        for scope, total in zip(hold.scopes, seen, strict=False):
-            if (hold.date, scope) not in self._seen:
-                self._seen = {key: value for key, value in self._seen.items() if key[0] >= hold.date}
-            self._seen[hold.date, scope] = total
-        if request.person_id is not None and request.message_id is not None:
-            self._recent(request.person_id).setdefault(request.message_id, now)
-
-    def note_raised(self, date: str, added: Mapping[str, int]) -> None:
-        """Mirror what an owner added to the caps of these scopes on that day, in millionths."""
-        self._raised = {key: value for key, value in self._raised.items() if key[0] >= date}
-        self._raised.update({(date, scope): amount for scope, amount in added.items() if amount})
-
-    def resume(self, agent: str, channel_id: int, request: BudgetRequest, date: str, dollars: float) -> None:
-        """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
-        scopes = scopes_for(agent, channel_id, request)
-        self.holds[hold_name(agent, request.turn_id)] = Hold(date, request.until, millionths(dollars), scopes)
-
-    def more(self, name: str, amount: int) -> bool:
-        """Raise the reservation to `amount`; False where that is too much."""
-        hold = self.holds.get(name)
-        if hold is None:
-            return True
-        wider = replace(hold, amount=amount, in_redis=False)
-        if self._judge(name, wider, "mention") != "ok":
-            return False
-        self.holds[name] = wider
-        return True
-
-    def spend(self, bill: Bill) -> None:
-        self.holds.pop(bill.name, None)
-        for scope in bill.scopes if bill.amount else ():
-            self.owed[bill.date, scope] = self.owed.get((bill.date, scope), 0) + bill.amount
-
-    def written(self, bill: Bill) -> None:
-        """Redis has booked the bill: it is no longer owed."""
-        for scope in bill.scopes if bill.amount else ():
-            left = self.owed.pop((bill.date, scope), 0) - bill.amount
-            if left > 0:
-                self.owed[bill.date, scope] = left
-
-    def _judge(self, name: str, hold: Hold, kind: Kind) -> Verdict:
-        if hold.amount == 0:
-            return "ok"
-        verdict: Verdict = "ok"
-        for scope in hold.scopes:
-            cap = self.caps.of(scope)
-            if cap is None:
-                continue
-            cap += self._raised.get((hold.date, scope), 0)
-            room = (cap - self._seen.get((hold.date, scope), 0)) * self._share - self._here(name, hold.date, scope)
-            left, what = room - hold.amount, kind_of(scope)
-            if left < 0:
-                return REFUSED[what]
-            if left < max(hold.amount, cap * CLOSING_SHARE) and kind != "mention" and what in ("all", "channel"):
-                if kind != "round":
-                    return REFUSED[what]
-                verdict = "closing"
-        return verdict
-
-    def _here(self, name: str, date: str, scope: str) -> int:
-        """The sum that other turns spent or reserved here, unknown to Redis."""
-        now = self._clock()
-        others = (hold for other, hold in self.holds.items() if other != name and not hold.in_redis)
-        held = sum(h.amount for h in others if h.date == date and h.until > now and scope in h.scopes)
-        return held + self.owed.get((date, scope), 0)
-
-    def _calls_too_often(self, request: BudgetRequest) -> bool:
-        if request.person_id is None or request.message_id is None:
-            return False
-        recent = self._recent(request.person_id)
-        return request.message_id not in recent and len(recent) >= self.caps.mentions
-
-    def _recent(self, person_id: int) -> dict[int, float]:
-        """The person's mentions of the last minute. Drops other people without any."""
-        after = self._clock() - MINUTE
-        recent = {message: at for message, at in self._mentions.pop(person_id, {}).items() if at > after}
-        for quiet in list(islice(self._mentions, 2)):  # two out for one in: who called last stands last
-            if max(self._mentions[quiet].values(), default=after) <= after:
-                del self._mentions[quiet]
-        self._mentions[person_id] = recent
-        return recent
-
-
-SCOPES = ("all", "agent", "channel", "person", "idle")
-RAISED = "raised:"  # before a scope: what an owner added to its cap
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetUse:
-    """A scope (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, `idle`) on a day, in US dollars. `reserved` is
-    held for turns that run. `cap` includes `raised`, and is None for no limit."""
-
-    scope: str
-    spent: float
-    reserved: float
-    cap: float | None
-    raised: float
-
-
-def uses_of(
-    wanted: Iterable[str], spent: Mapping[str, str], holds: Mapping[str, str], caps: Caps
-) -> dict[str, BudgetUse]:
-    """Read the hashes of a day, as budgets.py writes them: the scopes that are wanted, and those with any use."""
-    reserved: Counter[str] = Counter()
-    for hold in holds.values():
-        end, amount, scopes = hold.split(" ", 2)
-        if end != "booked":  # such a one is in `spent`
-            reserved.update(dict.fromkeys(scopes.split(), int(amount)))
-    sums = {field: int(amount) for field, amount in spent.items() if kind_of(field) in SCOPES}
-    raised = {field.removeprefix(RAISED): int(amount) for field, amount in spent.items() if field.startswith(RAISED)}
-    found: dict[str, BudgetUse] = {}
-    for scope in dict.fromkeys([*wanted, *sums, *reserved, *raised]):
-        cap, more = caps.of(scope), raised.get(scope, 0)
-        found[scope] = BudgetUse(
-            scope=scope,
-            spent=sums.get(scope, 0) / MICRO,
-            reserved=reserved[scope] / MICRO,
-            cap=None if cap is None else (cap + more) / MICRO,
-            raised=more / MICRO,
-        )
-    return found
-
-
-COST_SECONDS = 30 * 86400
-SCAN_COUNT = 1000
-Fields = Mapping[str, float | int]
-
 _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
-
-
-class Costs:
-    """Running totals, written by `Ledger.settle`."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
-    async def read(self, agent: str, date: str) -> dict[str, float]:
-        """The totals of a day, {} when there are none. Raises RedisAway."""
-        kept = await self._link.call(lambda redis: redis.hgetall(keys.cost(agent, date)))
-        return {str(field): float(value) for field, value in kept.items()}
-
-    async def all_days(self) -> dict[tuple[str, str], dict[str, float]]:
-        """The totals of all agents and days that Redis has: (agent, YYYY-MM-DD) → field → amount, also those that the
-        public agentic-discord wrote. Raises RedisAway."""
-        found, cursor = {}, 0
-        while True:
-            cursor, page = await self._link.call(partial(_read_page, cursor))
-            for key, kept in page:
-                if match := _KEY.fullmatch(key):
-                    found[match[1], match[2]] = _amounts(kept)
-            if not cursor:
-                return found
-
-
-async def _read_page(cursor: int, redis: Redis) -> tuple[int, list[tuple[str, Mapping[Any, Any]]]]:
-    cursor, page = await redis.scan(cursor, match=keys.cost("*", "*"), count=SCAN_COUNT, _type="hash")
-    return cursor, [(str(key), await redis.hgetall(key)) for key in page]
-
-
-def _amounts(kept: Mapping[Any, Any]) -> dict[str, float]:
-    """Without what is no amount: other programs may write into the same Redis."""
-    amounts = {}
-    for field, text in kept.items():
-        try:
-            amount = float(text)
-        except ValueError:
-            continue
-        if math.isfinite(amount) and amount >= 0:
-            amounts[str(field)] = amount
-    return amounts
-
-
-BUDGET_SECONDS = 48 * 3600
-NOTICE_SHARE = 0.8
-LARGEST_RAISE = 25.0  # US dollars at once: a typing mistake must not cost more
-AWAY_SHARE = 0.25  # four processes that do not see each other stay within the whole
 
 # reserve(spent key, holds key, at): reserves a sum, or returns the kind of scope that lacks the money.
 # ARGV from `at` on: now and the hold's end in unix seconds, its name, the sum, the kind of turn, pairs of scope and cap
@@ -449,6 +157,105 @@ end
 return redis.call('HGET', KEYS[1], 'raised:' .. ARGV[1])
 """
 
+# KEYS: the stream of the note, the day's costs of the agent, the budgets' two, the stream's count. ARGV: the hold's
+# name, the costs' lifetime in s, the note, pairs of field and amount, and last the bill. Done once: the hold is gone
+# afterwards.
+SETTLE_REPLAY = f"""{APPEND}
+if redis.call('HEXISTS', KEYS[4], ARGV[1]) == 0 then return {{}} end
+append(KEYS[1], KEYS[5], 0, {NOTES_KEPT}, {NOTES_SECONDS}, 'kind', 'replay', 'data', ARGV[3])
+for i = 4, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+redis.call('EXPIRE', KEYS[2], ARGV[2])
+{SPEND}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """US dollars a day, None for no cap; `mentions` per person and minute. 0 allows nothing."""
+
+    all: float | None = None
+    agent: float | None = None
+    channel: float | None = None
+    person: float | None = None
+    idle: float | None = None
+    mentions: int = 1_000_000
+
+    def of(self, scope: str) -> int | None:
+        """The cap of a scope, in millionths."""
+        dollars: float | None = getattr(self, kind_of(scope))
+        return None if dollars is None else round(dollars * MICRO)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRequest:
+    """A turn's request for money: `estimate` US dollars, reserved until it is settled, at the latest `until` (unix
+    seconds). `person_id` and `message_id` are the caller's. `under_way` is what its record keeps of its first call
+    while that is under way; "" for nothing. `idle`: it is done while nobody writes, and has a share of its own."""
+
+    turn_id: str
+    estimate: float
+    until: float
+    kind: Kind
+    person_id: int | None = None
+    message_id: int | None = None
+    under_way: str = ""
+    idle: bool = False
+
+    def hold(self, agent: str, channel_id: int, date: str, dollars: float | None = None) -> Hold:
+        """The reservation of `dollars`, by default those of the estimate."""
+        amount = millionths(self.estimate if dollars is None else dollars)
+        return Hold(date, self.until, amount, scopes_of(agent, channel_id, self.person_id, idle=self.idle))
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A reservation, in millionths."""
+
+    date: str
+    until: float
+    amount: int
+    scopes: tuple[str, ...]
+    in_redis: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """The real cost of a turn, in millionths, and the scopes that it counts for."""
+
+    name: str
+    date: str
+    amount: int
+    scopes: tuple[str, ...]
+
+
+def kind_of(scope: str) -> str:
+    return scope.partition(":")[0]
+
+
+def hold_name(agent: str, turn_id: str) -> str:
+    return f"{agent}:{turn_id}"
+
+
+def scopes_of(agent: str, channel_id: int, person_id: int | None, *, idle: bool = False) -> tuple[str, ...]:
+    person = () if person_id is None else (f"person:{person_id}",)
+    return ("all", f"agent:{agent}", f"channel:{channel_id}", *person, *(("idle",) if idle else ()))
+
+
+def millionths(dollars: float) -> int:
+    """Rounded up, so that only zero counts as nothing."""
+    return math.ceil(dollars * MICRO - 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """A scope (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, `idle`) on a day, in US dollars. `reserved` is
+    held for turns that run. `cap` includes `raised`, and is None for no limit."""
+
+    scope: str
+    spent: float
+    reserved: float
+    cap: float | None
+    raised: float
+
 
 class Budgets:
     """The budgets of all processes. `used_up`, `uses` and `raise_cap` raise RedisAway."""
@@ -462,17 +269,15 @@ class Budgets:
         self, agent: str, channel_id: int, request: BudgetRequest, date: str
     ) -> tuple[list[str], list[object]]:
         """Keys and arguments for the limits' script."""
-        scopes = scopes_for(agent, channel_id, request)
-        places = [keys.budget(date), keys.budget_holds(date), keys.mentions(request.person_id or 0)]
+        hold, name = request.hold(agent, channel_id, date), hold_name(agent, request.turn_id)
+        redis_keys = [keys.budget(date), keys.budget_holds(date), keys.mentions(request.person_id or 0)]
         mention = "" if request.person_id is None or request.message_id is None else str(request.message_id)
-        now, name, amount = self._clock(), hold_name(agent, request.turn_id), millionths(request.estimate)
-        hold: list[object] = [now, request.until, name, amount, request.kind]
-        return places, [mention, self._caps.mentions, *hold, *self.pairs(date, scopes)]
+        reserve = [self._clock(), hold.until, name, hold.amount, request.kind, *self.pairs(date, hold.scopes)]
+        return redis_keys, [mention, self._caps.mentions, *reserve]
 
     def granted(self, agent: str, channel_id: int, request: BudgetRequest, date: str, totals: Sequence[int]) -> None:
-        scopes = scopes_for(agent, channel_id, request)
-        hold = Hold(date, request.until, millionths(request.estimate), scopes, in_redis=True)
-        self.memory.note_raised(date, dict(zip(scopes, totals[len(scopes) :], strict=False)))
+        hold = replace(request.hold(agent, channel_id, date), in_redis=True)
+        self.memory.note_raised(date, dict(zip(hold.scopes, totals[len(hold.scopes) :], strict=False)))
         self.memory.note_taken(hold_name(agent, request.turn_id), hold, request, totals)
 
     async def more(self, agent: str, turn_id: str, dollars: float) -> bool:
@@ -500,14 +305,14 @@ class Budgets:
         scopes = [scope for scope in wanted if self._caps.of(scope) is not None]
         if not scopes:
             return []
-        fields = [*scopes, *map(raised_field, scopes)]
+        fields = [*scopes, *(f"{RAISED}{scope}" for scope in scopes)]
         found = [int(text or 0) for text in await self._link.call(lambda redis: redis.hmget(keys.budget(date), fields))]
-        caps = {
-            scope: (self._caps.of(scope) or 0) + extra
-            for scope, extra in zip(scopes, found[len(scopes) :], strict=True)
-        }
-        sums = dict(zip(scopes, found, strict=False))
-        return [kind_of(scope) for scope in scopes if sums[scope] >= caps[scope] * (1 - CLOSING_SHARE)]
+        sums = zip(scopes, found[: len(scopes)], found[len(scopes) :], strict=True)
+        return [
+            kind_of(scope)
+            for scope, spent, added in sums
+            if spent >= ((self._caps.of(scope) or 0) + added) * (1 - CLOSING_SHARE)
+        ]
 
     async def raise_cap(self, scope: str, dollars: float, date: str, raise_id: str) -> float:
         """Add `dollars` to the scope's cap on that day, for all processes; the new cap in US dollars. A raise of a
@@ -520,19 +325,36 @@ class Budgets:
             raise ValueError("there is no limit to raise")
         if not 0 < dollars <= LARGEST_RAISE:
             raise ValueError(f"a raise is between 0 and {LARGEST_RAISE:.0f} US dollars")
-        arguments: list[object] = [scope, millionths(dollars), raise_id, BUDGET_SECONDS]
+        arguments = [scope, millionths(dollars), raise_id, BUDGET_SECONDS]
         added = int(await self._link.script(RAISE, [keys.budget(date)], arguments))
         self.memory.note_raised(date, {scope: added})
         return (cap + added) / MICRO
 
     async def uses(self, date: str, wanted: Iterable[str]) -> dict[str, BudgetUse]:
         """Scope → its use on that day: the scopes that are wanted, and all others with any use. Raises RedisAway."""
-        spent, holds = [await self._hash(key) for key in (keys.budget(date), keys.budget_holds(date))]
-        return uses_of(wanted, spent, holds, self._caps)
-
-    async def _hash(self, key: str) -> dict[str, str]:
-        kept = await self._link.call(lambda redis: redis.hgetall(key))
-        return {str(field): str(text) for field, text in kept.items()}
+        spent, holds = await self._link.batch(
+            lambda pipe: (pipe.hgetall(keys.budget(date)), pipe.hgetall(keys.budget_holds(date)))
+        )
+        reserved: Counter[str] = Counter()
+        for hold in holds.values():
+            end, amount, scopes = hold.split(" ", 2)
+            if end != "booked":  # such a one is in `spent`
+                reserved.update(dict.fromkeys(scopes.split(), int(amount)))
+        sums = {field: int(amount) for field, amount in spent.items() if kind_of(field) in SCOPES}
+        raised = {
+            field.removeprefix(RAISED): int(amount) for field, amount in spent.items() if field.startswith(RAISED)
+        }
+        found: dict[str, BudgetUse] = {}
+        for scope in dict.fromkeys([*wanted, *sums, *reserved, *raised]):
+            cap, more = self._caps.of(scope), raised.get(scope, 0)
+            found[scope] = BudgetUse(
+                scope=scope,
+                spent=sums.get(scope, 0) / MICRO,
+                reserved=reserved[scope] / MICRO,
+                cap=None if cap is None else (cap + more) / MICRO,
+                raised=more / MICRO,
+            )
+        return found
 
     def bill(self, agent: str, turn_id: str, date: str, dollars: float) -> Bill:
         """The bill of a turn, for the day on which it began as far as this process knows."""
@@ -554,12 +376,12 @@ class Budgets:
     def notices(self) -> list[str]:
         """Lines for the owner about budgets of which 80% are spent; once per scope and day over all processes."""
         near, self._near = self._near, []
-        return [self._notice(*one.split()) for one in near]
-
-    def _notice(self, scope: str, cap: str) -> str:
-        whose = {"all": "the day's budget", "agent": f"the day's budget of {scope.partition(':')[2]}"}
-        name = whose.get(kind_of(scope), f"the day's budget of the channel {scope.partition(':')[2]}")
-        return f"{NOTICE_SHARE:.0%} of {name} ({int(cap) / MICRO:.2f} USD) is spent"
+        lines = []
+        for scope, cap in map(str.split, near):
+            kind, _, name = scope.partition(":")
+            whose = {"all": "", "agent": f" of {name}"}.get(kind, f" of the channel {name}")
+            lines.append(f"{NOTICE_SHARE:.0%} of the day's budget{whose} ({int(cap) / MICRO:.2f} USD) is spent")
+        return lines
 
     def pairs(self, date: str, scopes: Sequence[str]) -> list[object]:
         """Scopes and caps, less what is owed to Redis; "-" for no cap."""
@@ -570,28 +392,166 @@ class Budgets:
         return found
 
 
-def raised_field(scope: str) -> str:
-    """The field with what an owner added to the scope's cap, in the hash of the day's budget."""
-    return f"{RAISED}{scope}"
+class MemoryBudgets:
+    """The rules in one process. `share`: the part of Redis' last known rest that may be spent here. `clock` gives unix
+    seconds."""
+
+    def __init__(self, caps: Caps, clock: Callable[[], float], *, share: float = 1.0) -> None:
+        self.caps = caps
+        self.owed: dict[tuple[str, str], int] = {}  # (date, scope) → spent here, not in Redis
+        self.holds: dict[str, Hold] = {}
+        self._clock, self._share = clock, share
+        self._seen: dict[tuple[str, str], int] = {}  # (date, scope) → spent and held in Redis
+        self._raised: dict[tuple[str, str], int] = {}  # (date, scope) → what an owner added to the cap
+        self._mentions: dict[int, dict[int, float]] = {}  # person → message → when
+
+    def take(self, agent: str, channel_id: int, request: BudgetRequest, date: str) -> Verdict:
+        if request.person_id is not None and request.message_id is not None:
+            recent = self._recent(request.person_id)
+            if request.message_id not in recent and len(recent) >= self.caps.mentions:
+                return "too_often"
+        name, hold = hold_name(agent, request.turn_id), request.hold(agent, channel_id, date)
+        verdict = self._judge(name, hold, request.kind)
+        if verdict in ("ok", "closing"):
+            self.note_taken(name, hold, request)
+        return verdict
+
+    def note_taken(self, name: str, hold: Hold, request: BudgetRequest, seen: Sequence[int] = ()) -> None:
+        """Mirror a reservation; `seen`: the totals of its scopes in Redis."""
+        now = self._clock()
+        if name not in self.holds:
+            self.holds = {other: kept for other, kept in self.holds.items() if kept.until > now}
+        self.holds[name] = hold
+        for scope, total in zip(hold.scopes, seen, strict=False):
+            if (hold.date, scope) not in self._seen:
+                self._seen = {key: value for key, value in self._seen.items() if key[0] >= hold.date}
+            self._seen[hold.date, scope] = total
+        if request.person_id is not None and request.message_id is not None:
+            self._recent(request.person_id).setdefault(request.message_id, now)
+
+    def note_raised(self, date: str, added: Mapping[str, int]) -> None:
+        """Mirror what an owner added to the caps of these scopes on that day, in millionths."""
+        self._raised = {key: value for key, value in self._raised.items() if key[0] >= date}
+        self._raised.update({(date, scope): amount for scope, amount in added.items() if amount})
+
+    def resume(self, agent: str, channel_id: int, request: BudgetRequest, date: str, dollars: float) -> None:
+        """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
+        self.holds[hold_name(agent, request.turn_id)] = request.hold(agent, channel_id, date, dollars)
+
+    def more(self, name: str, amount: int) -> bool:
+        """Raise the reservation to `amount`; False where that is too much."""
+        hold = self.holds.get(name)
+        if hold is None:
+            return True
+        wider = replace(hold, amount=amount, in_redis=False)
+        if self._judge(name, wider, "mention") != "ok":
+            return False
+        self.holds[name] = wider
+        return True
+
+    def spend(self, bill: Bill) -> None:
+        self.holds.pop(bill.name, None)
+        for scope in bill.scopes if bill.amount else ():
+            self.owed[bill.date, scope] = self.owed.get((bill.date, scope), 0) + bill.amount
+
+    def written(self, bill: Bill) -> None:
+        """Redis has booked the bill: it is no longer owed."""
+        for scope in bill.scopes if bill.amount else ():
+            left = self.owed.pop((bill.date, scope), 0) - bill.amount
+            if left > 0:
+                self.owed[bill.date, scope] = left
+
+    def _judge(self, name: str, hold: Hold, kind: Kind) -> Verdict:
+        if hold.amount == 0:
+            return "ok"
+        verdict: Verdict = "ok"
+        for scope in hold.scopes:
+            cap = self.caps.of(scope)
+            if cap is None:
+                continue
+            cap += self._raised.get((hold.date, scope), 0)
+            room = (cap - self._seen.get((hold.date, scope), 0)) * self._share - self._here(name, hold.date, scope)
+            left, what = room - hold.amount, kind_of(scope)
+            if left < 0:
+                return REFUSED[what]
+            if left < max(hold.amount, cap * CLOSING_SHARE) and kind != "mention" and what in ("all", "channel"):
+                if kind != "round":
+                    return REFUSED[what]
+                verdict = "closing"
+        return verdict
+
+    def _here(self, name: str, date: str, scope: str) -> int:
+        """The sum that other turns spent or reserved here, unknown to Redis."""
+        now = self._clock()
+        others = (hold for other, hold in self.holds.items() if other != name and not hold.in_redis)
+        held = sum(h.amount for h in others if h.date == date and h.until > now and scope in h.scopes)
+        return held + self.owed.get((date, scope), 0)
+
+    def _recent(self, person_id: int) -> dict[int, float]:
+        """The person's mentions of the last minute. Drops other people without any."""
+        after = self._clock() - MINUTE
+        recent = {message: at for message, at in self._mentions.pop(person_id, {}).items() if at > after}
+        for quiet in list(islice(self._mentions, 2)):  # two out for one in: who called last stands last
+            if max(self._mentions[quiet].values(), default=after) <= after:
+                del self._mentions[quiet]
+        self._mentions[person_id] = recent
+        return recent
 
 
-KIND = "mention"  # the owner asks for it, so the last of the day's money may be spent
+class Costs:
+    """Daily totals of each agent's usage and costs, written by `Ledger.settle`: hashes, kept for 30 days.
 
-# KEYS: the stream of the note, the day's costs of the agent, the budgets' two, the stream's count. ARGV: the hold's
-# name, the costs' lifetime in s, the note, pairs of field and amount, and last the bill. Done once: the hold is gone
-# afterwards.
-SETTLE = f"""{APPEND}
-if redis.call('HEXISTS', KEYS[4], ARGV[1]) == 0 then return {{}} end
-append(KEYS[1], KEYS[5], 0, {NOTES_KEPT}, {NOTES_SECONDS}, 'kind', 'replay', 'data', ARGV[3])
-for i = 4, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
-redis.call('EXPIRE', KEYS[2], ARGV[2])
-{SPEND}"""
+    Fields in use: total_cost, ai_cost, image_cost (US dollars), input_tokens, cached_tokens, output_tokens,
+    reasoning_tokens, ai_calls, image_calls, web_search_calls, emoji_reactions; replay_cost (US dollars), the part of
+    total_cost that replays were.
+    """
 
-Refusal = Literal["budget", "agent_budget"]
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def read(self, agent: str, date: str) -> dict[str, float]:
+        """The totals of a day, {} when there are none. Raises RedisAway."""
+        kept = await self._link.call(lambda redis: redis.hgetall(keys.cost(agent, date)))
+        return {str(field): float(value) for field, value in kept.items()}
+
+    async def all_days(self) -> dict[tuple[str, str], dict[str, float]]:
+        """The totals of all agents and days that Redis has: (agent, YYYY-MM-DD) → field → amount, also those that the
+        public agentic-discord wrote. Raises RedisAway."""
+        found = {}
+        async for page in self._link.scan(keys.cost("*", "*"), "hash"):
+            matches = [match for key in page if (match := _KEY.fullmatch(key))]
+            fields = await self._link.batch(partial(_read_all, [match[0] for match in matches]))
+            found.update({(match[1], match[2]): _amounts(kept) for match, kept in zip(matches, fields, strict=True)})
+        return found
+
+
+def _read_all(names: Iterable[str], pipe: Pipeline) -> None:
+    for name in names:
+        pipe.hgetall(name)
+
+
+def _amounts(kept: Mapping[Any, Any]) -> dict[str, float]:
+    """Without what is no amount: other programs may write into the same Redis."""
+    amounts = {}
+    for field, text in kept.items():
+        try:
+            amount = float(text)
+        except ValueError:
+            continue
+        if math.isfinite(amount) and amount >= 0:
+            amounts[str(field)] = amount
+    return amounts
 
 
 class ReplayCosts:
-    """Reserve and settle. `clock` gives unix seconds; dates are local, YYYY-MM-DD. What is here raises RedisAway."""
+    """The costs of replays: calls of an agent's model outside of its turns.
+
+    They count for the day's budget and for the agent's, as turns do, and for no channel and no person. A replay
+    reserves the most that it may cost and is settled by what it has cost; a reservation that nobody settles is booked
+    as spent. The agent's day shows their sum as `replay_cost`, which is part of `total_cost` and `ai_cost`, and the
+    record has each as a ReplayNote. `clock` gives unix seconds; dates are local, YYYY-MM-DD. All methods raise
+    RedisAway.
+    """
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], budgets: Budgets) -> None:
         self._link, self._clock, self._budgets = link, clock, budgets
@@ -600,7 +560,8 @@ class ReplayCosts:
         """Reserve for so many seconds; or return the budget that is too small."""
         name, amount = hold_name(agent, replay_id), millionths(dollars)
         now = self._clock()
-        arguments = [now, now + seconds, name, amount, KIND, *self._budgets.pairs(date, _scopes(agent))]
+        # The owner asks for it, as for a mention, so the last of the day's money may be spent.
+        arguments = [now, now + seconds, name, amount, "mention", *self._budgets.pairs(date, ("all", f"agent:{agent}"))]
         verdict = await self._link.script(MORE, [keys.budget(date), keys.budget_holds(date)], arguments)
         refused = REFUSED.get(verdict)
         return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"
@@ -609,15 +570,11 @@ class ReplayCosts:
         """Book what a replay that has reserved on the note's day has cost, and record it; `spent` as
         agentic.state.budgets names it."""
         agent, date = note.agent, note.day
-        bill = Bill(hold_name(agent, note.id), date, millionths(note.cost_usd), _scopes(agent))
+        bill = Bill(hold_name(agent, note.id), date, millionths(note.cost_usd), ("all", f"agent:{agent}"))
         costs = {field: amount for field, amount in {**spent, "replay_cost": note.cost_usd}.items() if amount}
         pairs = [part for pair in costs.items() for part in pair]
         stream = keys.COORDINATOR_RECORD
         days = [keys.cost(agent, date), keys.budget(date), keys.budget_holds(date)]
         places = [stream, *days, keys.entries_counted(stream)]
         arguments = [bill.name, COST_SECONDS, note.to_json(), *pairs, self._budgets.bill_text(bill)]
-        self._budgets.settled(bill, await self._link.script(SETTLE, places, arguments))
-
-
-def _scopes(agent: str) -> tuple[str, ...]:
-    return ("all", f"agent:{agent}")
+        self._budgets.settled(bill, await self._link.script(SETTLE_REPLAY, places, arguments))
