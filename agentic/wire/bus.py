@@ -1,28 +1,12 @@
-"""Publish, subscribe, ask, command; values mirrored in memory.
+"""The bus between processes: publish, subscribe, ask with a deadline, command the coordinator, follow Redis.
 
-Follows what is in Redis and in the memory of every process, such as stops: a process reads it again where both may
-differ.
+Pub/sub has no memory: a message without a subscriber is lost, and so is one sent while Redis is away. Handlers may be
+registered at any time and survive a lost connection; here is the only reconnect loop of the program. A connection has
+two tasks: one reads, one sends changed subscriptions and a PING now and then, to notice a peer that vanished silently.
+The handlers of a channel get its messages in order; a slow one delays its own channel only.
 
-Handles the messages of a channel in order; a slow handler delays its own channel only.
-
-Requests to agents: an instruction out, its result back, over a pub/sub without memory.
-
-A message without a subscriber is lost, and so is one sent while Redis is away. So the same id is sent again after each
-resubscription and every `REPUBLISH_EVERY` seconds; an agent that is working on it ignores that, one that is done
-answers with the kept result.
-
-Subscriptions that outlive connections: the only reconnect loop of the program.
-
-Handlers may be registered at any time and survive a lost connection. A connection has two tasks: one reads, one sends
-changed subscriptions and a PING now and then, to notice a peer that vanished silently. Pub/sub has no memory: messages
-published while the connection was lost are gone.
-
-The bus between coordinator and agents: publish, subscribe, and ask with a deadline.
-
-Sends Commands to the coordinator and waits for their CommandOutcome.
-
-Pub/sub has no memory, and only a coordinator that acts listens. What nobody hears is sent again, since a coordinator
-may be about to act, as in the first moments of a start; where none does, the outcome is NOBODY.
+An instruction that waits for its result is sent again, with the same id, after each resubscription and every
+`REPUBLISH_EVERY` seconds; an agent that is working on it ignores that, one that is done answers with the kept result.
 """
 
 from __future__ import annotations
@@ -44,8 +28,7 @@ from redis.exceptions import RedisError
 
 from agentic.process.tasks import run_until_one_ends
 from agentic.wire import keys
-from agentic.wire.connection import CONNECT_TIMEOUT, RedisLink
-from agentic.wire.connection import RedisAway as RedisAway
+from agentic.wire.connection import CONNECT_TIMEOUT, RedisAway, RedisLink
 from agentic.wire.messages import (
     DEFAULT_DEADLINE_SECONDS,
     Command,
@@ -58,82 +41,21 @@ from agentic.wire.messages import (
     read_result,
 )
 
-log = logging.getLogger(__name__)
-
-
 RETRY_EVERY = 0.5  # seconds
-
-
-async def follow(
-    link: RedisLink,
-    behind: asyncio.Event,
-    what: str,
-    *,
-    check_every: float,
-    lost: Callable[[], Awaitable[bool]],
-    read: Callable[[], Awaitable[None]],
-) -> None:
-    """Call `read` whenever `behind` is set, and where Redis `lost` it, which is looked at every `check_every` seconds;
-    until cancelled. `what` names it in the log. Both may raise RedisAway."""
-    while True:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(check_every):
-                await behind.wait()
-        await link.present.wait()
-        try:
-            if behind.is_set() or await lost():
-                behind.clear()
-                await read()
-        except RedisAway as away:
-            log.debug("%s cannot be read, will retry: %s", what, away)
-            behind.set()
-            await asyncio.sleep(RETRY_EVERY)
-
-
-Call = Callable[[], Awaitable[None] | None]
-
-
-class HandlerQueue:
-    """First in, first out, at most `limit` waiting; more are dropped with one warning until there is room again."""
-
-    def __init__(self, name: str, limit: int = 10_000) -> None:
-        self.name = name
-        self._queue: asyncio.Queue[Call | None] = asyncio.Queue(limit)
-        self._closed = False
-        self._dropping = False
-
-    def put(self, call: Call) -> None:
-        try:
-            self._queue.put_nowait(call)
-        except asyncio.QueueFull:
-            if not self._dropping:
-                log.warning("%s: more than %d messages wait, new ones are dropped", self.name, self._queue.maxsize)
-            self._dropping = True
-        else:
-            self._dropping = False
-
-    def close(self) -> None:
-        """End `run` after the current call; the rest is dropped."""
-        self._closed = True
-        if self._queue.empty():
-            self._queue.put_nowait(None)
-
-    async def run(self) -> None:
-        while not self._closed:
-            call = await self._queue.get()
-            if call is None or self._closed:
-                return
-            try:
-                outcome = call()
-                if inspect.isawaitable(outcome):
-                    await outcome
-            except Exception:
-                # The outermost edge: a handler's failure must not affect the next ones.
-                log.exception("a handler of %s failed", self.name)
-
-
 REPUBLISH_EVERY = 10.0
 ABSENT_GRACE = 10.0  # after Redis came back the agents need a moment to subscribe again
+LATE_SECONDS = 5.0  # after its deadline a room's turn may still report what it posted in time
+HEARTBEAT = 5.0
+MAX_PAUSE = 2.0  # between two attempts to connect
+ANSWER_SECONDS = 5.0  # for the coordinator to hear a command and answer it
+COMMAND_RETRY_SECONDS = 0.1
+NOBODY = "nobody"  # the outcome of a command if no coordinator answers
+
+Callback = Callable[[], Awaitable[None] | None]
+Handler = Callable[[str], Awaitable[None] | None]
+OnNotice = Callable[[MentionNotice], Awaitable[None] | None]
+
+log = logging.getLogger(__name__)
 
 
 class NoAnswer(Exception):
@@ -153,90 +75,11 @@ class AgentTimedOut(NoAnswer):
     """The deadline of the instruction passed without a result."""
 
 
-class PendingRequest:
-    """An instruction that waits for its result. Setting `wake` ends its pause."""
+class Bus:
+    """Publish and subscribe over Redis. Call `run()` in a task. Times in seconds.
 
-    def __init__(self, agent: str, instruction: Instruction, grace: float) -> None:
-        self.agent = agent
-        self.instruction = instruction
-        self.grace = grace
-        self.delivered = False
-        self.result: Result | None = None
-        self.wake = asyncio.Event()
-
-    async def pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self.wake.wait()
-        except TimeoutError:
-            pass
-        self.wake.clear()
-
-
-# Publishes the instruction once. Returns the seconds until the next attempt; raises AgentAbsent, RedisAway.
-Send = Callable[[PendingRequest], Awaitable[float]]
-
-
-class PendingRequests:
-    """The open requests, by agent and instruction id."""
-
-    def __init__(self, send: Send, clock: Callable[[], float], retry_every: float = RETRY_EVERY) -> None:
-        self._send = send
-        self._clock = clock
-        self._retry_every = retry_every
-        self._open: dict[tuple[str, str], PendingRequest] = {}
-
-    async def ask(self, question: PendingRequest, deadline: float) -> Result:
-        """Send until there is a result. `deadline` in unix seconds. Raises AgentAbsent, AgentTimedOut, and ValueError
-        for an instruction that is open already."""
-        key = (question.agent, question.instruction.instruction_id)
-        if key in self._open:
-            raise ValueError(f"instruction {key[1]} is being asked already")
-        self._open[key] = question
-        try:
-            return await self._wait(question, deadline)
-        finally:
-            del self._open[key]
-
-    async def _wait(self, question: PendingRequest, deadline: float) -> Result:
-        loop = asyncio.get_running_loop()
-        latest = loop.time() + deadline - self._clock()  # a clock that is set back must not prolong a turn
-        while question.result is None:
-            left = min(deadline - self._clock(), latest - loop.time())
-            if left <= 0:
-                raise AgentTimedOut(f"{question.agent} did not answer in time")
-            try:
-                pause = await self._send(question)
-            except RedisAway as error:
-                log.debug("instruction for %s waits: %s", question.agent, error)
-                pause = self._retry_every
-            await question.pause(min(pause, left))
-        return question.result
-
-    def answer(self, agent: str, result: Result) -> None:
-        question = self._open.get((agent, result.instruction_id))
-        if question is None:
-            log.debug("late or unrequested result of %s dropped", agent)
-            return
-        if question.result is None:
-            question.result = result
-            question.wake.set()
-
-    def nudge(self, *, resubscribed: bool) -> None:
-        """The bus is ready: send what was not delivered yet, and everything again on a new connection."""
-        for question in self._open.values():
-            if resubscribed or not question.delivered:
-                question.wake.set()
-
-
-Handler = Callable[[str], Awaitable[None] | None]
-Callback = Callable[[], Awaitable[None] | None]
-HEARTBEAT = 5.0
-LONGEST_PAUSE = 2.0
-
-
-class Subscriber:
-    """`ready` is set while every subscription is confirmed. `connected_since` (unix seconds) is None while away."""
+    `ready` is set while every subscription is confirmed. `connected_since` (unix seconds) is None while away.
+    """
 
     def __init__(
         self,
@@ -244,6 +87,9 @@ class Subscriber:
         *,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
+        republish_every: float = REPUBLISH_EVERY,
+        absent_grace: float = ABSENT_GRACE,
+        retry_every: float = RETRY_EVERY,
         heartbeat: float = HEARTBEAT,
     ) -> None:
         self.ready = asyncio.Event()
@@ -251,11 +97,18 @@ class Subscriber:
         self._link = link
         self._clock = clock
         self._rng = rng or random.Random()
+        self._republish_every = republish_every
+        self._absent_grace = absent_grace
+        self._retry_every = retry_every
         self._heartbeat = heartbeat
         self._handlers: dict[str, list[Handler]] = defaultdict(list)
         self._lanes: dict[str, HandlerQueue] = {}
         self._callbacks = HandlerQueue("the bus's own events")
         self._on_resubscribed: list[Callback] = []
+        self._on_notice: list[OnNotice] = []
+        self._requests: dict[tuple[str, str], PendingRequest] = {}  # by agent and instruction id
+        self._heard_agents: set[str] = set()
+        self._grace_from = 0.0  # unix seconds
         self._asked: set[str] = set()  # channels that SUBSCRIBE was sent for on this connection
         self._confirmed: set[str] = set()
         self._heard = asyncio.Event()
@@ -285,31 +138,116 @@ class Subscriber:
         """Call `callback` after each new connection, the first one too, once all subscriptions are confirmed."""
         self._on_resubscribed.append(callback)
 
+    async def publish(self, channel: str, message: WireMessage) -> int:
+        """Send once to the present subscribers; returns their number. Raises RedisAway."""
+        wire = message.to_wire()
+        return int(await self._link.call(lambda redis: redis.publish(channel, wire)))
+
+    def listen_to(self, agent: str) -> None:
+        """Subscribe to this agent's results and notices. `ask` does so by itself."""
+        if agent not in self._heard_agents:
+            self._heard_agents.add(agent)
+            self.subscribe(keys.results(agent), partial(self._take_result, agent))
+
+    def on_notice(self, callback: OnNotice) -> None:
+        """Call `callback` for each MentionNotice of the agents that are listened to."""
+        self._on_notice.append(callback)
+
+    # Ask
+
+    async def ask(self, agent: str, instruction: Instruction, *, absent_grace: float | None = None) -> Result:
+        """Ask for a turn and wait for its result, through losses of Redis.
+
+        Raises AgentTimedOut after `instruction.deadline` (unix seconds; 90 s from now if there is none), AgentAbsent if
+        nobody subscribes to the agent's instructions, and ValueError for an instruction that is being asked already.
+        AgentAbsent comes no sooner than `absent_grace` seconds after the bus was connected or `grant_grace` called (10;
+        0 decides immediately).
+
+        In a room a post that is not known of would leave its number to the next one: an agent that received the
+        instruction and is gone since is waited for, and a result that was sent just before the deadline is too.
+        """
+        self.listen_to(agent)
+        if instruction.deadline is None:
+            update = {"deadline": self._clock() + DEFAULT_DEADLINE_SECONDS}
+            instruction = instruction.model_copy(update=update)
+        assert instruction.deadline is not None
+        deadline = instruction.deadline + (0.0 if instruction.room is None else LATE_SECONDS)
+        key = (agent, instruction.instruction_id)
+        if key in self._requests:
+            raise ValueError(f"instruction {key[1]} is being asked already")
+        grace = self._absent_grace if absent_grace is None else absent_grace
+        request = self._requests[key] = PendingRequest(agent, instruction, grace)
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + deadline - self._clock()  # a clock that is set back must not prolong a turn
+        try:
+            while request.result is None:
+                left = min(deadline - self._clock(), latest - loop.time())
+                if left <= 0:
+                    raise AgentTimedOut(f"{agent} did not answer in time")
+                try:
+                    pause = await self._send(request)
+                except RedisAway as error:
+                    log.debug("instruction for %s waits: %s", agent, error)
+                    pause = self._retry_every
+                await request.pause(min(pause, left))
+            return request.result
+        finally:
+            del self._requests[key]
+
+    def grant_grace(self) -> None:
+        """Give each agent the grace again, from now: it may be moving to another process."""
+        self._grace_from = self._clock()
+
+    async def _send(self, request: PendingRequest) -> float:
+        """Publish the instruction once; return the seconds until the next attempt. Raises AgentAbsent, RedisAway."""
+        if not self.ready.is_set() or self.connected_since is None:
+            return self._republish_every  # a result would be lost; becoming ready ends this pause
+        send = partial(_publish_and_count, keys.instructions(request.agent), request.instruction.to_wire())
+        received, listeners = await self._link.call(send)
+        if received and listeners:
+            request.delivered = True
+            return self._republish_every
+        vanished = request.delivered and request.instruction.room is not None
+        since = self.connected_since
+        connected_for = 0.0 if since is None else self._clock() - max(since, self._grace_from)
+        if not listeners and not vanished and connected_for >= request.grace:
+            raise AgentAbsent(f"nobody listens for {request.agent}")
+        return self._retry_every
+
+    def _take_result(self, agent: str, raw: str) -> None:
+        match read_result(raw):
+            case Result() as result:
+                request = self._requests.get((agent, result.instruction_id))
+                if request is None:
+                    log.debug("late or unrequested result of %s dropped", agent)
+                elif request.result is None:
+                    request.result = result
+                    request.wake.set()
+            case MentionNotice() as notice:
+                for callback in self._on_notice:
+                    self._callbacks.put(partial(callback, notice))
+
+    # Stay connected
+
     async def run(self) -> None:
         """Stay connected until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._workers:
                 for lane in (self._callbacks, *self._lanes.values()):
                     self._start(lane)
-                await self._stay_connected()
+                failures = 0
+                while True:
+                    error = await self._hold_connection()
+                    failures = 0 if self.connected_since is not None else failures + 1
+                    self._disconnected()
+                    if not self._loss_said:
+                        log.warning("Redis is away: %s: %s", type(error).__name__, error)
+                    self._loss_said = True
+                    pause = min(MAX_PAUSE, 0.1 * 2 ** min(failures, 10))
+                    await asyncio.sleep(pause * self._rng.uniform(0.5, 1.0))
         finally:
             self._workers = None
             self._disconnected()
-
-    def became_ready(self, *, resubscribed: bool) -> None:
-        """For subclasses: `ready` was just set. `resubscribed`: on a new connection."""
-
-    async def _stay_connected(self) -> None:
-        failures = 0
-        while True:
-            error = await self._hold_connection()
-            failures = 0 if self.connected_since is not None else failures + 1
-            self._disconnected()
-            if not self._loss_said:
-                log.warning("Redis is away: %s: %s", type(error).__name__, error)
-            self._loss_said = True
-            longest = min(LONGEST_PAUSE, 0.1 * 2 ** min(failures, 10))
-            await asyncio.sleep(longest * self._rng.uniform(0.5, 1.0))
 
     async def _hold_connection(self) -> Exception:
         """Use one connection as long as it lasts; returns the error that ended it."""
@@ -341,47 +279,38 @@ class Subscriber:
             self._heard.set()
             match reply:
                 case ["message", str() as channel, str() as text]:
-                    self._deliver(channel, text)
+                    if (lane := self._lanes.get(channel)) is not None:
+                        for handler in self._handlers[channel]:
+                            lane.put(partial(handler, text))
                 case ["subscribe", str() as channel, _]:
                     self._confirmed.add(channel)
                     self._check_ready()
 
     async def _keep_up(self, connection: AbstractConnection) -> None:
+        """Send changes of the subscriptions, and a PING if there was none for a while."""
         while True:
-            await self._send_changes(connection)
+            self._changed.clear()
+            wanted = set(self._handlers)
+            new, gone, self._asked = wanted - self._asked, self._asked - wanted, wanted
+            if gone:
+                self._confirmed -= gone
+                await self._write(connection, "UNSUBSCRIBE", *sorted(gone))
+            if new:
+                await self._write(connection, "SUBSCRIBE", *sorted(new))
+            self._check_ready()
             try:
                 async with asyncio.timeout(self._heartbeat):
                     await self._changed.wait()
             except TimeoutError:
-                await self._expect_answer(connection)
-
-    async def _send_changes(self, connection: AbstractConnection) -> None:
-        self._changed.clear()
-        wanted = set(self._handlers)
-        new, gone, self._asked = wanted - self._asked, self._asked - wanted, wanted
-        if gone:
-            self._confirmed -= gone
-            await self._write(connection, "UNSUBSCRIBE", *sorted(gone))
-        if new:
-            await self._write(connection, "SUBSCRIBE", *sorted(new))
-        self._check_ready()
+                self._heard.clear()
+                await self._write(connection, "PING")
+                async with asyncio.timeout(self._heartbeat):
+                    await self._heard.wait()
 
     async def _write(self, connection: AbstractConnection, *command: str) -> None:
         if not connection.is_connected:  # send_command would reconnect, without the subscriptions
             raise ConnectionError("the connection was closed")
         await connection.send_command(*command, check_health=False)
-
-    async def _expect_answer(self, connection: AbstractConnection) -> None:
-        self._heard.clear()
-        await self._write(connection, "PING")
-        async with asyncio.timeout(self._heartbeat):
-            await self._heard.wait()
-
-    def _deliver(self, channel: str, text: str) -> None:
-        lane = self._lanes.get(channel)
-        if lane is not None:
-            for handler in self._handlers[channel]:
-                lane.put(partial(handler, text))
 
     def _start(self, lane: HandlerQueue) -> None:
         if self._workers is not None:
@@ -393,16 +322,16 @@ class Subscriber:
         self.ready.set()
         resubscribed = self.connected_since is None
         if resubscribed:
-            self._connected()
-        self.became_ready(resubscribed=resubscribed)
-
-    def _connected(self) -> None:
-        self.connected_since = self._clock()
-        if self._loss_said:
-            log.warning("Redis is back")
-        self._loss_said = False
-        for callback in self._on_resubscribed:
-            self._callbacks.put(callback)
+            self.connected_since = self._clock()
+            if self._loss_said:
+                log.warning("Redis is back")
+            self._loss_said = False
+            for callback in self._on_resubscribed:
+                self._callbacks.put(callback)
+        # Send what was not delivered yet, and everything again on a new connection.
+        for request in self._requests.values():
+            if resubscribed or not request.delivered:
+                request.wake.set()
 
     def _disconnected(self) -> None:
         self.ready.clear()
@@ -411,100 +340,61 @@ class Subscriber:
         self._confirmed.clear()
 
 
-LATE_SECONDS = 5.0  # after its deadline a room's turn may still report what it posted in time
+class PendingRequest:
+    """An instruction that waits for its result. Setting `wake` ends its pause."""
 
-OnNotice = Callable[[MentionNotice], Awaitable[None] | None]
+    def __init__(self, agent: str, instruction: Instruction, grace: float) -> None:
+        self.agent = agent
+        self.instruction = instruction
+        self.grace = grace
+        self.delivered = False
+        self.result: Result | None = None
+        self.wake = asyncio.Event()
+
+    async def pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.wake.wait()
+        self.wake.clear()
 
 
-class Bus(Subscriber):
-    """Publish and subscribe over Redis. Call `run()` in a task. Times in seconds."""
+class HandlerQueue:
+    """First in, first out, at most `limit` waiting; more are dropped with one warning until there is room again."""
 
-    def __init__(
-        self,
-        link: RedisLink,
-        *,
-        clock: Callable[[], float] = time.time,
-        rng: random.Random | None = None,
-        republish_every: float = REPUBLISH_EVERY,
-        absent_grace: float = ABSENT_GRACE,
-        retry_every: float = RETRY_EVERY,
-        heartbeat: float = HEARTBEAT,
-    ) -> None:
-        super().__init__(link, clock=clock, rng=rng, heartbeat=heartbeat)
-        self._republish_every = republish_every
-        self._absent_grace = absent_grace
-        self._retry_every = retry_every
-        self._questions = PendingRequests(self._send, clock, retry_every)
-        self._on_notice: list[OnNotice] = []
-        self._heard_agents: set[str] = set()
-        self._grace_from = 0.0  # unix seconds
+    def __init__(self, name: str, limit: int = 10_000) -> None:
+        self.name = name
+        self._queue: asyncio.Queue[Callback | None] = asyncio.Queue(limit)
+        self._closed = False
+        self._dropping = False
 
-    async def publish(self, channel: str, message: WireMessage) -> int:
-        """Send once to the present subscribers; returns their number. Raises RedisAway."""
-        wire = message.to_wire()
-        return int(await self._link.call(lambda redis: redis.publish(channel, wire)))
+    def put(self, call: Callback) -> None:
+        try:
+            self._queue.put_nowait(call)
+        except asyncio.QueueFull:
+            if not self._dropping:
+                log.warning("%s: more than %d messages wait, new ones are dropped", self.name, self._queue.maxsize)
+            self._dropping = True
+        else:
+            self._dropping = False
 
-    def listen_to(self, agent: str) -> None:
-        """Subscribe to this agent's results and notices. `ask` does so by itself."""
-        if agent not in self._heard_agents:
-            self._heard_agents.add(agent)
-            self.subscribe(keys.results(agent), partial(self._take_result, agent))
+    def close(self) -> None:
+        """End `run` after the current call; the rest is dropped."""
+        self._closed = True
+        if self._queue.empty():
+            self._queue.put_nowait(None)
 
-    def on_notice(self, callback: OnNotice) -> None:
-        """Call `callback` for each MentionNotice of the agents that are listened to."""
-        self._on_notice.append(callback)
-
-    async def ask(self, agent: str, instruction: Instruction, *, absent_grace: float | None = None) -> Result:
-        """Ask for a turn and wait for its result, through losses of Redis.
-
-        Raises AgentTimedOut after `instruction.deadline` (unix seconds; 90 s from now where there is none), and
-        AgentAbsent if nobody subscribes to the agent's instructions; the latter no sooner than `absent_grace` seconds
-        after the bus was connected or `grant_grace` called (10; 0 decides immediately).
-
-        In a room a post that is not known of would leave its number to the next one: an agent that received the
-        instruction and is gone since is waited for, and a result that was sent just before the deadline is too.
-        """
-        self.listen_to(agent)
-        deadline = instruction.deadline
-        if deadline is None:
-            deadline = self._clock() + DEFAULT_DEADLINE_SECONDS
-            instruction = instruction.model_copy(update={"deadline": deadline})
-        grace = self._absent_grace if absent_grace is None else absent_grace
-        late = 0.0 if instruction.room is None else LATE_SECONDS
-        return await self._questions.ask(PendingRequest(agent, instruction, grace), deadline + late)
-
-    async def _send(self, question: PendingRequest) -> float:
-        if not self.ready.is_set() or self.connected_since is None:
-            return self._republish_every  # a result would be lost; becoming ready ends this pause
-        send = partial(_publish_and_count, keys.instructions(question.agent), question.instruction.to_wire())
-        received, listeners = await self._link.call(send)
-        if received and listeners:
-            question.delivered = True
-            return self._republish_every
-        vanished = question.delivered and question.instruction.room is not None
-        if not listeners and not vanished and self._connected_for() >= question.grace:
-            raise AgentAbsent(f"nobody listens for {question.agent}")
-        return self._retry_every
-
-    def grant_grace(self) -> None:
-        """Give each agent the grace again, from now: it may be moving to another process."""
-        self._grace_from = self._clock()
-
-    def _connected_for(self) -> float:
-        if self.connected_since is None:
-            return 0.0
-        return self._clock() - max(self.connected_since, self._grace_from)
-
-    def _take_result(self, agent: str, raw: str) -> None:
-        match read_result(raw):
-            case Result() as result:
-                self._questions.answer(agent, result)
-            case MentionNotice() as notice:
-                for callback in self._on_notice:
-                    self._callbacks.put(partial(callback, notice))
-
-    def became_ready(self, *, resubscribed: bool) -> None:
-        self._questions.nudge(resubscribed=resubscribed)
+    async def run(self) -> None:
+        while not self._closed:
+            call = await self._queue.get()
+            if call is None or self._closed:
+                return
+            try:
+                outcome = call()
+                if inspect.isawaitable(outcome):
+                    await outcome
+            except Exception:
+                # The outermost edge: a handler's failure must not affect the next ones.
+                log.exception("a handler of %s failed", self.name)
 
 
 async def _publish_and_count(channel: str, wire: str, redis: Redis) -> tuple[int, int]:
@@ -516,13 +406,12 @@ async def _publish_and_count(channel: str, wire: str, redis: Redis) -> tuple[int
     return int(received), sum(int(count) for _, count in numsub)
 
 
-ANSWER_SECONDS = 5.0  # to be heard and answered
-RETRY_SECONDS = 0.1
-NOBODY = "nobody"  # the outcome where no coordinator answers
-
-
 class CoordinatorCommands:
-    """Call `start()` before the bus runs."""
+    """Sends Commands to the coordinator and waits for their CommandOutcome. Call `start()` before the bus runs.
+
+    Only a coordinator that acts listens. What nobody hears is sent again, since a coordinator may be about to act, as
+    in the first moments of a start; if none does, the outcome is NOBODY.
+    """
 
     def __init__(self, bus: Bus, patience: float = ANSWER_SECONDS) -> None:
         self._bus, self._patience = bus, patience
@@ -540,7 +429,7 @@ class CoordinatorCommands:
         try:
             async with asyncio.timeout(self._patience):
                 while not await self._bus.publish(keys.COORDINATOR_COMMANDS, sent):  # noqa: ASYNC110 - Redis knows
-                    await asyncio.sleep(RETRY_SECONDS)
+                    await asyncio.sleep(COMMAND_RETRY_SECONDS)
                 return await answer
         except TimeoutError:
             return NOBODY
@@ -552,3 +441,29 @@ class CoordinatorCommands:
         waiting = self._waiting.get(outcome.command_id) if outcome is not None else None
         if outcome is not None and waiting is not None and not waiting.done():
             waiting.set_result(outcome.outcome)
+
+
+async def follow(
+    link: RedisLink,
+    behind: asyncio.Event,
+    what: str,
+    *,
+    check_every: float,
+    lost: Callable[[], Awaitable[bool]],
+    read: Callable[[], Awaitable[None]],
+) -> None:
+    """Mirror what Redis has in memory, until cancelled: call `read` whenever `behind` is set, and if Redis `lost` it,
+    which is checked every `check_every` seconds. `what` names it in the log. Both calls may raise RedisAway."""
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(check_every):
+                await behind.wait()
+        await link.present.wait()
+        try:
+            if behind.is_set() or await lost():
+                behind.clear()
+                await read()
+        except RedisAway as away:
+            log.debug("%s cannot be read, will retry: %s", what, away)
+            behind.set()
+            await asyncio.sleep(RETRY_EVERY)

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from agentic.wire import bus as bus_module
 from agentic.wire import keys
-from agentic.wire.bus import LATE_SECONDS, LONGEST_PAUSE, AgentAbsent, AgentTimedOut, Bus
+from agentic.wire.bus import LATE_SECONDS, MAX_PAUSE, AgentAbsent, AgentTimedOut, Bus
 from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.messages import Instruction, MentionNotice, Result, RoomBrief, read_instruction
 from tests.support.redis_server import RedisServer, until
@@ -438,8 +438,8 @@ async def test_pauses_between_attempts_grow_up_to_a_bound_and_begin_anew_after_a
     monkeypatch.setattr(bus, "_hold_connection", hold)
     monkeypatch.setattr("agentic.wire.bus.asyncio.sleep", paused)
     with pytest.raises(asyncio.CancelledError):
-        await bus._stay_connected()
-    growing = [min(LONGEST_PAUSE, 0.1 * 2**n) for n in range(1, 9)]
+        await bus.run()
+    growing = [min(MAX_PAUSE, 0.1 * 2**n) for n in range(1, 9)]
     assert pauses == pytest.approx([*growing, 0.1, 0.2, 0.4])
 
 
