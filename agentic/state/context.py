@@ -29,7 +29,7 @@ from redis.asyncio.client import Pipeline
 from agentic.context.window import WindowMemory, WindowState
 from agentic.process.tasks import BackgroundTasks
 from agentic.wire import keys
-from agentic.wire.bus import Subscriber
+from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisAway, RedisLink, or_default
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ResetNotice, read
@@ -167,7 +167,7 @@ async def _read_object(link: RedisLink, key: str) -> dict[str, Any] | None:
 class Resets:
     """The start of each agent's view of each channel. Call `start()` before the bus runs."""
 
-    def __init__(self, link: RedisLink, bus: Subscriber) -> None:
+    def __init__(self, link: RedisLink, bus: Bus) -> None:
         self._link, self._bus = link, bus
         self._known: LRUCache[str, int] = LRUCache(MAX_CHANNELS)
         self._reading = asyncio.Lock()

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentic.ids import LARGEST_ID
 from agentic.wire import keys
-from agentic.wire.bus import Subscriber
+from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisLink
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ForgetNotice
@@ -54,7 +54,7 @@ class RemovedWords(StoredValue):
 class ForgetRequests:
     """Call `start()` before the bus runs. `news` is set when there may be new requests."""
 
-    def __init__(self, link: RedisLink, bus: Subscriber) -> None:
+    def __init__(self, link: RedisLink, bus: Bus) -> None:
         self._link, self._bus = link, bus
         self.news = asyncio.Event()
 

@@ -1,13 +1,7 @@
-"""Cooldowns, daily maxima, mentions, memory quota (Lua).
+"""Cooldowns, daily maxima, budgets, and mutes, checked and taken in one step; the quota of changes of memories.
 
-Limits an agent's memory changes a day and person, so that nobody floods its memory.
-
-A hash a day: user id ("0" for the bots among themselves) → changes. While Redis is away each process counts alone.
-
-Cooldowns, daily maxima and budgets, checked and taken in one step, so that parallel turns cannot pass a limit.
-
-While Redis is away the same rules apply in this process's memory, which mirrors the last known values; turns taken
-meanwhile are added to the day's count when Redis is back.
+Parallel turns cannot pass a limit. While Redis is away the same rules apply in this process's memory, which mirrors the
+last known values; turns taken meanwhile are added to the day's count when Redis is back.
 """
 
 from __future__ import annotations
@@ -19,60 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from redis.asyncio import Redis
-
 from agentic.state import budgets
 from agentic.state.budgets import MINUTE, REFUSED, BudgetRequest, Budgets, Caps, MemoryBudgets
 from agentic.state.budgets import Verdict as MoneyVerdict
 from agentic.state.silence import LIFTED, Mutes
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
-
-log = logging.getLogger(__name__)
-
-
-KEEP_SECONDS = 48 * 3600
-NOBODY = 0
-
-
-class MemoryQuota:
-    """Never raises RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-        self._here: Counter[tuple[str, str, int]] = Counter()
-
-    async def take(self, agent: str, date: str, person: int | None, most: int) -> bool:
-        """Count a change that the person caused; whether it is within `most`.
-
-        The higher of the two counts holds, so that changes while Redis was away count too.
-        """
-        who = (agent, date, person or NOBODY)
-        if self._here[who] >= most:
-            return False
-        if any(date != day for _, day, _ in self._here):
-            self._here = Counter({key: count for key, count in self._here.items() if key[1] == date})
-        self._here[who] += 1
-        try:
-            return await self._count(agent, date, who[2]) <= most
-        except RedisAway as away:
-            log.info("a change of %s's memory is counted in this process only: %s", agent, away)
-            return True
-
-    async def _count(self, agent: str, date: str, person: int) -> int:
-        key = keys.memory_writes(agent, date)
-
-        async def count(redis: Redis) -> list[Any]:
-            pipe = redis.pipeline(transaction=True)
-            pipe.hincrby(key, str(person), 1)
-            pipe.expire(key, KEEP_SECONDS)
-            return await pipe.execute()
-
-        return int((await self._link.call(count))[0])
-
+from agentic.wire.connection import RedisAway, RedisLink, or_default
 
 Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
+NOBODY = 0  # in the place of a person: the bots among themselves
 UNLIMITED = 10**9
 
 # count_turn(count, turns, id, seconds): counts a turn of the day; one with an id only once.
@@ -130,6 +80,9 @@ TAKE = f"{TAKING} return take(0, 0)"
 # KEYS: count, turns counted. ARGV: their lifetime in s, the turns (a JSON list).
 COUNT = f"""{COUNTING}
 for _, id in ipairs(cjson.decode(ARGV[2])) do count_turn(KEYS[1], KEYS[2], id, ARGV[1]) end"""
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,11 +143,9 @@ class MemoryLimits:
             return "daily_limit"
         if request.cooldown > 0 and self._cooldowns.get((request.agent, request.channel_id), 0.0) > self._clock():
             return "cooldown"
-        verdict = (
-            "ok"
-            if request.budget is None
-            else self.money.take(request.agent, request.channel_id, request.budget, request.date)
-        )
+        verdict: Verdict = "ok"
+        if request.budget is not None:
+            verdict = self.money.take(request.agent, request.channel_id, request.budget, request.date)
         if verdict in ("ok", "closing"):
             self.note_taken(request, self.count(request.agent, request.counted_on) + 1)
         return verdict
@@ -250,14 +201,13 @@ class TurnLimits:
         """For a script of TAKING; pass the outcome to one of the three methods below."""
         agent, day = request.agent, request.counted_on
         owed = self._owed.pop((agent, day), [])
-        counts = [keys.daily_count(agent, day), keys.counted_turns(agent, day)]
-        places = [keys.cooldown(agent, request.channel_id), *counts, keys.muted(agent)]
-        rules = [round(request.cooldown * 1000), request.most, COUNT_SECONDS]
-        args = [*rules, json.dumps(owed), request.turn_id]
+        redis_keys = [keys.cooldown(agent, request.channel_id), keys.daily_count(agent, day)]
+        redis_keys += [keys.counted_turns(agent, day), keys.muted(agent)]
+        args = [round(request.cooldown * 1000), request.most, COUNT_SECONDS, json.dumps(owed), request.turn_id]
         if request.budget is not None:
             more_keys, more_args = self._money.script_args(agent, request.channel_id, request.budget, request.date)
-            places, args = [*places, *more_keys], [*args, *more_args]
-        return ScriptCall(request, places, args, owed)
+            redis_keys, args = [*redis_keys, *more_keys], [*args, *more_args]
+        return ScriptCall(request, redis_keys, args, owed)
 
     def read_verdict(self, call: ScriptCall, outcome: Sequence[Any]) -> Verdict:
         """The verdict of the script."""
@@ -311,13 +261,11 @@ class TurnLimits:
         """Whether the turn may cost this sum in all; raises its reservation where needed."""
         return await self._money.more(agent, turn_id, dollars)
 
+    @or_default(None, "a cooldown is not released and will expire")
     async def release_cooldown(self, agent: str, channel_id: int) -> None:
         """End the channel's cooldown, since the turn posted nothing."""
         self._memory.release_cooldown(agent, channel_id)
-        try:
-            await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
-        except RedisAway as away:
-            log.debug("a cooldown is not released and will expire: %s", away)
+        await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
 
     async def cooldown_left(self, agent: str, channel_id: int) -> float:
         """Seconds until the agent's cooldown in the channel is over, 0 where there is none. Raises RedisAway."""
@@ -335,3 +283,34 @@ class TurnLimits:
         except RedisAway:
             return self._memory.count(agent, date)
         return int(kept or 0) + len(self._owed.get((agent, date), ()))
+
+
+class MemoryQuota:
+    """Limit an agent's memory changes a day and person, so that nobody floods its memory.
+
+    A hash a day: user id ("0" for the bots among themselves) → changes. While Redis is away each process counts alone.
+    """
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+        self._here: Counter[tuple[str, str, int]] = Counter()
+
+    async def take(self, agent: str, date: str, person: int | None, most: int) -> bool:
+        """Count a change that the person caused; whether it is within `most`.
+
+        The higher of the two counts holds, so that changes while Redis was away count too.
+        """
+        who = (agent, date, person or NOBODY)
+        if self._here[who] >= most:
+            return False
+        if any(date != day for _, day, _ in self._here):
+            self._here = Counter({key: count for key, count in self._here.items() if key[1] == date})
+        self._here[who] += 1
+        return await self._count(keys.memory_writes(agent, date), str(who[2])) <= most
+
+    @or_default(0, "a change of a memory is counted in this process only")
+    async def _count(self, key: str, person: str) -> int:
+        counted = await self._link.batch(
+            lambda pipe: (pipe.hincrby(key, person, 1), pipe.expire(key, COUNT_SECONDS)), transaction=True
+        )
+        return int(counted[0])

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from agentic.wire import keys
-from agentic.wire.bus import Subscriber, follow
+from agentic.wire.bus import Bus, follow
 from agentic.wire.connection import RedisLink
 from agentic.wire.messages import LiveOptionNotice
 
@@ -70,7 +70,7 @@ class LiveOptions:
     `version` changes whenever an option may have changed.
     """
 
-    def __init__(self, link: RedisLink, bus: Subscriber, *, check_every: float = CHECK_EVERY) -> None:
+    def __init__(self, link: RedisLink, bus: Bus, *, check_every: float = CHECK_EVERY) -> None:
         self._link, self._bus, self._check_every = link, bus, check_every
         self._entries: dict[str, str] = {}
         self._layers: dict[tuple[str, str], dict[str, Any]] = {}
@@ -89,19 +89,13 @@ class LiveOptions:
 
     def start(self) -> None:
         """Subscribe to the notices of other processes."""
-        self._bus.subscribe(keys.LIVE_OPTION_NOTICES, self._on_notice)
+        self._bus.subscribe(keys.LIVE_OPTION_NOTICES, lambda _: self._behind.set())
         self._bus.on_resubscribed(self._behind.set)
 
     async def run(self) -> None:
         """Until cancelled: after each notice or new connection, and where Redis lost the hash, call `read`."""
-        await follow(
-            self._link,
-            self._behind,
-            "live options",
-            check_every=self._check_every,
-            lost=self._forgotten,
-            read=self.read,
-        )
+        every, lost = self._check_every, self._forgotten
+        await follow(self._link, self._behind, "live options", check_every=every, lost=lost, read=self.read)
 
     async def read(self) -> None:
         """Read the hash, and write it again if Redis was emptied. Raises RedisAway."""
@@ -118,7 +112,7 @@ class LiveOptions:
         fields, written = _fields(place, agent, option), json.dumps(value, ensure_ascii=False)
         if len(written) > MOST_CHARACTERS:
             raise ValueError(f"at most {MOST_CHARACTERS} characters")
-        arguments = [*fields, written, MOST, keys.LIVE_OPTION_NOTICES, self._notice]
+        arguments = [*fields, written, MOST, keys.LIVE_OPTION_NOTICES, LiveOptionNotice().to_wire()]
         await self._restore()
         outcome: Literal["set", "full"] = await self._link.script(SET, [keys.LIVE_OPTIONS], arguments)
         if outcome == "set":
@@ -128,7 +122,7 @@ class LiveOptions:
     async def unset(self, place: str, agent: str, option: str) -> bool:
         """Whether it was set. Raises RedisAway."""
         fields = _fields(place, agent, option)
-        arguments = [*fields, keys.LIVE_OPTION_NOTICES, self._notice]
+        arguments = [*fields, keys.LIVE_OPTION_NOTICES, LiveOptionNotice().to_wire()]
         await self._restore()
         was = await self._link.script(UNSET, [keys.LIVE_OPTIONS], arguments)
         self._take(self._without(fields))
@@ -137,22 +131,13 @@ class LiveOptions:
     def _without(self, fields: tuple[str, str]) -> dict[str, str]:
         return {field: written for field, written in self._entries.items() if field not in fields}
 
-    @property
-    def _notice(self) -> str:
-        return LiveOptionNotice().to_wire()
-
     async def _restore(self) -> None:
         """Before a change: of a Redis that was emptied a moment ago it would be the only one that is left."""
         if await self._forgotten():
             await self.read()
 
     async def _forgotten(self) -> bool:
-        if not self._entries:
-            return False
-        return not await self._link.call(lambda redis: redis.exists(keys.LIVE_OPTIONS))
-
-    def _on_notice(self, _: str) -> None:
-        self._behind.set()
+        return bool(self._entries) and not await self._link.call(lambda redis: redis.exists(keys.LIVE_OPTIONS))
 
     def _take(self, entries: Mapping[str, str]) -> None:
         """Hold these entries; one that cannot be read is skipped."""

@@ -24,7 +24,7 @@ from agentic.state.posts import InstructedPosts, PostClaims, ReplayGuard
 from agentic.state.presence import CommandOwner, Presence
 from agentic.state.record_stream import RecordedAgents
 from agentic.state.rooms import Arenas, RoomMarks, RoomOpenings, RoomStore
-from agentic.state.schedule import ScheduleStore, Slot
+from agentic.state.schedule import ScheduleStore
 from agentic.state.silence import BackoffStore, Mutes
 from agentic.state.turn_records import Records, TurnRecord
 from agentic.state.turns import CLAIMING, Claim, DrawnImages, Ending, LastRuns, Settlements, Turns
@@ -43,8 +43,6 @@ return {{false, unpack(taken)}}"""
 LAST_WAIT = 2.0  # seconds to wait for Redis at the end of the process
 
 log = logging.getLogger(__name__)
-
-__all__ = ["Claim", "Costs", "Ledger", "Presence", "ScheduleStore", "Slot", "TurnLimits", "Turns", "Verdict"]
 
 
 class Ledger:
@@ -138,19 +136,11 @@ class Ledger:
             raise ValueError("costs must be finite numbers")
         self.turns.remember(agent, turn_id, result_json, deadline)
         now, bill = self._clock(), self.budgets.bill(agent, turn_id, date, costs.get("total_cost", 0.0))
-        ending = Ending(
-            agent=agent,
-            turn_id=turn_id,
-            result=result_json,
-            deadline=deadline,
-            date=bill.date,
-            costs=costs,
-            bill=bill,
-            say=say,
-            record=record and record.model_copy(update={"at": now, "day": bill.date}),
-            at=now,
+        if record is not None:
+            record = record.model_copy(update={"at": now, "day": bill.date})
+        return await self.settlements.settle(
+            Ending(agent, turn_id, result_json, deadline, bill.date, costs, bill, say, record, now)
         )
-        return await self.settlements.settle(ending)
 
     async def pay(self) -> None:
         """Write what was kept while Redis was away. Never raises RedisAway."""

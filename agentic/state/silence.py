@@ -1,33 +1,17 @@
-"""Silence: may this agent speak here, and why not.
-
-Pauses of agents: mutes by people, and back-offs after a provider refused an agent.
-
-Each is a key an agent that holds when it ends (unix seconds) and expires then.
-
-A turn learns of a mute in the script that takes its limits (turns/limits.py). A process remembers the mutes it knows,
-for as long as Redis is away. Lifting a mute leaves LIFTED in its place: where a key is missing although this process
-knows a mute, Redis was emptied, and the mute is written again.
-
-Ignored people: a bounded set in Redis that every process holds in memory, where a check is cheap.
-
-A notice publishes each change; after a loss of Redis the set is read again. Once used, the set is never empty (EVER):
-where it is missing Redis was emptied, and a living process writes it again.
-
-Stops in Redis: two keys a channel, the stop and the time of the last order, stop or resume.
-
-An order that is written late (it was given while nobody listened) does nothing where a newer one is known.
-
-Stops: a person silences a channel.
+"""Silence: stops of channels, mutes and back-offs of agents, ignored people.
 
 A stop is a key that expires by itself, after the time asked for and a day at most, so it survives restarts; a notice
 publishes it to every process. Each process holds all stops in memory, where a check is cheap. While Redis is away a
-stop counts in the process that received it, and is written when Redis is back.
-
-A pause of all bots is the stop of EVERYWHERE: it holds in every channel, until it is lifted.
+stop counts in the process that received it, and is written when Redis is back. A pause of all bots is the stop of
+EVERYWHERE: it holds in every channel, until it is lifted.
 
 A channel's last order, stop or resume, counts, whenever a process learns of it. So each order has its time: one that is
-found late changes nothing where a newer one is known, and a process writes its orders again where Redis, emptied or
-set back, knows older ones.
+found late changes nothing where a newer one is known, and a process writes its orders again where Redis, emptied or set
+back, knows older ones.
+
+Mutes (by people) and back-offs (after a provider refused an agent) are a key an agent, which holds when it ends (unix
+seconds) and expires then. A turn learns of a mute in the script that takes its limits (limits.py). Ignored people are
+one bounded set, which every process holds in memory too.
 """
 
 from __future__ import annotations
@@ -39,239 +23,25 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
-from redis.asyncio import Redis
-
 from agentic.wire import keys
-from agentic.wire.bus import Subscriber, follow
+from agentic.wire.bus import Bus, follow
 from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.messages import HushNotice, IgnoreNotice, StopNotice, read
-
-log = logging.getLogger(__name__)
-
-
-LONGEST_MUTE = 7 * 86400.0  # seconds
-LONGEST_BACKOFF = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
-POLL_SECONDS = 2.0
-LIFTED = "0"
-
-LIFT = f"""
-local was = redis.call('GET', KEYS[1])
-redis.call('SET', KEYS[1], '{LIFTED}', 'PX', ARGV[1])
-return was and was ~= '{LIFTED}' and 1 or 0
-"""
-
-
-class Mutes:
-    """`clock` gives unix seconds. `mute`, `lift` and `read` raise RedisAway."""
-
-    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
-        self._link, self._clock = link, clock
-        self._until: dict[str, float] = {}
-
-    async def run(self, agents: Iterable[str], every: float = POLL_SECONDS) -> None:
-        """Until cancelled: learn the mutes of these agents, and write them again if Redis was emptied."""
-        names = list(agents)
-        while True:
-            await self._link.present.wait()
-            try:
-                await self.read(names)
-            except RedisAway as away:
-                log.debug("mutes cannot be read, will retry: %s", away)
-            await asyncio.sleep(every)
-
-    async def mute(self, agent: str, seconds: float) -> float:
-        """Mute the agent in all channels for `seconds`, at most a week; until when."""
-        lasting = min(max(seconds, 1.0), LONGEST_MUTE)
-        until = self._clock() + lasting
-        await self._write(agent, until)
-        self.saw(agent, until)
-        return until
-
-    async def lift(self, agent: str) -> bool:
-        """Whether it was muted."""
-        lifted = await self._link.script(LIFT, [keys.muted(agent)], [round(LONGEST_MUTE * 1000)])
-        self.saw(agent, None)
-        return bool(lifted)
-
-    async def read(self, agents: Iterable[str]) -> dict[str, float]:
-        """Those of `agents` that are muted, and until when."""
-        names = list(agents)
-        if not names:
-            return {}
-        found = await self._link.call(lambda redis: redis.mget([keys.muted(name) for name in names]))
-        now = self._clock()
-        for name, text in zip(names, found, strict=True):
-            if text is not None:
-                self.saw(name, _end_of("mute", name, str(text)) or None)
-            elif self._until.get(name, 0.0) > now:
-                await self._write(name, self._until[name])
-        return {name: until for name in names if (until := self._until.get(name, 0.0)) > now}
-
-    def saw(self, agent: str, until: float | None) -> None:
-        """Remember what Redis has."""
-        if until is None:
-            self._until.pop(agent, None)
-        else:
-            self._until[agent] = until
-
-    def holds(self, agent: str) -> bool:
-        """As far as this process knows."""
-        return self._until.get(agent, 0.0) > self._clock()
-
-    async def _write(self, agent: str, until: float) -> None:
-        left = max(1, round((until - self._clock()) * 1000))
-        await self._link.call(lambda redis: redis.set(keys.muted(agent), str(until), px=left))
-
-
-class BackoffStore:
-    """All methods raise RedisAway. `clock` gives unix seconds."""
-
-    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
-        self._link, self._clock = link, clock
-
-    async def put(self, agent: str, until: float) -> None:
-        """Set when the agent's back-off ends, in unix seconds; at most an hour from now."""
-        left = min(until - self._clock(), LONGEST_BACKOFF)
-        if left > 0:
-            await self._link.call(lambda redis: redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000))))
-
-    async def until(self, agent: str) -> float | None:
-        """When the agent's back-off ends, in unix seconds; None for none."""
-        return (await self.read([agent])).get(agent)
-
-    async def read(self, agents: Iterable[str]) -> dict[str, float]:
-        """Those of `agents` that are in back-off, and until when."""
-        names = list(agents)
-        if not names:
-            return {}
-        found = await self._link.call(lambda redis: redis.mget([keys.bench(name) for name in names]))
-        texts = {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
-        ends = {name: _end_of("back-off", name, text) for name, text in texts.items()}
-        now = self._clock()
-        return {name: min(until, now + LONGEST_BACKOFF) for name, until in ends.items() if until > now}
-
-
-def _end_of(pause: str, agent: str, text: str) -> float:
-    """0 for a text that is not a time, and for LIFTED."""
-    try:
-        until = float(text)
-    except ValueError:
-        until = math.nan
-    if not math.isfinite(until):
-        log.warning("the %s of %s cannot be read and is ignored: %.40r", pause, agent, text)
-        return 0.0
-    return until
-
-
-MOST = 1000  # people
-CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the set
-EVER = "-"  # not a user id
-
-# KEYS: the set; ARGV: the person, the set's bound, the channel for the notice, the notice
-ADD = f"""
-redis.call('SADD', KEYS[1], '{EVER}')
-if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 'known' end
-if redis.call('SCARD', KEYS[1]) > tonumber(ARGV[2]) then return 'full' end
-redis.call('SADD', KEYS[1], ARGV[1])
-redis.call('PUBLISH', ARGV[3], ARGV[4])
-return 'added'
-"""
-REMOVE = f"""
-redis.call('SADD', KEYS[1], '{EVER}')
-local was = redis.call('SREM', KEYS[1], ARGV[1])
-if was == 1 then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
-return was
-"""
-
-
-class Ignores(Collection[int]):
-    """The user ids. Call `start()` before the bus runs, and `run()` in a task."""
-
-    def __init__(self, link: RedisLink, bus: Subscriber, *, check_every: float = CHECK_EVERY) -> None:
-        self._link, self._bus, self._check_every = link, bus, check_every
-        self._users: set[int] = set()
-        self._changed: dict[int, bool] = {}  # since the last reading began
-        self._behind = asyncio.Event()
-
-    def __contains__(self, user_id: object) -> bool:
-        return user_id in self._users
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._users)
-
-    def __len__(self) -> int:
-        return len(self._users)
-
-    def start(self) -> None:
-        """Subscribe to the notices of other processes."""
-        self._bus.subscribe(keys.COORDINATOR_IGNORES, self._on_notice)
-        self._bus.on_resubscribed(self._behind.set)
-
-    async def run(self) -> None:
-        """Until cancelled: after each new connection, and where Redis lost the set, call `read`."""
-        await follow(
-            self._link,
-            self._behind,
-            "ignored people",
-            check_every=self._check_every,
-            lost=self._forgotten,
-            read=self.read,
-        )
-
-    async def read(self) -> None:
-        """Read the set, after writing it if Redis was emptied. Raises RedisAway."""
-        self._changed.clear()
-        if await self._forgotten():
-            known = [EVER, *map(str, self._users)]
-            await self._link.call(lambda redis: redis.sadd(keys.COORDINATOR_IGNORED, *known))
-        members = await self._link.call(lambda redis: redis.smembers(keys.COORDINATOR_IGNORED))
-        self._users = {int(member) for member in members if str(member).isdecimal()}
-        for user_id, ignored in self._changed.items():
-            self._note(user_id, ignored)
-
-    async def add(self, user_id: int) -> Literal["added", "known", "full"]:
-        """Ignore this person. Raises RedisAway."""
-        notice = IgnoreNotice(user_id=user_id, ignored=True).to_wire()
-        arguments = [str(user_id), MOST, keys.COORDINATOR_IGNORES, notice]
-        outcome: Literal["added", "known", "full"] = await self._link.script(ADD, [keys.COORDINATOR_IGNORED], arguments)
-        if outcome != "full":
-            self._note(user_id, True)
-        return outcome
-
-    async def remove(self, user_id: int) -> bool:
-        """Whether the person was ignored. Raises RedisAway."""
-        notice = IgnoreNotice(user_id=user_id, ignored=False).to_wire()
-        arguments = [str(user_id), keys.COORDINATOR_IGNORES, notice]
-        removed = await self._link.script(REMOVE, [keys.COORDINATOR_IGNORED], arguments)
-        self._note(user_id, False)
-        return bool(removed)
-
-    async def _forgotten(self) -> bool:
-        if not self._users:
-            return False
-        return not await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_IGNORED))
-
-    def _on_notice(self, raw: str) -> None:
-        notice = read(IgnoreNotice, raw)
-        if notice is not None:
-            self._note(notice.user_id, notice.ignored)
-
-    def _note(self, user_id: int, ignored: bool) -> None:
-        self._changed[user_id] = ignored
-        if ignored:
-            self._users.add(user_id)
-        else:
-            self._users.discard(user_id)
-
 
 EVERYWHERE = 0  # the channel id of a pause of all bots, in every channel and in direct messages
 LONGEST = 86400.0  # seconds; a stop that nobody lifts ends by itself
 LONGEST_PAUSE = 366 * 86400.0  # seconds; a pause of all bots is for as long as an owner wants it
 OUTDATED = -1
-SCAN_COUNT = 1000
+TICK = 0.001  # seconds
+LONGEST_MUTE = 7 * 86400.0  # seconds
+LONGEST_BACKOFF = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
+POLL_SECONDS = 2.0
+LIFTED = "0"  # in the place of a mute
+MOST_IGNORED = 1000  # people
+CHECK_EVERY = 5.0  # seconds between two checks that Redis still has what this process knows
+EVER = "-"  # not a user id; keeps the set of ignored people from being empty
 
 # KEYS: the stop, the time of the last order. ARGV: the source, until when, ms, the channel for the notice, the notice,
 # the time of the order, "1" where it is late, ms to keep that time. Returns OUTDATED where a newer order is known.
@@ -287,7 +57,7 @@ redis.call('PUBLISH', ARGV[4], ARGV[5])
 return 1
 """
 # KEYS: as above. ARGV: the channel for the notice, the notice, the time of the order, "1" where it is late, ms.
-STOP_STORE_LIFT = """
+LIFT_STOP = """
 local known, at = tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[3])
 if known > at and ARGV[4] == '1' then return -1 end
 redis.call('SET', KEYS[2], string.format('%.3f', math.max(known, at)), 'PX', ARGV[5])
@@ -295,6 +65,33 @@ local was = redis.call('DEL', KEYS[1])
 if was == 1 then redis.call('PUBLISH', ARGV[1], ARGV[2]) end
 return was
 """
+
+LIFT_MUTE = f"""
+local was = redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], '{LIFTED}', 'PX', ARGV[1])
+return was and was ~= '{LIFTED}' and 1 or 0
+"""
+
+# KEYS: the set; ARGV: the person, the set's bound, the channel for the notice, the notice
+IGNORE = f"""
+redis.call('SADD', KEYS[1], '{EVER}')
+if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 'known' end
+if redis.call('SCARD', KEYS[1]) > tonumber(ARGV[2]) then return 'full' end
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('PUBLISH', ARGV[3], ARGV[4])
+return 'added'
+"""
+UNIGNORE = f"""
+redis.call('SADD', KEYS[1], '{EVER}')
+local was = redis.call('SREM', KEYS[1], ARGV[1])
+if was == 1 then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
+return was
+"""
+
+OnHush = Callable[[int, int], Awaitable[None]]
+OnStop = Callable[[int], Awaitable[None] | None]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,77 +108,14 @@ def longest(channel_id: int) -> float:
     return LONGEST_PAUSE if channel_id == EVERYWHERE else LONGEST
 
 
-class StopStore:
-    """All methods raise RedisAway. `clock` gives unix seconds."""
-
-    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
-        self._link, self._clock = link, clock
-
-    async def write(self, channel_id: int, order: Order, *, late: bool = False) -> int:
-        """Store the order and publish it: 1 where Redis did not know it, 0 where it did, OUTDATED."""
-        places, left = [keys.stop(channel_id), keys.ordered(channel_id)], round((order.until - self._clock()) * 1000)
-        notice = StopNotice(channel_id=channel_id, until=order.until or None, at=order.at).to_wire()
-        kept = round(max(LONGEST * 1000, left))
-        args = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
-        if left <= 0:  # a stop that has expired by now still replaces an earlier one
-            return int(await self._link.script(STOP_STORE_LIFT, places, args))
-        return int(await self._link.script(STOP, places, [order.source, order.until, left, *args]))
-
-    async def lacks_any(self, channels: Collection[int]) -> bool:
-        """Whether Redis does not know a stop of these channels: it was emptied without a loss of the connection."""
-        names = [keys.stop(channel) for channel in channels]
-        return bool(names) and None in await self._link.call(lambda redis: redis.mget(names))
-
-    async def read_all(self, known: Collection[int]) -> dict[int, Order]:
-        """The last order of each channel that is stopped, and of the `known` ones."""
-        cursor, channels = 0, set(known)
-        while True:
-            cursor, found = await self._link.call(partial(_read_page, cursor))
-            for key in found:
-                try:
-                    channels.add(int(key.rpartition(":")[2]))
-                except ValueError:
-                    log.warning("a stop cannot be read and is ignored: %.80r", key)
-            if not cursor:
-                return await self.read(sorted(channels))
-
-    async def read(self, channels: Sequence[int]) -> dict[int, Order]:
-        """The last order of each of these channels that has one."""
-        if not channels:
-            return {}
-        names = [name for channel in channels for name in (keys.stop(channel), keys.ordered(channel))]
-        texts = await self._link.call(lambda redis: redis.mget(names))
-        orders = {}
-        for channel, stop, at in zip(channels, texts[::2], texts[1::2], strict=True):
-            source, _, until = str(stop or "").partition(" ")
-            try:
-                if stop is not None or at is not None:
-                    ends = min(float(until or 0.0), self._clock() + longest(channel))
-                    orders[channel] = Order(float(at or 0.0), ends, source)
-            except ValueError:
-                log.warning("a stop cannot be read and is ignored: %.80r", keys.stop(channel))
-        return orders
-
-
-async def _read_page(cursor: int, redis: Redis) -> tuple[int, list[str]]:
-    cursor, found = await redis.scan(cursor, match=keys.stop("*"), count=SCAN_COUNT, _type="string")
-    return cursor, [str(key) for key in found]
-
-
-TICK = 0.001  # seconds
-
-OnHush = Callable[[int, int], Awaitable[None]]
-OnStop = Callable[[int], Awaitable[None] | None]
-
-
 class Stops:
-    """Call `start()` before the bus runs, and `run()` in a task. `clock` gives unix seconds. Only `read` raises
-    RedisAway."""
+    """The stops of all channels. Call `start()` before the bus runs, and `run()` in a task. `clock` gives unix seconds.
+    Only `read` raises RedisAway."""
 
     def __init__(
         self,
         link: RedisLink,
-        bus: Subscriber,
+        bus: Bus,
         clock: Callable[[], float] = time.time,
         *,
         check_every: float = CHECK_EVERY,
@@ -401,14 +135,12 @@ class Stops:
 
     async def run(self) -> None:
         """Until cancelled: after each new connection, and where Redis lost a stop, call `read`."""
-        await follow(
-            self._link,
-            self._behind,
-            "stops",
-            check_every=self._check_every,
-            lost=lambda: self._store.lacks_any(self._held_itself()),
-            read=self.read,
-        )
+
+        async def has_lost_any() -> bool:
+            return await self._store.lacks_any(self._held_itself())
+
+        every = self._check_every
+        await follow(self._link, self._behind, "stops", check_every=every, lost=has_lost_any, read=self.read)
 
     @property
     def behind(self) -> bool:
@@ -598,3 +330,241 @@ class Stops:
         for outcome in await asyncio.gather(*map(call, self._callbacks), return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("a callback failed at the stop of channel %d", channel_id, exc_info=outcome)
+
+
+class StopStore:
+    """Stops in Redis: two keys a channel, the stop and the time of the last order. An order that is written late (it
+    was given while nobody listened) does nothing if a newer one is known. All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
+        self._link, self._clock = link, clock
+
+    async def write(self, channel_id: int, order: Order, *, late: bool = False) -> int:
+        """Store the order and publish it: 1 where Redis did not know it, 0 where it did, OUTDATED."""
+        places, left = [keys.stop(channel_id), keys.ordered(channel_id)], round((order.until - self._clock()) * 1000)
+        notice = StopNotice(channel_id=channel_id, until=order.until or None, at=order.at).to_wire()
+        kept = round(max(LONGEST * 1000, left))
+        args = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
+        if left <= 0:  # a stop that has expired by now still replaces an earlier one
+            return int(await self._link.script(LIFT_STOP, places, args))
+        return int(await self._link.script(STOP, places, [order.source, order.until, left, *args]))
+
+    async def lacks_any(self, channels: Collection[int]) -> bool:
+        """Whether Redis does not know a stop of these channels: it was emptied without a loss of the connection."""
+        names = [keys.stop(channel) for channel in channels]
+        return bool(names) and None in await self._link.call(lambda redis: redis.mget(names))
+
+    async def read_all(self, known: Collection[int]) -> dict[int, Order]:
+        """The last order of each channel that is stopped, and of the `known` ones."""
+        channels = set(known)
+        async for page in self._link.scan(keys.stop("*"), "string"):
+            for key in page:
+                try:
+                    channels.add(int(key.rpartition(":")[2]))
+                except ValueError:
+                    log.warning("a stop cannot be read and is ignored: %.80r", key)
+        return await self.read(sorted(channels))
+
+    async def read(self, channels: Sequence[int]) -> dict[int, Order]:
+        """The last order of each of these channels that has one."""
+        if not channels:
+            return {}
+        names = [name for channel in channels for name in (keys.stop(channel), keys.ordered(channel))]
+        texts = await self._link.call(lambda redis: redis.mget(names))
+        orders = {}
+        for channel, stop, at in zip(channels, texts[::2], texts[1::2], strict=True):
+            source, _, until = str(stop or "").partition(" ")
+            try:
+                if stop is not None or at is not None:
+                    ends = min(float(until or 0.0), self._clock() + longest(channel))
+                    orders[channel] = Order(float(at or 0.0), ends, source)
+            except ValueError:
+                log.warning("a stop cannot be read and is ignored: %.80r", keys.stop(channel))
+        return orders
+
+
+class Mutes:
+    """Mutes of agents by people. `clock` gives unix seconds. `mute`, `lift`, and `read` raise RedisAway.
+
+    A process remembers the mutes it knows, for as long as Redis is away. Lifting a mute leaves LIFTED in its place: if
+    a key is missing although this process knows a mute, Redis was emptied, and the mute is written again.
+    """
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
+        self._link, self._clock = link, clock
+        self._until: dict[str, float] = {}
+
+    async def run(self, agents: Iterable[str], every: float = POLL_SECONDS) -> None:
+        """Until cancelled: learn the mutes of these agents, and write them again if Redis was emptied."""
+        names = list(agents)
+        while True:
+            await self._link.present.wait()
+            try:
+                await self.read(names)
+            except RedisAway as away:
+                log.debug("mutes cannot be read, will retry: %s", away)
+            await asyncio.sleep(every)
+
+    async def mute(self, agent: str, seconds: float) -> float:
+        """Mute the agent in all channels for `seconds`, at most a week; until when."""
+        lasting = min(max(seconds, 1.0), LONGEST_MUTE)
+        until = self._clock() + lasting
+        await self._write(agent, until)
+        self.saw(agent, until)
+        return until
+
+    async def lift(self, agent: str) -> bool:
+        """Whether it was muted."""
+        lifted = await self._link.script(LIFT_MUTE, [keys.muted(agent)], [round(LONGEST_MUTE * 1000)])
+        self.saw(agent, None)
+        return bool(lifted)
+
+    async def read(self, agents: Iterable[str]) -> dict[str, float]:
+        """Those of `agents` that are muted, and until when."""
+        names = list(agents)
+        if not names:
+            return {}
+        found = await self._link.call(lambda redis: redis.mget([keys.muted(name) for name in names]))
+        now = self._clock()
+        for name, text in zip(names, found, strict=True):
+            if text is not None:
+                self.saw(name, _end_of("mute", name, str(text)) or None)
+            elif self._until.get(name, 0.0) > now:
+                await self._write(name, self._until[name])
+        return {name: until for name in names if (until := self._until.get(name, 0.0)) > now}
+
+    def saw(self, agent: str, until: float | None) -> None:
+        """Remember what Redis has."""
+        if until is None:
+            self._until.pop(agent, None)
+        else:
+            self._until[agent] = until
+
+    def holds(self, agent: str) -> bool:
+        """As far as this process knows."""
+        return self._until.get(agent, 0.0) > self._clock()
+
+    async def _write(self, agent: str, until: float) -> None:
+        left = max(1, round((until - self._clock()) * 1000))
+        await self._link.call(lambda redis: redis.set(keys.muted(agent), str(until), px=left))
+
+
+class BackoffStore:
+    """Back-offs of agents whose provider refused them. All methods raise RedisAway. `clock` gives unix seconds."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+        self._link, self._clock = link, clock
+
+    async def put(self, agent: str, until: float) -> None:
+        """Set when the agent's back-off ends, in unix seconds; at most an hour from now."""
+        left = min(until - self._clock(), LONGEST_BACKOFF)
+        if left > 0:
+            await self._link.call(lambda redis: redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000))))
+
+    async def until(self, agent: str) -> float | None:
+        """When the agent's back-off ends, in unix seconds; None for none."""
+        return (await self.read([agent])).get(agent)
+
+    async def read(self, agents: Iterable[str]) -> dict[str, float]:
+        """Those of `agents` that are in back-off, and until when."""
+        names = list(agents)
+        if not names:
+            return {}
+        found = await self._link.call(lambda redis: redis.mget([keys.bench(name) for name in names]))
+        texts = {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
+        ends = {name: _end_of("back-off", name, text) for name, text in texts.items()}
+        now = self._clock()
+        return {name: min(until, now + LONGEST_BACKOFF) for name, until in ends.items() if until > now}
+
+
+def _end_of(pause: str, agent: str, text: str) -> float:
+    """0 for a text that is not a time, and for LIFTED."""
+    try:
+        until = float(text)
+    except ValueError:
+        until = math.nan
+    if not math.isfinite(until):
+        log.warning("the %s of %s cannot be read and is ignored: %.40r", pause, agent, text)
+        return 0.0
+    return until
+
+
+class Ignores(Collection[int]):
+    """The ids of ignored people. Call `start()` before the bus runs, and `run()` in a task.
+
+    A notice publishes each change; after a loss of Redis the set is read again. Once used, the set is never empty
+    (EVER): if it is missing Redis was emptied, and a living process writes it again.
+    """
+
+    def __init__(self, link: RedisLink, bus: Bus, *, check_every: float = CHECK_EVERY) -> None:
+        self._link, self._bus, self._check_every = link, bus, check_every
+        self._users: set[int] = set()
+        self._changed: dict[int, bool] = {}  # since the last reading began
+        self._behind = asyncio.Event()
+
+    def __contains__(self, user_id: object) -> bool:
+        return user_id in self._users
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._users)
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    def start(self) -> None:
+        """Subscribe to the notices of other processes."""
+        self._bus.subscribe(keys.COORDINATOR_IGNORES, self._on_notice)
+        self._bus.on_resubscribed(self._behind.set)
+
+    async def run(self) -> None:
+        """Until cancelled: after each new connection, and where Redis lost the set, call `read`."""
+        every, lost = self._check_every, self._forgotten
+        await follow(self._link, self._behind, "ignored people", check_every=every, lost=lost, read=self.read)
+
+    async def read(self) -> None:
+        """Read the set, after writing it if Redis was emptied. Raises RedisAway."""
+        self._changed.clear()
+        if await self._forgotten():
+            known = [EVER, *map(str, self._users)]
+            await self._link.call(lambda redis: redis.sadd(keys.COORDINATOR_IGNORED, *known))
+        members = await self._link.call(lambda redis: redis.smembers(keys.COORDINATOR_IGNORED))
+        self._users = {int(member) for member in members if str(member).isdecimal()}
+        for user_id, ignored in self._changed.items():
+            self._note(user_id, ignored)
+
+    async def add(self, user_id: int) -> Literal["added", "known", "full"]:
+        """Ignore this person. Raises RedisAway."""
+        notice = IgnoreNotice(user_id=user_id, ignored=True).to_wire()
+        arguments = [str(user_id), MOST_IGNORED, keys.COORDINATOR_IGNORES, notice]
+        outcome: Literal["added", "known", "full"] = await self._link.script(
+            IGNORE, [keys.COORDINATOR_IGNORED], arguments
+        )
+        if outcome != "full":
+            self._note(user_id, True)
+        return outcome
+
+    async def remove(self, user_id: int) -> bool:
+        """Whether the person was ignored. Raises RedisAway."""
+        notice = IgnoreNotice(user_id=user_id, ignored=False).to_wire()
+        removed = await self._link.script(
+            UNIGNORE, [keys.COORDINATOR_IGNORED], [user_id, keys.COORDINATOR_IGNORES, notice]
+        )
+        self._note(user_id, False)
+        return bool(removed)
+
+    async def _forgotten(self) -> bool:
+        if not self._users:
+            return False
+        return not await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_IGNORED))
+
+    def _on_notice(self, raw: str) -> None:
+        notice = read(IgnoreNotice, raw)
+        if notice is not None:
+            self._note(notice.user_id, notice.ignored)
+
+    def _note(self, user_id: int, ignored: bool) -> None:
+        self._changed[user_id] = ignored
+        if ignored:
+            self._users.add(user_id)
+        else:
+            self._users.discard(user_id)

@@ -321,7 +321,7 @@ class Turns:
                 del self._ours[oldest]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Ending:
     """How a turn ended, at `at` (unix seconds): its result as JSON, what it cost on `date` (YYYY-MM-DD), its message
     on the agent's results channel ("" for none), its record."""

@@ -1,6 +1,6 @@
 """How often a memory may be changed in a day."""
 
-from agentic.state.limits import KEEP_SECONDS, MemoryQuota
+from agentic.state.limits import COUNT_SECONDS, MemoryQuota
 from agentic.wire.connection import RedisAway
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
@@ -18,7 +18,7 @@ async def test_each_person_has_so_many_a_day_over_processes(link):
     assert await taken(other, person=None, times=1) == [True]
     assert await taken(other, day=NEXT, times=1) == [True]
     left = await link.call(lambda redis: redis.ttl(f"agent:claude:memory_writes:{DAY}"))
-    assert 0 < left <= KEEP_SECONDS
+    assert 0 < left <= COUNT_SECONDS
 
 
 async def test_none_is_none(link):
@@ -26,7 +26,7 @@ async def test_none_is_none(link):
 
 
 class Away:
-    async def call(self, command):
+    async def batch(self, fill, *, transaction=False):
         raise RedisAway("gone")
 
 
