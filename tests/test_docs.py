@@ -25,8 +25,7 @@ from agentic.agent.limits import Tariff
 from agentic.check.costs import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
 from agentic.check.discord import NEEDED, ROOMS, WELCOME
 from agentic.context.options import LARGEST_STEP, Options, wanted
-from agentic.inbox.stop_orders import STOP_ORDERS_SEEN as SEEN
-from agentic.inbox.stop_orders import STOP_SIGN
+from agentic.inbox.stop_orders import SEEN, STOP_SIGN
 from agentic.inbox.triggers import CHAIN_END
 from agentic.llm.model import Access
 from agentic.llm.pricing import price

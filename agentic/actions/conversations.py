@@ -39,10 +39,8 @@ from agentic.actions.base import (
 )
 from agentic.actions.room_actions import NOBODY_ANSWERS, RoomActions
 from agentic.agent.services import AgentServices
-from agentic.chat.service import IncomingMessage
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, snowflake
-from agentic.inbox.triggers import Ignored
 from agentic.services.discord.messages import question_text
 from agentic.state.budgets import LARGEST_RAISE
 from agentic.state.rooms import Arena
@@ -177,22 +175,13 @@ class QuestionCommands:
 
     def _refusal(self, command: ActionRequest) -> str | None:
         """Why nobody may ask the bots here, or not this person; None where they may."""
-        settings, stops = self._services.settings, self._services.stops
+        stops = self._services.stops
         if stops.paused:
             return PAUSED
         if stops.holds(command.channel_id) or (command.parent_id is not None and stops.holds(command.parent_id)):
             return "The bots are stopped here. Use /resume first."
-        ignored = Ignored(
-            frozenset(settings.ignore_user_ids), frozenset(settings.ignore_role_ids), self._services.ignores
-        )
-        message = IncomingMessage(
-            author_id=command.who.user_id,
-            by_person=True,
-            author_roles=command.who.roles,
-            guild_id=command.guild_id,
-            channel_id=command.channel_id,
-        )
-        return "The bots are set to ignore you." if message in ignored else None
+        is_ignored = self._services.is_ignored(command.who.user_id, command.who.roles)
+        return "The bots are set to ignore you." if is_ignored else None
 
 
 LATER = "Redis does not take it now: bots of other processes learn of this when it does."

@@ -20,8 +20,7 @@ from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry
-from agentic.inbox.cancels import Cancels
-from agentic.inbox.person_notices import PersonNotices
+from agentic.inbox.notices import Cancels, PersonNotices
 from agentic.llm.profiles import PrefillMemory
 from agentic.record.embeddings import Meaning
 from agentic.record.memories import MemoryReader

@@ -1,37 +1,34 @@
-"""Catch-up: turns that a crash left open, and mentions that were missed while the agent was away.
+"""Catch up on turns that a crash left open, and on mentions that were missed while the agent was away.
 
 Open turns are read from their index in Redis, every few seconds, by the process that holds the agent. Missed mentions
 are looked for in each channel's past after every new session, and when the agent comes to this process. An answered
-mention has a record, in whatever process; this Redis knows since when the agent exists, and nothing older is answered.
+mention has a record, in whatever process; Redis knows since when the agent exists, and nothing older is answered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from agentic.agent.agent import ChannelInfo, Channels
-from agentic.agent.events import TurnEvent, mention_id, read_begun
+from agentic.agent.events import mention_id, read_begun
 from agentic.agent.services import AgentServices
-from agentic.chat.service import IncomingMessage
 from agentic.context.entries import Entry, visible
 from agentic.inbox.inbox import TurnQueue
-from agentic.inbox.room_calls import RoomCalls
-from agentic.inbox.stop_orders import MissedOrders, heard_of
-from agentic.inbox.triggers import Call
-from agentic.state.shared_state import Ledger
+from agentic.inbox.stop_orders import MissedOrders, StopOrders, heard_of
+from agentic.inbox.triggers import Call, CallDetector, request_room_turn, room_of_thread, says_nothing
 from agentic.wire.connection import RedisAway
 
 ROUND_SECONDS = 5.0
-MOST_MISSED = 3  # mentions answered in a channel
+MAX_MISSED = 3  # mentions answered in a channel
 
 log = logging.getLogger(__name__)
 
 
 class CatchUp:
-    """Catches up for one agent. `pending_call` says how a missed message calls it; None: it is not to be answered."""
+    """Catches up for one agent."""
 
     def __init__(
         self,
@@ -39,15 +36,15 @@ class CatchUp:
         services: AgentServices,
         channels: Channels,
         queue: TurnQueue,
+        stop_orders: StopOrders,
         missed_orders: MissedOrders,
-        pending_call: Callable[[IncomingMessage, Entry], Call | None],
-        room_calls: RoomCalls,
+        calls: CallDetector,
         *,
         may_act: Callable[[], bool],
     ) -> None:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
-        self._missed_orders, self._pending_call, self._may_act = missed_orders, pending_call, may_act
-        self._room_calls = room_calls
+        self._stop_orders, self._missed_orders, self._calls = stop_orders, missed_orders, calls
+        self._may_act = may_act
         self._back = asyncio.Event()
         self._missed_some = False  # messages may have been missed
         self._unread: set[int] = set()  # the channels whose past is still to be looked through
@@ -69,7 +66,7 @@ class CatchUp:
         while True:
             self._back.clear()
             try:
-                await self._missed_orders.look_again()
+                await self._missed_orders.check_after_reconnect()
                 await self.resume_open_turns()
                 await self._answer_missed()
             except RedisAway:
@@ -83,68 +80,70 @@ class CatchUp:
 
     async def resume_open_turns(self) -> None:
         """Continue the turns that an earlier run or another process left open. Raises RedisAway."""
-        if self._may_act():
-            for event in await left_open(self._agent, self._services.ledger, self._queue):
-                self._queue.enqueue(event)
+        if not self._may_act():
+            return
+        turns, events = self._services.ledger.turns, []
+        for turn_id in await turns.open_ids(self._agent):
+            if turn_id not in self._queue:
+                events.append(read_begun(await turns.left(self._agent, turn_id)).event)
+        for event in filter(None, events):
+            self._queue.enqueue(event)
 
     async def _answer_missed(self) -> None:
+        services = self._services
         if not self._may_act():
             self._missed_some = True  # once this process takes the agent over, it has what came meanwhile to answer
             return
-        if self._missed_some and self._services.settings.mention_catchup_seconds:
-            await self._mark_unread()
+        if self._missed_some and (limit := services.settings.mention_catchup_seconds):
+            # All channels are to be looked through.
+            now = services.clock()
+            since = max(now - limit, await services.ledger.presence.first_seen(self._agent) or now)
+            self._since = min(self._since, since) if self._unread else since
+            self._missed_some = False
+            self._unread |= {channel.channel_id for channel in self._channels.known()}
+            self._people = set()
         for channel in self._channels.known() if self._unread else ():
-            # A past that cannot be read now is fetched again (agentic.services.discord.history), and looked at later.
-            if channel.channel_id in self._unread and await self._services.fetcher.known(channel.channel_id):
+            # A past that can't be read now is fetched again (agentic.services.discord.history), and looked at later.
+            if channel.channel_id in self._unread and await services.fetcher.known(channel.channel_id):
                 await self._answer_missed_in(channel)
                 self._unread.discard(channel.channel_id)
-
-    async def _mark_unread(self) -> None:
-        """All channels are to be looked through. Raises RedisAway."""
-        now, most = self._services.clock(), self._services.settings.mention_catchup_seconds
-        since = max(now - most, await self._services.ledger.presence.first_seen(self._agent) or now)
-        self._since = min(self._since, since) if self._unread else since
-        self._missed_some = False
-        self._unread |= {channel.channel_id for channel in self._channels.known()}
-        self._people = set()
 
     async def _answer_missed_in(self, channel: ChannelInfo) -> None:
         """Answer the mentions that have no result yet. Those that another answer makes superfluous get theirs here, so
         that a later session does not find them again. Raises RedisAway."""
-        entries = visible(self._services.transcripts.of(channel.channel_id).entries())
-
-        def call_of(entry: Entry) -> Call | None:
-            where = (channel.channel_id, channel.guild_id, channel.parent_id)
-            heard = heard_of(entry, *where, group=channel.group)
-            return self._pending_call(heard, entry)
-
+        services, channel_id = self._services, channel.channel_id
+        entries = visible(services.transcripts.of(channel_id).entries())
         recent = (entry for entry in reversed(entries) if entry.created_at >= self._since)
-        calls = [(entry, call) for entry in recent if (call := call_of(entry)) is not None]
+        calls = [(entry, call) for entry in recent if (call := self._pending_call(entry, channel)) is not None]
         ids = [mention_id(entry.id) for entry, _ in calls]
-        known = await self._services.ledger.turns.known(self._agent, ids)
+        known = await services.ledger.turns.known(self._agent, ids)
         new = [one for one, turn_id in zip(calls, ids, strict=True) if not (turn_id in known or turn_id in self._queue)]
         answered = missed(new, self._people)
         await self._queue.supersede([mention_id(one[0].id) for one in new if one not in answered])
-        room = await self._room_calls.room_of(channel.channel_id, channel.parent_id) if answered else None
+        room = await room_of_thread(services, channel_id, channel.parent_id) if answered else None
         theme = channel.theme if room is None else room.theme
         for entry, call in answered:
             is_taken = room is not None and room.status == "active" and call is Call.ALL
-            if is_taken or (room is not None and await self._room_calls.take_turn(room, entry)):
+            if is_taken or (room is not None and await request_room_turn(services, self._agent, room, entry)):
                 continue
             how = {"to_all": call is Call.ROLE, "unaddressed": call is Call.ALL, "late": True}
-            event = self._services.mention(entry, channel.channel_id, theme, **how)
-            if self._queue.enqueue(event):
+            if self._queue.enqueue(services.mention(entry, channel_id, theme, **how)):
                 log.info("%s: answers message %d, which it may have missed", self._agent, entry.id)
 
-
-async def left_open(agent: str, ledger: Ledger, known: Container[str]) -> list[TurnEvent]:
-    """The events of open turns whose ids are not among the `known` ones. Raises RedisAway."""
-    found = []
-    for turn_id in await ledger.turns.open_ids(agent):
-        if turn_id not in known:
-            event = read_begun(await ledger.turns.left(agent, turn_id)).event
-            found += [event] if event is not None else []
-    return found
+    def _pending_call(self, said: Entry, channel: ChannelInfo) -> Call | None:
+        """How a missed message calls the agent; None if it is not to be answered: an order, what was said before one,
+        or in a stopped channel."""
+        heard = heard_of(said, channel.channel_id, channel.guild_id, channel.parent_id, group=channel.group)
+        call, orders = self._calls.detect(heard), self._stop_orders
+        if self._channels.is_stopped(heard.channel_id):
+            return None
+        if self._services.is_ignored(heard.author_id, heard.author_roles):
+            return None
+        if call is Call.ALL and heard.parent_id is not None:  # it may be a room
+            return None
+        if says_nothing(said, heard, call):
+            return None
+        return None if orders.is_order(said.order, heard, call) or orders.is_overruled(said, heard) else call
 
 
 def missed(calls: Sequence[tuple[Entry, Call]], people: set[int]) -> list[tuple[Entry, Call]]:
@@ -154,7 +153,7 @@ def missed(calls: Sequence[tuple[Entry, Call]], people: set[int]) -> list[tuple[
     """
     found: list[tuple[Entry, Call]] = []
     for entry, call in calls:
-        if len(found) < MOST_MISSED and entry.speaker.id not in people:
+        if len(found) < MAX_MISSED and entry.speaker.id not in people:
             people.add(entry.speaker.id)
             found.append((entry, call))
     return found

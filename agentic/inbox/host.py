@@ -1,20 +1,17 @@
-"""AgentHost: what reaches an agent; hosts of personas.
-
-AgentHost: what one agent does with the messages, instructions and ticks that reach it.
+"""AgentHost: what one agent does with the messages, instructions and ticks that reach it.
 
     message ─────── triggers, commands ─┐
     instruction ────────────────────────┼─ queue ─ runner ─ take_turn ─ result on the bus
     automation, catch-up ───────────────┘
 
-It needs an agent and its channels, no bot user: whatever listens on a service hands over what it heard as plain values.
-
-The personas without a bot that this process hosts, as the roster has them now.
+It needs an agent and its channels, no bot account: whatever listens on a service hands over what it heard as plain
+values. PersonaHosts hosts the personas without a bot, as the roster has them now:
 
     roster ── changes ── PersonaHosts ─┬─ PersonaHost  AgentHost, model, catch-up, back-off
     lease  ── may_act ─────────────────┴─ …            one for each persona that can speak
 
-Those that speak in rooms alone have no clocks and hear nobody: their turns come by instruction. One with an account of
-its own on another service hears people there, and has the limits that hold for bots.
+Personas that speak in rooms alone have no clocks and hear nobody: their turns come by instruction. One with an account
+of its own on another service hears people there, and has the limits that apply to bots.
 """
 
 from __future__ import annotations
@@ -28,7 +25,6 @@ from dataclasses import dataclass, replace
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent, Channels, build_agent
 from agentic.agent.limits import AgentLimits, share_backoff
-from agentic.agent.roster import RosterEntry
 from agentic.agent.services import AgentServices
 from agentic.automation.automation import Automation
 from agentic.chat.outlet import ChannelView
@@ -36,11 +32,19 @@ from agentic.chat.service import IncomingMessage, Person, PersonReaction
 from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.catch_up import CatchUp
-from agentic.inbox.inbox import TurnQueue, belongs
-from agentic.inbox.room_calls import RoomCalls
-from agentic.inbox.stop_orders import MissedOrders, MuteSigns, StopOrders
-from agentic.inbox.triggers import BotMentions, Call, Ignored, MessageCommands, called, commanded, says_nothing
-from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
+from agentic.inbox.inbox import TurnQueue, can_merge
+from agentic.inbox.stop_orders import MissedOrders, OptOutReactions, StopOrders
+from agentic.inbox.triggers import (
+    BotMentions,
+    Call,
+    CallDetector,
+    MessageCommands,
+    commanded,
+    request_room_turn,
+    room_of_thread,
+    says_nothing,
+)
+from agentic.llm.types import Model
 from agentic.process.tasks import BackgroundTasks
 from agentic.record.notes import Hearing
 from agentic.services.discord.service import AgentChannels, PersonaChannels
@@ -51,6 +55,8 @@ from agentic.turn.runner import TurnRunner
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import read_instruction
+
+LOOK_SECONDS = 1.0  # between two looks whether a bot is there, and whether every host is well
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +69,6 @@ class AgentHost:
     ) -> None:
         self.agent, self.name, self.ready = agent, agent.key, asyncio.Event()
         self._services, self._channels, self._may_act, self._closing = services, channels, may_act, False
-        settings = services.settings
-        self._ignored = Ignored(
-            frozenset(settings.ignore_user_ids), frozenset(settings.ignore_role_ids), also=services.ignores
-        )
         runner = TurnRunner(agent, services, channels, may_act=may_act)
         self.queue = TurnQueue(runner, services)
         self.automation = Automation(
@@ -74,24 +76,16 @@ class AgentHost:
         )
         runner.hooks = self.automation.hooks
         self._busy = BusyReplies(agent.reply_throttle)
+        self._calls = CallDetector(self.name, services, channels)
         self._commands = MessageCommands(agent, services, channels, self.queue, self._busy)
-        self._room_calls = RoomCalls(self.name, services)
-        self.bot_mentions = BotMentions(agent, services, channels, self.queue, self._room_calls)
+        self.bot_mentions = BotMentions(agent, services, channels, self.queue)
         self._stop_orders = StopOrders(services, channels, self.queue)
-        self._mute_signs = MuteSigns(services, channels)
+        self._opt_outs = OptOutReactions(services, channels)
         self._missed_orders = MissedOrders(
-            self.name, services, channels, self._stop_orders, self._mute_signs, self._call_of
+            self.name, services, channels, self._stop_orders, self._opt_outs, self._calls
         )
-        self.catch_up = CatchUp(
-            self.name,
-            services,
-            channels,
-            self.queue,
-            self._missed_orders,
-            self._pending_call,
-            self._room_calls,
-            may_act=may_act,
-        )
+        orders = self._stop_orders, self._missed_orders
+        self.catch_up = CatchUp(self.name, services, channels, self.queue, *orders, self._calls, may_act=may_act)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -121,8 +115,8 @@ class AgentHost:
         self.queue.close()
 
     async def drain(self) -> None:
-        """Return when the running turns and the shutdown hook have ended; what waited is kept."""
-        await self.queue.keep_waiting()
+        """Return when the running turns and the shutdown hook have ended; what waited is saved."""
+        await self.queue.save_waiting()
         await asyncio.gather(self.queue.inbox.drain(), self.automation.shutdown())
 
     async def aclose(self) -> None:
@@ -130,7 +124,7 @@ class AgentHost:
         self.stop_listening()
         self._missed_orders.stop()
         self._stop_orders.stop()
-        await self.queue.keep_waiting()
+        await self.queue.save_waiting()
         await self.queue.inbox.aclose()
         await self._busy.aclose()
         self._services.message_log.flush()  # what was said a moment ago, while it is known who hears it
@@ -149,16 +143,15 @@ class AgentHost:
         return not self._closing and self._may_act()
 
     async def on_order(self, order: Order, heard: IncomingMessage, wrote: Callable[[], Person], said_at: float) -> bool:
-        """Carry out a person's stop or resume; False where the message is none for our bots. Needs no lease: silence is
+        """Carry out a person's stop or resume; False if the message is none for our bots. Needs no lease: silence is
         never wrong, and the process that acts for the agent now may not have heard the order."""
-        return await self._stop_orders.on_message(
-            order, heard, self._call_of(heard), wrote, said_at=said_at, late=not self._may_act()
-        )
+        call, late = self._calls.detect(heard), not self._may_act()
+        return await self._stop_orders.on_message(order, heard, call, wrote, said_at=said_at, late=late)
 
     async def on_reaction(self, reaction: PersonReaction) -> None:
-        """A stop sign at one of our bots' messages is an order too, and so is 🔕 at one that nobody asked for."""
+        """🛑 at one of our bots' messages is an order too, and so is 🔕 at one that nobody asked for."""
         await self._stop_orders.on_reaction(reaction)
-        await self._mute_signs.on_reaction(reaction)
+        await self._opt_outs.on_reaction(reaction)
 
     async def on_bot_message(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
         """Another bot wrote a message, or edited one."""
@@ -167,61 +160,62 @@ class AgentHost:
 
     async def on_message(self, heard: IncomingMessage, theme: str) -> None:
         """A person wrote something that is no order."""
+        channel_id, services = heard.channel_id, self._services
         if not (self.acts or (self.holds_lease and heard.is_private)):  # a private chat may have no past to read
             self.catch_up.missed_message()
             return
-        if heard in self._ignored:
+        if services.is_ignored(heard.author_id, heard.author_roles):
             return
-        call, transcript = self._call_of(heard), self._services.transcripts.of(heard.channel_id)
-        if call is Call.ALL and await self._is_in_room(heard):
-            call = None
+        call, transcript = self._calls.detect(heard), services.transcripts.of(channel_id)
+        if call is Call.ALL and heard.parent_id is not None:
+            try:  # in a room everybody has turns
+                call = Call.ALL if await services.ledger.rooms.read(channel_id) is None else None
+            except RedisAway:
+                call = None
         asked, named = transcript.get(heard.message_id), None if call is Call.ALL else call
-        if self._channels.is_stopped(heard.channel_id):
+        if self._channels.is_stopped(channel_id):
             if named is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
                 await self._stop_orders.show_stopped(heard)
-        elif asked is None or says_nothing(asked, heard, call):  # deleted meanwhile, or blank
             return
-        elif asked.hidden:  # it calls nobody, but may be a command
-            await self._commands.on_message(asked, heard.channel_id, theme, named)
-        else:
-            room = await self._room_calls.room_of(heard.channel_id, heard.parent_id) if call is not None else None
-            theme = theme if room is None else room.theme
-            if room is not None and room.status == "active":
-                if call is Call.REPLY and self._is_to_notice(asked, heard.channel_id):
-                    call = None
-                else:
-                    self._services.person_notices.note(asked, heard.channel_id, calls=True)
-                    if await self._room_calls.take_turn(room, asked):
-                        return
-            self._on_words(asked, heard.channel_id, theme, call, is_private=heard.is_private)
+        if asked is None or says_nothing(asked, heard, call):  # deleted meanwhile, or blank
+            return
+        if asked.hidden:  # it calls nobody, but may be a command
+            await self._commands.on_message(asked, channel_id, theme, named)
+            return
+        room = await room_of_thread(services, channel_id, heard.parent_id) if call is not None else None
+        theme = theme if room is None else room.theme
+        if room is not None and room.status == "active":
+            if call is Call.REPLY and self._replies_to_notice(asked, channel_id):
+                call = None
+            else:
+                services.person_notices.note(asked, channel_id, calls=True)
+                if await request_room_turn(services, self.name, room, asked):
+                    return
+        if asked.order is None and asked.speaker.kind == "person":
+            to_notice = call is None and self._replies_to_notice(asked, channel_id)
+            services.person_notices.note(asked, channel_id, calls=call is not None, to_notice=to_notice)
+        is_more = call is not None or can_merge(asked, services.directory)  # of a question that waits
+        if (is_more and self.queue.merge_into_pending(channel_id, asked, calls=call is not None)) or call is None:
+            return
+        event = services.mention(asked, channel_id, theme, to_all=call is Call.ROLE, unaddressed=call is Call.ALL)
+        if heard.is_private:  # it may wait for the answer before it, and has all its time then
+            event = replace(event, seconds=services.settings.turn_timeout_seconds)
+        if self.queue.enqueue(event) or event.id in self.queue:
+            return
+        if (outlet := self._channels.outlet_of(channel_id)) is not None:
+            self._busy.reply(outlet.sink, event)
 
-    def _is_to_notice(self, asked: Entry, channel_id: int) -> bool:
+    def _replies_to_notice(self, asked: Entry, channel_id: int) -> bool:
         """Whether it replies to a line of the program's in a thread, such as that a room waits for a name."""
         if asked.reply_to is None or self._channels.parent(channel_id) is None:
             return False
         replied = self._services.transcripts.of(channel_id).get(asked.reply_to)
         return replied is not None and replied.hidden
 
-    def _on_words(self, asked: Entry, channel_id: int, theme: str, call: Call | None, *, is_private: bool) -> None:
-        """More of a question that waits, or a call; the coordinator is given notice of it in the background."""
-        if asked.order is None and asked.speaker.kind == "person":
-            to_notice = call is None and self._is_to_notice(asked, channel_id)
-            self._services.person_notices.note(asked, channel_id, calls=call is not None, to_notice=to_notice)
-        gathers = call is not None or belongs(asked, self._services.directory)
-        if (gathers and self.queue.gather(channel_id, asked, calls=call is not None)) or call is None:
-            return
-        event = self._services.mention(asked, channel_id, theme, to_all=call is Call.ROLE, unaddressed=call is Call.ALL)
-        if is_private:  # it may wait for the answer before it, and has all its time then
-            event = replace(event, seconds=self._services.settings.turn_timeout_seconds)
-        if self.queue.enqueue(event) or event.id in self.queue:
-            return
-        if (outlet := self._channels.outlet_of(channel_id)) is not None:
-            self._busy.reply(outlet.sink, event)
-
     async def on_instruction(self, raw: str) -> None:
         """Give every readable instruction exactly one result; one that is repeated gets the same."""
         if self.acts and (read := read_instruction(raw)) is not None:
-            await self.queue.instruct(read)
+            await self.queue.enqueue_instruction(read)
 
     async def on_cancel(self, instruction_id: str) -> None:
         """A person writes, so this turn of an idle task ends. Needs no lease: silence is never wrong."""
@@ -238,62 +232,11 @@ class AgentHost:
         options = self.agent.options.options(self.name, view)
         return Hearing(agent=self.name, options=options, guild_id=view.readers_id, service=view.service.key)
 
-    # -- what a message means -----------------------------------------------------------------------------------------
-
-    def _call_of(self, heard: IncomingMessage) -> Call | None:
-        """Whether and how a message calls this agent."""
-        me = self._channels.own_id(heard.channel_id)
-        if me is None:
-            return None
-        call = called(heard, me=me, bots_role=self._services.settings.bots_role_id)
-        return Call.ALL if call is None and heard.author_id != me and self._answers_all(heard) else call
-
-    def _answers_all(self, heard: IncomingMessage) -> bool:
-        """Whether a message that does not call the agent is for it all the same: a person's, for no other agent, in a
-        channel where it is the first agent with `answer_all`."""
-        directory, view = self._services.directory, self._channels.view_of(heard.channel_id)
-        others = {*heard.mentioned_users, heard.replied_to or 0}
-        if not heard.by_person or view is None or any(directory.agent_of(user) is not None for user in others):
-            return False
-        here = (name for name in self._services.names if name == self.name or directory.id_of(name) is not None)
-        answering = (name for name in here if self._services.options.options(name, view).answer_all)
-        return next(answering, None) == self.name
-
-    async def _is_in_room(self, heard: IncomingMessage) -> bool:
-        """Whether the thread is a room's, in which everybody has turns; also if that cannot be read."""
-        if heard.parent_id is None:
-            return False
-        try:
-            return await self._services.ledger.rooms.read(heard.channel_id) is not None
-        except RedisAway:
-            return True
-
-    def _pending_call(self, heard: IncomingMessage, said: Entry) -> Call | None:
-        """How a missed message calls the agent; None where it is not to be answered: an order, what was said before
-        one, or in a stopped channel."""
-        call = self._call_of(heard)
-        if self._channels.is_stopped(heard.channel_id) or heard in self._ignored:
-            return None
-        if call is Call.ALL and heard.parent_id is not None:  # it may be a room
-            return None
-        if says_nothing(said, heard, call):
-            return None
-        orders = self._stop_orders
-        return None if orders.is_order(said.order, heard, call) or orders.ended(said, heard) else call
-
-
-LOOK_SECONDS = 1.0  # between two looks whether a bot is there, and whether every host is well
-
-
-def show_nothing(view: ChannelView, event: ToolEvent) -> None:
-    """A persona's tool calls are in the record, and not in its room."""
-    del view, event
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HostedChannels:
     """The channels in which a persona is hosted. `may_act` says whether this process acts for it. `is_heard`: people
-    write to it there, so it has its clocks, and all limits hold."""
+    write to it there, so it has its clocks, and all limits apply."""
 
     channels: Channels
     may_act: Callable[[], bool]
@@ -301,64 +244,50 @@ class Place:
     is_heard: bool = False
 
 
-def place_in_rooms(
+def hosted_channels(
     persona: AgentSettings,
     services: AgentServices,
     bots: Callable[[], Sequence[AgentChannels]],
     *,
     arriving: Callable[[], bool],
     may_act: Callable[[], bool],
-) -> Place | None:
-    """The rooms of Discord, once a bot is there to see by. `bots` gives the channels of this process's bots that were
-    online, `arriving` says whether more of them may come."""
-    if not bots():
+    on_signal: bool = False,
+) -> HostedChannels | None:
+    """The rooms of Discord, once a bot is there to see by; with `on_signal` the chats of a persona that has a number,
+    and the rooms, if bots see them. `bots` gives the channels of this process's bots that were online, `arriving` says
+    whether more of them may come."""
+    if not on_signal and not bots():
         return None
-    channels = PersonaChannels(persona, services, bots, arriving=arriving, may_act=may_act)
-    return Place(channels=channels, may_act=may_act, channel_of=channels.channel_of)
-
-
-def place_on_signal(
-    persona: AgentSettings,
-    services: AgentServices,
-    bots: Callable[[], Sequence[AgentChannels]],
-    *,
-    arriving: Callable[[], bool],
-    may_act: Callable[[], bool],
-) -> Place:
-    """The chats of a persona that has a number, and the rooms, where bots see them."""
     rooms = PersonaChannels(persona, services, bots, arriving=arriving, may_act=may_act)
-    channels = with_signal(persona.name, rooms, services, may_act)
-    return Place(channels=channels, may_act=may_act, channel_of=rooms.channel_of, is_heard=True)
+    channels = with_signal(persona.name, rooms, services, may_act) if on_signal else rooms
+    return HostedChannels(channels=channels, may_act=may_act, channel_of=rooms.channel_of, is_heard=on_signal)
 
 
 class PersonaHost:
     """A persona at work."""
 
-    def __init__(self, settings: AgentSettings, services: AgentServices, model: Model, place: Place) -> None:
-        self.settings, self._services, self._model, self._is_heard = settings, services, model, place.is_heard
+    def __init__(self, settings: AgentSettings, services: AgentServices, model: Model, hosted: HostedChannels) -> None:
+        self.settings, self._services, self._model, self._is_heard = settings, services, model, hosted.is_heard
         self._tasks: list[asyncio.Task[None]] = []
 
-        async def think(prompt: Prompt, history: Sequence[Message]) -> Reply:
-            return await model.complete(prompt, history)
-
-        async def draw(prompt: str) -> Drawing:
-            return await model.draw(prompt)
+        def show_nothing(view: ChannelView, event: ToolEvent) -> None:
+            """A persona's tool calls are in the record, and not in its room."""
 
         agent = build_agent(
             settings,
             services,
             model,
             {},
-            call_ai=think,
-            generate_image=draw,
+            call_ai=lambda prompt, history: model.complete(prompt, history),
+            generate_image=lambda prompt: model.draw(prompt),
             redact=services.outbound.redact,
             show_tools=show_nothing,
-            channel_of=place.channel_of,
+            channel_of=hosted.channel_of,
         )
         agent = replace(agent, identity=replace(agent.identity, others=()))  # a room says who takes part
-        if not place.is_heard:  # it speaks in rooms alone, which people open and which have a limit of turns
+        if not hosted.is_heard:  # it speaks in rooms alone, which people open and which have a limit of turns
             agent = replace(agent, limits=AgentLimits.budgets_alone(settings.name, services.ledger.limits))
-        self.host = AgentHost(agent, services, place.channels, may_act=place.may_act)
+        self.host = AgentHost(agent, services, hosted.channels, may_act=hosted.may_act)
 
     def start(self) -> None:
         """Take instructions, and continue the turns that were left open."""
@@ -398,23 +327,19 @@ class PersonaHost:
         await self._model.aclose()
 
 
-async def unprepared(_: str) -> None:
-    """Leave everything as an earlier run left it."""
-
-
 class PersonaHosts:
-    """Hosts every persona of the roster that can speak. `place_of` gives the place in which one is hosted now, None
-    where there is none; `prepare` is awaited before a persona's first turn."""
+    """Hosts every persona of the roster that can speak. `channels_of` says where one is hosted now, None for nowhere;
+    `prepare` is awaited before a persona's first turn."""
 
     def __init__(
         self,
         services: AgentServices,
         make_model: Callable[[AgentSettings], Model],
-        place_of: Callable[[AgentSettings], Place | None],
+        channels_of: Callable[[AgentSettings], HostedChannels | None],
         *,
-        prepare: Callable[[str], Awaitable[None]] = unprepared,
+        prepare: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._services, self._make_model, self._place_of, self._prepare = services, make_model, place_of, prepare
+        self._services, self._make_model, self._channels_of, self._prepare = services, make_model, channels_of, prepare
         self._hosts: dict[str, PersonaHost] = {}
         self._changing: set[str] = set()
         self._refused: dict[str, str | None] = {}
@@ -475,26 +400,27 @@ class PersonaHosts:
             self._tasks.start(self._change(key), f"{key}: its persona")
 
     def _wanted(self) -> dict[str, AgentSettings]:
-        """Those that can speak, as far as they have a place. One that is hosted keeps it."""
+        """Those that can speak, and can be hosted somewhere. One that is hosted stays so."""
         personas = self._services.roster.personas
         able = {one.key: one.settings for one in personas if one.settings is not None and one.why_not is None}
-        return {key: of for key, of in able.items() if key in self._hosts or self._place_of(of) is not None}
+        return {key: of for key, of in able.items() if key in self._hosts or self._channels_of(of) is not None}
 
     def _report(self) -> None:
-        """Log once why a persona is not hosted."""
-        refused = {one.key: one.why_not for one in self._services.roster.personas if self._is_refused(one)}
+        """Log once why a persona is not hosted. An agent of the table without token, number and key is simply not
+        used."""
+        settings = self._services.settings
+        refused: dict[str, str | None] = {
+            one.key: one.why_not
+            for one in self._services.roster.personas
+            if one.why_not is not None and (one.key not in settings.agents or one.key in settings.numbers)
+        }
         for key, why in refused.items():
             if self._refused.get(key) != why:
-                if key in self._services.settings.numbers:  # somebody writes to it, and gets no answer
+                if key in settings.numbers:  # somebody writes to it, and gets no answer
                     log.error("%s answers nobody on Signal, and takes no part in rooms: %s", key, why)
-                elif self._services.settings.on_discord:  # there are no rooms elsewhere
+                elif settings.on_discord:  # there are no rooms elsewhere
                     log.warning("%s takes no part in rooms: %s", key, why)
         self._refused = refused
-
-    def _is_refused(self, entry: RosterEntry) -> bool:
-        """An agent of the table without token, number and key is simply not used."""
-        settings = self._services.settings
-        return entry.why_not is not None and (entry.key not in settings.agents or entry.key in settings.numbers)
 
     async def _change(self, key: str) -> None:
         """Close the persona's host, if there is one, and open what the roster wants by then."""
@@ -502,17 +428,15 @@ class PersonaHosts:
             if (old := self._hosts.pop(key, None)) is not None:
                 await old.finish(self._services.settings.turn_timeout_seconds)
                 log.info("%s: its persona changed", key)
-            if (settings := self._wanted().get(key)) is not None and (place := self._place_of(settings)) is not None:
+            settings = self._wanted().get(key)
+            if settings is not None and (channels := self._channels_of(settings)) is not None:
                 await self._prepare(key)
                 if (personas := self._services.personas) is not None:
                     personas.of(key).hide_notes()
-                self._hosts[key] = self._open(settings, place)
+                hosted = PersonaHost(settings, self._services, self._make_model(settings), channels)
+                hosted.start()
+                self._hosts[key] = hosted
         except RedisAway as away:  # the next look tries again
             log.info("%s waits for Redis: %s", key, away)
         finally:
             self._changing.discard(key)
-
-    def _open(self, settings: AgentSettings, place: Place) -> PersonaHost:
-        hosted = PersonaHost(settings, self._services, self._make_model(settings), place)
-        hosted.start()
-        return hosted

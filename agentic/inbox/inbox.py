@@ -1,20 +1,15 @@
-"""Lanes, queue, batching.
+"""An agent's events on their way to turns: lanes, the queue, messages that join a waiting question.
 
-The inbox of an agent: one lane per channel, first in first out; lanes run side by side up to a limit.
-
-So a slow turn in one channel never holds another, and two turns in one channel never overlap. Events that may begin do
-so in the order of their arrival; with one turn at a time the whole inbox is first in first out. It is bounded: an event
-that does not fit is refused, and the caller reports that.
+Inbox has one lane per channel, first in first out; lanes run side by side up to a limit. So a slow turn in one channel
+never holds another, and two turns in one channel never overlap. Events that may begin do so in the order of their
+arrival; with one turn at a time the whole inbox is first in first out. It is bounded: an event that does not fit is
+refused, and the caller reports that.
 
     put → lane → its first event, when nothing of the lane runs → its place among the running ones → handled
 
-Batch messages that come in quick succession into one mention.
-
-An agent's events on their way to turns: each enters its lane once, and leaves it for a turn or by a stop.
-
-What waits when the process ends is kept in Redis for the next one. What the coordinator gave is not: it repeats that
+What waits when the process ends is saved in Redis for the next one. What the coordinator gave is not: it repeats that
 until its deadline. A mention is answered late, within MENTION_CATCHUP_SECONDS; automation has a day. A message in a
-private chat is kept as soon as it waits, because Signal has no past in which it could be found after a crash.
+private chat is saved as soon as it waits, because Signal has no past in which it could be found after a crash.
 """
 
 from __future__ import annotations
@@ -28,260 +23,26 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Generic, Protocol, Self, TypeVar
+
+from cachetools import LRUCache
 
 from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, mention_id, save_event
 from agentic.agent.services import AgentServices
 from agentic.chat.directory import Directory
 from agentic.context.entries import Entry
-from agentic.inbox.pace import PrivatePace
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.turns import LATEST_DEADLINE
 from agentic.turn.runner import TurnRunner
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Instruction, Result, UnreadableInstruction
 
+MAX_PIECES = 20  # further messages of one question
+LEFT_FOR_ANSWER = 60.0  # seconds of the turn's time that waiting for further messages leaves
+SAVE_SECONDS = 5.0  # at the end of the process, if Redis is slow
+MINUTE = 60.0
+MAX_CHATS = 1000  # private chats whose pace is remembered
+
 log = logging.getLogger(__name__)
-
-
-class Queued(Protocol):
-    """Anything that belongs to a channel and takes a number."""
-
-    @property
-    def channel_id(self) -> int: ...
-    @property
-    def seq(self) -> int: ...
-    @property
-    def at(self) -> float: ...
-    def stamped(self, seq: int, at: float) -> Self: ...
-
-
-E = TypeVar("E", bound=Queued)
-
-
-class Inbox(Generic[E]):
-    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting beyond those; with 0 an
-    event that cannot begin immediately is refused. An event for which `always_fits` is true is never refused for lack
-    of room. `clock` gives unix seconds, `lane` the name of an event's lane.
-
-    `pause` says for how many more seconds the first event of a lane waits, and is asked again after them; other lanes
-    pass a paused one.
-    """
-
-    def __init__(
-        self,
-        handle: Callable[[E], Awaitable[None]],
-        *,
-        max_running: int,
-        max_depth: int,
-        pause: Callable[[E], float] = lambda _: 0.0,
-        always_fits: Callable[[E], bool] = lambda _: False,
-        lane: Callable[[E], Hashable] = lambda event: event.channel_id,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._handle, self._pause, self._lane_of, self._clock = handle, pause, lane, clock
-        self._max_running, self._max_depth, self._always_fits = max_running, max_depth, always_fits
-        self._lanes: dict[Hashable, deque[E]] = {}  # also those of which an event runs and none waits
-        self._running: dict[Hashable, asyncio.Task[None]] = {}
-        self._next: dict[Hashable, E] = {}  # of a lane that has its place: the event, until its turn's first step
-        self._paused: dict[Hashable, asyncio.TimerHandle] = {}
-        self._heads: list[tuple[int, Hashable]] = []  # number and name of lanes' first events; some are out of date
-        self._waiting = 0
-        self._seq, self._at = 0, 0.0
-        self._closed = self._called = False
-        self._empty = asyncio.Event()
-        self._empty.set()
-
-    def size(self) -> int:
-        """Events that wait; those whose turn runs or is about to are not counted. Above `max_depth` only by events
-        that always fit."""
-        return self._backlog(self._waiting, len(self._lanes))
-
-    def waiting(self, channel_id: int) -> tuple[E, ...]:
-        """The channel's events whose turn has not begun, in their order."""
-        first = self._next.get(channel_id)
-        return (*(() if first is None else (first,)), *self._lanes.get(channel_id, ()))
-
-    @property
-    def channels(self) -> tuple[int, ...]:
-        """The channels in which something waits or runs."""
-        return tuple(lane for lane in self._lanes if isinstance(lane, int))
-
-    @property
-    def lanes(self) -> tuple[Hashable, ...]:
-        """The lanes in which something waits or runs."""
-        return tuple(self._lanes)
-
-    def has_room(self, event: E) -> bool:
-        """Whether the event would be added now."""
-        if self._closed or self._always_fits(event):
-            return not self._closed
-        lane = self._lane_of(event)
-        lanes = len(self._lanes) + (lane not in self._lanes)
-        return self._backlog(self._waiting + 1, lanes) <= self._max_depth
-
-    def replace(self, event: E, other: E) -> None:
-        """Put another event in the place of one that waits. Raises ValueError when it does not wait any more."""
-        other, name = other.stamped(event.seq, event.at), self._lane_of(event)
-        if self._next.get(name) == event:
-            self._next[name] = other
-            return
-        lane = self._lanes.get(name, deque())
-        lane[lane.index(event)] = other
-
-    def put(self, event: E) -> E | None:
-        """Add the event, with its number and time; None when the inbox is full or closed."""
-        if not self.has_room(event):
-            return None
-        lane = self._lane_of(event)
-        self._seq, self._at = self._seq + 1, max(self._at, self._clock())
-        stamped = event.stamped(self._seq, self._at)
-        self._lanes.setdefault(lane, deque()).append(stamped)
-        self._waiting += 1
-        self._empty.clear()
-        self._offer(lane)
-        return stamped
-
-    def cancel(self, name: Hashable, *, keep: Callable[[E], bool] = lambda _: False) -> list[E]:
-        """Remove what waits in a lane, but for what `keep` picks; the lane's running turn continues."""
-        lane = self._lanes.get(name)
-        if lane is None:
-            return []
-        waiting = list(lane)
-        lane.clear()
-        lane.extend(event for event in waiting if keep(event))
-        gone = [event for event in waiting if not keep(event)]
-        self._waiting -= len(gone)
-        if name in self._next and not keep(self._next[name]):
-            gone.insert(0, self._next.pop(name))
-        self._tidy(name)
-        self._offer(name)
-        return gone
-
-    async def drain(self) -> None:
-        """Take nothing more in and return when all lanes are empty."""
-        self._closed = True
-        await self._empty.wait()
-
-    def close(self) -> list[E]:
-        """Take nothing more in and return what waits, in the order of arrival; running turns continue."""
-        self._closed = True
-        waiting = [event for lane in tuple(self._lanes) for event in self.cancel(lane)]
-        return sorted(waiting, key=lambda event: event.seq)
-
-    async def aclose(self) -> None:
-        """Take nothing more in; cancel what runs, drop what waits."""
-        self.close()
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-    # -- from the lanes to the turns ----------------------------------------------------------------------------------
-
-    def _backlog(self, waiting: int, lanes: int) -> int:
-        """The number of events that wait beyond those with a place; a lane has at most one place."""
-        running = len(self._running)
-        return waiting - min(lanes - running, self._max_running - running, waiting)
-
-    def _offer(self, name: Hashable) -> None:
-        """Let the lane's first event begin as soon as there is a place for it."""
-        lane = self._lanes.get(name)
-        if not lane or name in self._running or name in self._paused:
-            return
-        heapq.heappush(self._heads, (lane[0].seq, name))
-        if not self._called:  # a moment later, so that what comes with it can still be gathered into it
-            self._called = True
-            asyncio.get_running_loop().call_soon(self._begin)
-
-    def _begin(self) -> None:
-        self._called = False
-        while self._heads and len(self._running) < self._max_running:
-            seq, name = heapq.heappop(self._heads)
-            lane = self._lanes.get(name)
-            if not lane or lane[0].seq != seq or name in self._running or name in self._paused:
-                continue  # out of date
-            if (seconds := self._pause(lane[0])) > 0:
-                timer = asyncio.get_running_loop().call_later(seconds, self._resume, name)
-                self._paused[name] = timer
-                continue
-            self._waiting -= 1
-            self._next[name] = lane.popleft()
-            task = asyncio.create_task(self._work(name), name=f"lane {name}")
-            self._running[name] = task
-            task.add_done_callback(partial(self._ended, name))
-
-    def _resume(self, name: Hashable) -> None:
-        del self._paused[name]
-        self._offer(name)
-
-    async def _work(self, name: Hashable) -> None:
-        event = self._next.pop(name, None)
-        if event is None:  # taken back at the last moment
-            return
-        try:
-            await self._handle(event)
-        except Exception:
-            # The outermost edge: a failing event must not end its lane.
-            log.exception("lane %s: an event failed; the lane continues", name)
-
-    def _ended(self, name: Hashable, _: object) -> None:
-        del self._running[name]
-        self._next.pop(name, None)  # of a task that was cancelled before its first step
-        self._tidy(name)
-        self._offer(name)
-        self._begin()
-
-    def _tidy(self, name: Hashable) -> None:
-        """Remove a lane in which nothing waits or runs."""
-        if self._lanes[name]:
-            return
-        if (timer := self._paused.pop(name, None)) is not None:
-            timer.cancel()
-        if name not in self._running:
-            del self._lanes[name]
-        if not self._lanes:
-            self._empty.set()
-
-
-MOST_PIECES = 20
-
-LEFT_FOR_ANSWER = 60.0  # seconds of the turn's time that the pause leaves
-
-
-def gather(inbox: Inbox[TurnEvent], channel_id: int, piece: Entry, *, calls: bool, now: float) -> MentionEvent | None:
-    """Add a message to its author's newest question that waits in the channel; None if none does, or it is full.
-
-    With `calls` the message calls the agent itself: the turn is then about it, and the older ones become its pieces.
-    """
-    for waiting in reversed(inbox.waiting(channel_id)):
-        if not isinstance(waiting, MentionEvent) or waiting.asked.speaker.id != piece.speaker.id or waiting.continues:
-            continue
-        newest = max(part.id for part in (waiting.asked, *waiting.pieces))
-        if len(waiting.pieces) >= MOST_PIECES or piece.id <= newest:
-            return None
-        grown = replace(waiting, pieces=(*waiting.pieces, piece), heard_at=now)
-        if calls:
-            grown = replace(grown, id=mention_id(piece.id), asked=piece, pieces=(*waiting.pieces, waiting.asked))
-        inbox.replace(waiting, grown)
-        return grown
-    return None
-
-
-def belongs(piece: Entry, directory: Directory) -> bool:
-    """Whether a message that calls nobody may belong to an earlier question: one to somebody else does not."""
-    to_another_agent = any(directory.agent_of(mentioned) for mentioned in piece.mentions)
-    return not to_another_agent and piece.replied_to in (None, piece.speaker.id)
-
-
-def pause(event: TurnEvent, seconds: float, now: float) -> float:
-    """The time for which a question still waits, until `seconds` after its newest message; bounded by its deadline."""
-    if not isinstance(event, MentionEvent) or event.continues:
-        return 0.0
-    return min(event.heard_at + seconds, event.deadline - LEFT_FOR_ANSWER) - now
-
-
-KEEP_SECONDS = 5.0  # at the end of the process, if Redis is slow
 
 
 class TurnQueue:
@@ -291,7 +52,7 @@ class TurnQueue:
         self._runner, self._services, self._registry = runner, services, runner.registry
         settings = services.settings
         self._pace = PrivatePace(settings.mentions_per_minute, services.clock)
-        self.inbox: Inbox[TurnEvent] = Inbox(
+        self.inbox = Inbox(
             self._run,
             max_running=settings.max_concurrent_turns,
             max_depth=settings.max_queue_depth,
@@ -302,11 +63,11 @@ class TurnQueue:
         )
         self._left: list[TurnEvent] = []  # what waited when the inbox was closed
         self._is_closed = False
-        self._keeping, self._keeps = BackgroundTasks(), asyncio.Lock()  # one after the other, in the order of events
+        self._saving, self._save_lock = BackgroundTasks(), asyncio.Lock()  # one after the other, in the order of events
 
     def _pause(self, event: TurnEvent) -> float:
         """Return the seconds for which an event at the head of its lane still waits."""
-        seconds = pause(event, self._services.settings.mention_debounce_seconds, self._services.clock())
+        seconds = debounce_left(event, self._services.settings.mention_debounce_seconds, self._services.clock())
         return max(seconds, self._pace.seconds_left(event.channel_id)) if self._is_in_private(event) else seconds
 
     async def _run(self, event: TurnEvent) -> None:
@@ -336,39 +97,56 @@ class TurnQueue:
             self._registry.forget(event.id)
             return False
         if is_in_private:
-            self._keeping.start(self._keep_now(event), "keep a message of a private chat")
+            self._saving.start(self._save_now(event), "save a message of a private chat")
         return True
 
     async def supersede(self, turn_ids: Sequence[str]) -> None:
         """Give turns that are not to begin, in this run of the program or a later one, their result."""
         await self._registry.close(turn_ids)
 
-    async def instruct(self, read: Instruction | UnreadableInstruction) -> None:
+    async def enqueue_instruction(self, read: Instruction | UnreadableInstruction) -> None:
         """Give every instruction exactly one result; one that is repeated gets the same."""
         if isinstance(read, UnreadableInstruction):
             await self._runner.refuse(read.instruction_id, read.reason)
-        elif (event := _event_of(read, self._services.clock())) is None:
+            return
+        event: InstructionEvent | ReflectionEvent | None = None
+        if read.action == "decide":
+            event = InstructionEvent.of(read, self._services.clock())
+        elif read.action == "reflect":
+            event = ReflectionEvent.of(read, self._services.clock())
+        if event is None:
             log.warning("%s: refused an instruction: unknown action or task %.40r", self._runner.name, read.action)
             await self._runner.refuse(read.instruction_id, "unknown_action")
-        else:
-            await self._take(event)
-
-    async def _take(self, event: InstructionEvent | ReflectionEvent) -> None:
-        state = self._registry.begin(event.id)
-        if isinstance(state, Result):
-            await self._runner.publish(state)
-        elif state == "new" and self.inbox.put(event) is None:
+            return
+        status = self._registry.begin(event.id)
+        if isinstance(status, Result):
+            await self._runner.publish(status)
+        elif status == "new" and self.inbox.put(event) is None:
             await self._runner.give_up(event, "busy")
 
-    def gather(self, channel_id: int, piece: Entry, *, calls: bool) -> bool:
-        """Add a message to its author's question that waits in the channel; False where none does."""
-        grown = gather(self.inbox, channel_id, piece, calls=calls, now=self._services.clock())
-        if grown is None:
-            return False
-        self._registry.begin(grown.id)
-        if self._is_in_private(grown):
-            self._keeping.start(self._keep_now(grown), "keep a message of a private chat")
-        return True
+    def merge_into_pending(self, channel_id: int, piece: Entry, *, calls: bool) -> bool:
+        """Add a message to its author's newest question that waits in the channel; False if none does, or it is full.
+
+        With `calls` the message calls the agent itself: the turn is then about it, and the older ones become its
+        pieces.
+        """
+        for waiting in reversed(self.inbox.waiting(channel_id)):
+            if not isinstance(waiting, MentionEvent) or waiting.continues:
+                continue
+            if waiting.asked.speaker.id != piece.speaker.id:
+                continue
+            newest = max(part.id for part in (waiting.asked, *waiting.pieces))
+            if len(waiting.pieces) >= MAX_PIECES or piece.id <= newest:
+                return False
+            grown = replace(waiting, pieces=(*waiting.pieces, piece), heard_at=self._services.clock())
+            if calls:
+                grown = replace(grown, id=mention_id(piece.id), asked=piece, pieces=(*waiting.pieces, waiting.asked))
+            self.inbox.replace(waiting, grown)
+            self._registry.begin(grown.id)
+            if self._is_in_private(grown):
+                self._saving.start(self._save_now(grown), "save a message of a private chat")
+            return True
+        return False
 
     async def stop(self, channels: Iterable[int], which: Callable[[TurnEvent], bool]) -> None:
         """End the turns of these channels that `which` picks, running and waiting ones."""
@@ -388,30 +166,30 @@ class TurnQueue:
         self._registry.refuse_unknown(turn_id, reason)
 
     def close(self) -> None:
-        """Begin nothing more. What waits, and what is still written in a private chat, is for `keep_waiting`."""
+        """Begin nothing more. What waits, and what is still written in a private chat, is for `save_waiting`."""
         self._is_closed = True
         self._left += self.inbox.close()
 
-    async def keep_waiting(self) -> None:
-        """Keep in Redis what waited when the inbox was closed."""
+    async def save_waiting(self) -> None:
+        """Save in Redis what waited when the inbox was closed."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(KEEP_SECONDS):
-                await self._keeping.finish()
+            async with asyncio.timeout(SAVE_SECONDS):
+                await self._saving.finish()
         left, self._left = self._left, []
-        kept, agent = Counter[str](), self._runner.name
+        saved = Counter[str]()
         for event in left:
-            if (reason := await self._keep(event)) is None:
-                kept[event.kind] += 1
+            if (reason := await self._save(event)) is None:
+                saved[event.kind] += 1
             else:
                 self._report_dropped(event, reason)
-        if kept:
-            counts = ", ".join(f"{count} {kind}" for kind, count in kept.items())
-            log.info("%s: kept what waited for its turn until the next start: %s", agent, counts)
+        if saved:
+            counts = ", ".join(f"{count} {kind}" for kind, count in saved.items())
+            log.info("%s: kept what waited for its turn until the next start: %s", self._runner.name, counts)
 
-    async def _keep_now(self, event: TurnEvent) -> None:
-        """Keep an event that waits, in place of those that it has grown from. A turn that has begun keeps itself."""
-        async with self._keeps:
-            reason = await self._keep(event)
+    async def _save_now(self, event: TurnEvent) -> None:
+        """Save an event that waits, in place of those that it has grown from. A turn that has begun saves itself."""
+        async with self._save_lock:
+            reason = await self._save(event)
             if reason is not None and self._is_closed:
                 self._report_dropped(event, reason)
 
@@ -419,8 +197,8 @@ class TurnQueue:
         name = self._runner.name
         log.warning("%s: dropped %s %s, which waited for its turn: %s", name, event.kind, event.id, reason)
 
-    async def _keep(self, event: TurnEvent) -> str | None:
-        """Why the event is lost; None where it is kept, or comes again by itself."""
+    async def _save(self, event: TurnEvent) -> str | None:
+        """Why the event is lost; None if it is saved, or comes again by itself."""
         if event.reports:
             return None
         seconds = LATEST_DEADLINE
@@ -441,8 +219,228 @@ class TurnQueue:
         return None
 
 
-def _event_of(given: Instruction, now: float) -> InstructionEvent | ReflectionEvent | None:
-    """None for an action, or an idle task, that is not known."""
-    if given.action == "decide":
-        return InstructionEvent.of(given, now)
-    return ReflectionEvent.of(given, now) if given.action == "reflect" else None
+def can_merge(piece: Entry, directory: Directory) -> bool:
+    """Whether a message that calls nobody may belong to an earlier question: one to somebody else does not."""
+    to_another_agent = any(directory.agent_of(mentioned) for mentioned in piece.mentions)
+    return not to_another_agent and piece.replied_to in (None, piece.speaker.id)
+
+
+def debounce_left(event: TurnEvent, seconds: float, now: float) -> float:
+    """The time for which a question still waits, until `seconds` after its newest message; bounded by its deadline."""
+    if not isinstance(event, MentionEvent) or event.continues:
+        return 0.0
+    return min(event.heard_at + seconds, event.deadline - LEFT_FOR_ANSWER) - now
+
+
+class PrivatePace:
+    """Remember when the turns of each private chat began.
+
+    Nothing there has a cooldown, and no message is refused. So that a flood of messages doesn't become a flood of
+    turns, a chat has at most MENTIONS_PER_MINUTE turns a minute: the next one waits, and what the person writes
+    meanwhile joins it. `clock` gives unix seconds.
+    """
+
+    def __init__(self, a_minute: int, clock: Callable[[], float]) -> None:
+        self._a_minute, self._clock = max(1, a_minute), clock
+        self._begun: LRUCache[int, deque[float]] = LRUCache(MAX_CHATS)
+
+    def note(self, channel_id: int) -> None:
+        """Record that a turn begins."""
+        self._recent(channel_id).append(self._clock())
+
+    def seconds_left(self, channel_id: int) -> float:
+        """Return how long the chat's next turn has to wait."""
+        begun = self._recent(channel_id)
+        return begun[0] + MINUTE - self._clock() if len(begun) >= self._a_minute else 0.0
+
+    def _recent(self, channel_id: int) -> deque[float]:
+        """Return the beginnings of the last minute; a clock that was set back makes none of them last longer."""
+        now = self._clock()
+        begun = deque(at for at in self._begun.get(channel_id, ()) if 0 <= now - at < MINUTE)
+        self._begun[channel_id] = begun
+        return begun
+
+
+class Inbox:
+    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting beyond those; with 0 an
+    event that cannot begin immediately is refused. An event for which `always_fits` is true is never refused for lack
+    of room. `clock` gives unix seconds, `lane` the name of an event's lane.
+
+    `pause` says for how many more seconds the first event of a lane waits, and is asked again after them; other lanes
+    pass a paused one.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[TurnEvent], Awaitable[None]],
+        *,
+        max_running: int,
+        max_depth: int,
+        pause: Callable[[TurnEvent], float] = lambda _: 0.0,
+        always_fits: Callable[[TurnEvent], bool] = lambda _: False,
+        lane: Callable[[TurnEvent], Hashable] = lambda event: event.channel_id,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._handle, self._pause, self._lane_of, self._clock = handle, pause, lane, clock
+        self._max_running, self._max_depth, self._always_fits = max_running, max_depth, always_fits
+        self._lanes: dict[Hashable, deque[TurnEvent]] = {}  # also those of which an event runs and none waits
+        self._running: dict[Hashable, asyncio.Task[None]] = {}
+        self._next: dict[Hashable, TurnEvent] = {}  # of lanes that have their place, until the turn's first step
+        self._paused: dict[Hashable, asyncio.TimerHandle] = {}
+        self._heads: list[tuple[int, Hashable]] = []  # number and name of lanes' first events; some are out of date
+        self._waiting = 0
+        self._seq, self._at = 0, 0.0
+        self._closed = self._called = False
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def size(self) -> int:
+        """Events that wait; those whose turn runs or is about to are not counted. Above `max_depth` only by events
+        that always fit."""
+        return self._backlog(self._waiting, len(self._lanes))
+
+    def waiting(self, channel_id: int) -> tuple[TurnEvent, ...]:
+        """The channel's events whose turn has not begun, in their order."""
+        first = self._next.get(channel_id)
+        return (*(() if first is None else (first,)), *self._lanes.get(channel_id, ()))
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """The channels in which something waits or runs."""
+        return tuple(lane for lane in self._lanes if isinstance(lane, int))
+
+    @property
+    def lanes(self) -> tuple[Hashable, ...]:
+        """The lanes in which something waits or runs."""
+        return tuple(self._lanes)
+
+    def has_room(self, event: TurnEvent) -> bool:
+        """Whether the event would be added now."""
+        if self._closed or self._always_fits(event):
+            return not self._closed
+        lane = self._lane_of(event)
+        lanes = len(self._lanes) + (lane not in self._lanes)
+        return self._backlog(self._waiting + 1, lanes) <= self._max_depth
+
+    def replace(self, event: TurnEvent, other: TurnEvent) -> None:
+        """Put another event in the place of one that waits. Raises ValueError when it does not wait any more."""
+        other, name = other.stamped(event.seq, event.at), self._lane_of(event)
+        if self._next.get(name) == event:
+            self._next[name] = other
+            return
+        lane = self._lanes.get(name, deque())
+        lane[lane.index(event)] = other
+
+    def put(self, event: TurnEvent) -> TurnEvent | None:
+        """Add the event, with its number and time; None when the inbox is full or closed."""
+        if not self.has_room(event):
+            return None
+        lane = self._lane_of(event)
+        self._seq, self._at = self._seq + 1, max(self._at, self._clock())
+        stamped = event.stamped(self._seq, self._at)
+        self._lanes.setdefault(lane, deque()).append(stamped)
+        self._waiting += 1
+        self._empty.clear()
+        self._schedule(lane)
+        return stamped
+
+    def cancel(self, name: Hashable, *, keep: Callable[[TurnEvent], bool] = lambda _: False) -> list[TurnEvent]:
+        """Remove what waits in a lane, but for what `keep` picks; the lane's running turn continues."""
+        lane = self._lanes.get(name)
+        if lane is None:
+            return []
+        waiting = list(lane)
+        lane.clear()
+        lane.extend(event for event in waiting if keep(event))
+        gone = [event for event in waiting if not keep(event)]
+        self._waiting -= len(gone)
+        if name in self._next and not keep(self._next[name]):
+            gone.insert(0, self._next.pop(name))
+        self._tidy(name)
+        self._schedule(name)
+        return gone
+
+    async def drain(self) -> None:
+        """Take nothing more in and return when all lanes are empty."""
+        self._closed = True
+        await self._empty.wait()
+
+    def close(self) -> list[TurnEvent]:
+        """Take nothing more in and return what waits, in the order of arrival; running turns continue."""
+        self._closed = True
+        waiting = [event for lane in tuple(self._lanes) for event in self.cancel(lane)]
+        return sorted(waiting, key=lambda event: event.seq)
+
+    async def aclose(self) -> None:
+        """Take nothing more in; cancel what runs, drop what waits."""
+        self.close()
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # -- from the lanes to the turns ----------------------------------------------------------------------------------
+
+    def _backlog(self, waiting: int, lanes: int) -> int:
+        """The number of events that wait beyond those with a place; a lane has at most one place."""
+        running = len(self._running)
+        return waiting - min(lanes - running, self._max_running - running, waiting)
+
+    def _schedule(self, name: Hashable) -> None:
+        """Let the lane's first event begin as soon as there is a place for it."""
+        lane = self._lanes.get(name)
+        if not lane or name in self._running or name in self._paused:
+            return
+        heapq.heappush(self._heads, (lane[0].seq, name))
+        if not self._called:  # a moment later, so that what comes with it can still be gathered into it
+            self._called = True
+            asyncio.get_running_loop().call_soon(self._start_ready)
+
+    def _start_ready(self) -> None:
+        self._called = False
+        while self._heads and len(self._running) < self._max_running:
+            seq, name = heapq.heappop(self._heads)
+            lane = self._lanes.get(name)
+            if not lane or lane[0].seq != seq or name in self._running or name in self._paused:
+                continue  # out of date
+            if (seconds := self._pause(lane[0])) > 0:
+                timer = asyncio.get_running_loop().call_later(seconds, self._resume, name)
+                self._paused[name] = timer
+                continue
+            self._waiting -= 1
+            self._next[name] = lane.popleft()
+            task = asyncio.create_task(self._run_lane(name), name=f"lane {name}")
+            self._running[name] = task
+            task.add_done_callback(partial(self._ended, name))
+
+    def _resume(self, name: Hashable) -> None:
+        del self._paused[name]
+        self._schedule(name)
+
+    async def _run_lane(self, name: Hashable) -> None:
+        event = self._next.pop(name, None)
+        if event is None:  # taken back at the last moment
+            return
+        try:
+            await self._handle(event)
+        except Exception:
+            # The outermost edge: a failing event must not end its lane.
+            log.exception("lane %s: an event failed; the lane continues", name)
+
+    def _ended(self, name: Hashable, _: object) -> None:
+        del self._running[name]
+        self._next.pop(name, None)  # of a task that was cancelled before its first step
+        self._tidy(name)
+        self._schedule(name)
+        self._start_ready()
+
+    def _tidy(self, name: Hashable) -> None:
+        """Remove a lane in which nothing waits or runs."""
+        if self._lanes[name]:
+            return
+        if (timer := self._paused.pop(name, None)) is not None:
+            timer.cancel()
+        if name not in self._running:
+            del self._lanes[name]
+        if not self._lanes:
+            self._empty.set()

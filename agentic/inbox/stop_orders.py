@@ -1,21 +1,16 @@
-"""Words and reactions that silence, also missed ones.
+"""Words and reactions by which people stop the bots, let them resume, or refuse unprompted messages.
 
-The sign 🔕: the person for whom an unasked message was wants no more of them.
-
-It counts from that person alone, and at once: the next agent that would post looks into Redis right before. Every bot
-that sees the sign obeys; the first of them notes it and shows that it was seen.
-
-Stop orders: people stop the bots, and let them resume, by a word or a reaction.
-
-With the right to do so, a person stops the bots in a channel with its threads, or in one thread; without it, only the
+A person with the right to do so stops the bots in a channel with its threads, or in one thread; without it, only the
 turns that answer that person. In a private chat its person has the right. Every bot that sees the order obeys, since
 the bot that it is for may be offline; one of them shows that it was seen.
 
-Stop orders that people gave while nobody listened: the program was down or paused, the gateway was cut.
+🔕 at an unprompted message: the person for whom it was wants no more of them. It counts from that person alone, and
+takes effect immediately: the next agent that would post looks into Redis right before.
 
-They are looked for wherever a channel's past is read, before it is used, and after each new session among the reactions
-to the newest messages. No service says when a reaction was given: it counts as given with the message, so any
-order after the message undoes it. 🔕 is looked for with them, and for longer: it undoes no order.
+Orders that people gave while nobody listened (the program was down or paused, the gateway was cut) are looked for
+wherever a channel's past is read, before it is used, and after each new session among the reactions to the newest
+messages. No service says when a reaction was given: it counts as given with the message, so any order after the
+message undoes it. 🔕 is looked for with them, and for longer: it undoes no order.
 """
 
 from __future__ import annotations
@@ -33,29 +28,32 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.inbox import TurnQueue
-from agentic.inbox.triggers import Call
+from agentic.inbox.triggers import Call, CallDetector
 from agentic.state.silence import EVERYWHERE, LONGEST
 from agentic.wire.entries import ActionNote
 
-MUTE_SIGN, SEEN = "🔕", "✅"
+STOP_SIGN, MUTE_SIGN, SEEN = "🛑", "🔕", "✅"
+MAX_SIGNED = 10  # messages of a channel's past whose stop reactions are looked up
+NEWEST = 25  # messages that are looked at after a new session
+MUTES_LAST = 7 * 86400.0  # seconds after its message; far less than 🔕 is known to have been obeyed once
 
 
-class MuteSigns:
-    """Obeys the sign, for one agent."""
+class OptOutReactions:
+    """Obeys 🔕, for one agent."""
 
     def __init__(self, services: AgentServices, channels: Channels) -> None:
         self._consents, self._notices, self._channels = services.consents, services.notices, channels
         self._unasked, self._memory = services.ledger.unasked, services.memory
 
     async def on_reaction(self, sign: PersonReaction) -> None:
-        """A person gave a sign to a message."""
+        """A person reacted to a message."""
         if sign.emoji == MUTE_SIGN and await self._person_of(sign.message_id) == sign.who.user_id:
             await self._notices.first(sign.message_id, MUTE_SIGN)  # it is not a missed one after the next start
             await self._end(sign.who.user_id, sign.channel_id, sign.message_id)
 
     async def on_missed(self, view: ReactionView, message_id: int) -> None:
-        """A message of the channel's past has the sign. It was given when nobody listened, or long ago: then the person
-        may have said something else since."""
+        """A message of the channel's past has the reaction. It was given when nobody listened, or long ago: then the
+        person may have said something else since."""
         person_id = await self._person_of(message_id)
         if person_id is None or all(who.user_id != person_id for who in await view.givers(message_id, MUTE_SIGN)):
             return
@@ -74,9 +72,6 @@ class MuteSigns:
         outlet = await self._channels.outlet_in_scope(channel_id)
         if outlet is not None:
             await outlet.sink.acknowledge(message_id, SEEN)
-
-
-STOP_SIGN, STOP_ORDERS_SEEN = "🛑", "✅"
 
 
 def may_stop(who: Person, moderators: Collection[int]) -> bool:
@@ -126,7 +121,7 @@ class StopOrders:
 
         `call`: how the message calls this bot. `late`: other processes may know of later orders.
         """
-        meant = self._meant(heard, call) if heard.by_person else set()
+        meant = self._addressed_bots(heard, call) if heard.by_person else set()
         if not meant:
             return False
         who, channel_id = wrote(), heard.channel_id
@@ -140,14 +135,14 @@ class StopOrders:
             first = None
         else:
             return False
-        if call is not None and (self._me(channel_id) == min(meant) if first is None else first):
+        if call is not None and (self._channels.own_id(channel_id) == min(meant) if first is None else first):
             still = order.word == "resume" and self._channels.is_stopped(channel_id)
-            await self._show(channel_id, heard.message_id, STOP_SIGN if still else STOP_ORDERS_SEEN)
+            await self._show(channel_id, heard.message_id, STOP_SIGN if still else SEEN)
         return True
 
     def is_order(self, order: Order | None, heard: IncomingMessage, call: Call | None) -> bool:
         """Whether an old message was an order to the bots; none of them answers it."""
-        return order is not None and heard.by_person and bool(self._meant(heard, call))
+        return order is not None and heard.by_person and bool(self._addressed_bots(heard, call))
 
     async def on_missed(self, order: Order, heard: IncomingMessage, call: Call | None, who: Person, at: float) -> None:
         """Carry out an order of that time (unix seconds) that may have been missed. One by a person without the right
@@ -166,7 +161,7 @@ class StopOrders:
         if first:
             self._note(order.word, who, channel_id)
         if first and call is not None:
-            await self._show(channel_id, heard.message_id, STOP_ORDERS_SEEN)
+            await self._show(channel_id, heard.message_id, SEEN)
 
     async def _stop_late(self, channel_id: int, source: str, seconds: float | None, at: float) -> bool:
         parent = self._channels.parent(channel_id)
@@ -174,7 +169,7 @@ class StopOrders:
             return False
         return await self._stops.stop(channel_id, source, seconds, at=at, late=True)
 
-    def ended(self, said: Entry, heard: IncomingMessage) -> bool:
+    def is_overruled(self, said: Entry, heard: IncomingMessage) -> bool:
         """Whether a later order, for the channel or by its author, ended what would answer this message."""
         places = [heard.channel_id, *([heard.parent_id] if heard.parent_id is not None else [])]
         if any(said.created_at <= self._stops.silent_until(place) for place in places):
@@ -201,34 +196,28 @@ class StopOrders:
         source = f"{sign.message_id}:{sign.who.user_id}"
         if said_at is None:
             await self._stop(sign.who, sign.channel_id, source, None)
-            shows = sign.author == self._me(sign.channel_id)
+            shows = sign.author == self._channels.own_id(sign.channel_id)
         else:  # an order without the right has no effect now: what it would have ended is over
             right = self._may_stop(sign.who, sign.channel_id)
             shows = right and await self._stop_late(sign.channel_id, source, None, said_at)
             if shows:
                 self._note("stop", sign.who, sign.channel_id)
         if shows:
-            await self._show(sign.channel_id, sign.message_id, STOP_ORDERS_SEEN)
+            await self._show(sign.channel_id, sign.message_id, SEEN)
 
     async def _show(self, channel_id: int, message_id: int, emoji: str) -> None:
         outlet = await self._channels.outlet_in_scope(channel_id)
         if outlet is not None:
             await outlet.sink.acknowledge(message_id, emoji)
 
-    def _meant(self, heard: IncomingMessage, call: Call | None) -> set[int]:
+    def _addressed_bots(self, heard: IncomingMessage, call: Call | None) -> set[int]:
         """The user ids of our bots that the message calls."""
         named = self._bots_in((*heard.mentioned_users, heard.replied_to))
-        return named or (self._bots() if call is not None else set())
-
-    def _bots(self) -> set[int]:
-        return set(self._directory.ids)
+        return named or (set(self._directory.ids) if call is not None else set())
 
     def _bots_in(self, user_ids: Iterable[int | None]) -> set[int]:
-        bots = self._bots()
+        bots = set(self._directory.ids)
         return {user_id for user_id in user_ids if user_id in bots}
-
-    def _me(self, channel_id: int) -> int | None:
-        return self._channels.own_id(channel_id)
 
     async def _stop(
         self,
@@ -277,13 +266,8 @@ class StopOrders:
         await self._queue.stop(covered, lambda _: True)
 
 
-MOST_SIGNED = 10  # messages of a channel's past whose stop signs are looked up
-NEWEST = 25  # messages that are looked at after a new session
-MUTES_LAST = 7 * 86400.0  # seconds after its message; far less than 🔕 is known to have been obeyed once
-
-
 class MissedOrders:
-    """Obeys what was missed, for one agent. `call_of` says how a message calls it."""
+    """Obeys what was missed, for one agent."""
 
     def __init__(
         self,
@@ -291,11 +275,11 @@ class MissedOrders:
         services: AgentServices,
         channels: Channels,
         stop_orders: StopOrders,
-        mute_signs: MuteSigns,
-        call_of: Callable[[IncomingMessage], Call | None],
+        opt_outs: OptOutReactions,
+        calls: CallDetector,
     ) -> None:
         self._services, self._channels = services, channels
-        self._stop_orders, self._mute_signs, self._call_of = stop_orders, mute_signs, call_of
+        self._stop_orders, self._opt_outs, self._calls = stop_orders, opt_outs, calls
         self._sessions, self._looked = 0, 0
         self._back = services.directory.id_of(agent) is not None  # an earlier run of this bot has ended
         self._met = False  # an agent whose user id was not known when the past was read
@@ -325,13 +309,13 @@ class MissedOrders:
         for entry in entries:
             await self._obey(entry, view)
         signed = [one for one in entries if any(given.emoji == STOP_SIGN for given in one.reactions)]
-        for entry in signed[-MOST_SIGNED:]:
+        for entry in signed[-MAX_SIGNED:]:
             await self._obey_signs(view, entry.id, entry.speaker.id, entry.created_at)
         muted = [one for one in past if any(given.emoji == MUTE_SIGN for given in one.reactions)]
-        for entry in muted[-MOST_SIGNED:]:
+        for entry in muted[-MAX_SIGNED:]:
             await self._obey_mute(view, entry.id, entry.created_at)
 
-    async def look_again(self) -> None:
+    async def check_after_reconnect(self) -> None:
         """Look at the newest messages for both signs after each new session but the first, in which the whole past is
         read. Read whole transcripts again where an agent was met since: what was said to it was not known to be an
         order. Missing messages are read by what notices the gap."""
@@ -363,7 +347,7 @@ class MissedOrders:
             return
         facts = heard_of(entry, view.channel_id, view.guild_id, self._channels.parent(view.channel_id))
         who = Person(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
-        await self._stop_orders.on_missed(entry.order, facts, self._call_of(facts), who, entry.created_at)
+        await self._stop_orders.on_missed(entry.order, facts, self._calls.detect(facts), who, entry.created_at)
 
     async def _obey_signs(self, view: ReactionView, message_id: int, author: int, said_at: float) -> None:
         if self._services.directory.agent_of(author) is None:
@@ -374,7 +358,7 @@ class MissedOrders:
 
     async def _obey_mute(self, view: ReactionView, message_id: int, said_at: float) -> None:
         if said_at > self._services.clock() - MUTES_LAST:
-            await self._mute_signs.on_missed(view, message_id)
+            await self._opt_outs.on_missed(view, message_id)
 
 
 def heard_of(

@@ -1,21 +1,16 @@
-"""Which messages call an agent; `m` commands.
-
-Calls between agents: another agent's message calls this one by a mention or a reply, until the chain ends.
-
-A message from an agent's turn in a running conversation calls nobody, since the coordinator gives everybody a turn
-there; one from a reactive turn, which joins in on an answer to a person, does. The turn that a message came from is
-known by its record while it is open, and by a mark afterwards (agentic.state.posts), in every process.
-
-Triggers: whether and how a person's message calls this agent. Pure.
+"""Which messages call an agent: people's, other agents', and the commands `m continue` and `m context`.
 
 People call an agent by mentioning it, by mentioning the bots' role, or by replying to one of its messages, in the
 channels in scope and their threads. With the option `answer_all` a person's message that is for nobody else calls one
-agent, too. For messages of our other agents see bot_mentions.py; those of foreign bots and webhooks call nobody.
+agent, too. Messages of other bots and webhooks call nobody.
 
-Message commands: `m continue` and `m context`.
+Another agent's message calls this one by a mention or a reply, until the chain ends. A message from an agent's turn in
+a running conversation calls nobody, since the coordinator gives everybody a turn there; one from a reactive turn, which
+joins in on an answer to a person, does. The turn that a message came from is known by its record while it is open, and
+by a mark afterwards (agentic.state.posts), in every process.
 
-A command is for the agent that it mentions or replies to, otherwise for the one that spoke last in the channel. The
-message is deleted in the background, where the bot may do that.
+In the thread of a room a member answers a person's mention or reply with its next turn, not beside it. A bot that is no
+member answers as in any other thread, and so does everybody while the room is paused or closed.
 """
 
 from __future__ import annotations
@@ -23,8 +18,7 @@ from __future__ import annotations
 import json
 import logging
 import unicodedata
-from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from itertools import takewhile
 from typing import Literal
@@ -39,92 +33,179 @@ from agentic.chat.service import IncomingMessage
 from agentic.context.commands import parse_m
 from agentic.context.entries import Entry, is_visible
 from agentic.inbox.inbox import TurnQueue
-from agentic.inbox.room_calls import RoomCalls
 from agentic.llm.types import Message, Prompt, Reply
+from agentic.state.rooms import Room
 from agentic.tools.loop import always
-from agentic.turn.chat_mode import ModelRequest
 from agentic.turn.decide import mode_of
 from agentic.turn.progress import Turn, TurnState
 from agentic.turn.result import BusyReplies
 from agentic.turn.tools import ToolUse
 from agentic.turn.view import build_view
 from agentic.wire.connection import RedisAway
+from agentic.wire.messages import Command, RoomOrder
+
+CHAIN_END = "🔁"
+MAX_GROWING = 200  # growing posts that are remembered
+RULE = "-" * 20
+MANAGERS_ONLY = "`m context` is for people who may manage messages here."
+
+_BLANKS = frozenset("\u2800\u3164\u115f\u1160\uffa0")  # letters and signs that look like a space
 
 log = logging.getLogger(__name__)
 
 
-CHAIN_END = "🔁"
-
-UNFINISHED = 200  # growing posts that are remembered
+# -- people -----------------------------------------------------------------------------------------------------------
 
 
-Verdict = Literal["call", "no", "end"]
+class Call(Enum):
+    """How a person calls an agent."""
+
+    MENTION = "mention"
+    ROLE = "role"
+    REPLY = "reply"
+    ALL = "all"  # it names nobody, and the agent answers everything there
+
+
+class CallDetector:
+    """Says whether and how people's messages call one agent."""
+
+    def __init__(self, agent: str, services: AgentServices, channels: Channels) -> None:
+        self._agent, self._services, self._channels = agent, services, channels
+
+    def detect(self, heard: IncomingMessage) -> Call | None:
+        """How the message calls the agent. It also calls if it is a person's, for no other agent, in a channel in which
+        this is the first agent with `answer_all`."""
+        services, me, view = self._services, self._channels.own_id(heard.channel_id), None
+        if me is None:
+            return None
+        call = detect_call(heard, me=me, bots_role=services.settings.bots_role_id)
+        if call is None and heard.by_person and heard.author_id != me:
+            view = self._channels.view_of(heard.channel_id)
+        others = {*heard.mentioned_users, heard.replied_to or 0}
+        if view is None or any(services.directory.agent_of(user) is not None for user in others):
+            return call
+        here = (name for name in services.names if name == self._agent or services.directory.id_of(name) is not None)
+        answering = (name for name in here if services.options.options(name, view).answer_all)
+        return Call.ALL if next(answering, None) == self._agent else None
+
+
+def detect_call(heard: IncomingMessage, *, me: int, bots_role: int | None) -> Call | None:
+    """How the message calls the bot with user id `me`, None when it does not."""
+    if not heard.by_person or heard.author_id == me:
+        return None
+    if heard.is_private:
+        return Call.MENTION
+    if me in heard.mentioned_users:
+        return Call.REPLY if heard.replied_to == me else Call.MENTION
+    if heard.replied_to == me:
+        return Call.REPLY
+    if bots_role is not None and bots_role in heard.mentioned_roles:
+        return Call.ROLE
+    return None
+
+
+def says_nothing(asked: Entry, heard: IncomingMessage, call: Call | None) -> bool:
+    """Whether a message that needs no mention says nothing at all: spaces, characters that nobody sees, an empty quote.
+    A mention alone does say something: that somebody wants an answer to what was said before."""
+    needs_no_mention = heard.is_private or call is Call.ALL or (heard.group and call is Call.REPLY)
+    if asked.attachments or asked.extras or not needs_no_mention:
+        return False
+    unseen = ("Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Zs")
+    return all(
+        char == ">" or char.isspace() or char in _BLANKS or unicodedata.category(char) in unseen for char in asked.text
+    )
+
+
+# -- rooms ------------------------------------------------------------------------------------------------------------
+
+
+async def room_of_thread(services: AgentServices, channel_id: int, parent_id: int | None) -> Room | None:
+    """The room of a thread, whatever its status; None for any other channel, and if Redis is unavailable."""
+    if parent_id is None:
+        return None
+    try:
+        return await services.ledger.rooms.read(channel_id)
+    except RedisAway as away:
+        log.info("thread %d counts as no room for now: %s", channel_id, away)
+        return None
+
+
+async def request_room_turn(services: AgentServices, agent: str, room: Room, asked: Entry) -> bool:
+    """Ask for the agent's next turn in the room to answer a message; False if it has to answer it by itself."""
+    if room.status != "active" or room.member(agent) is None:
+        return False
+    order = RoomOrder(message_id=asked.id)
+    command = Command(command="room-next", channel_id=room.thread_id, agent_name=agent, room=order)
+    try:
+        outcome = await services.orders.give(command)
+    except RedisAway as away:
+        outcome = str(away)
+    if outcome != "requested":
+        log.info("%s: message %d in room %d gets no turn: %s", agent, asked.id, room.thread_id, outcome)
+    return outcome == "requested"
+
+
+# -- other agents -----------------------------------------------------------------------------------------------------
 
 
 class BotMentions:
     """Finds the messages of other agents that call `agent`, and enqueues them."""
 
-    def __init__(
-        self, agent: Agent, services: AgentServices, channels: Channels, queue: TurnQueue, room_calls: RoomCalls
-    ) -> None:
+    def __init__(self, agent: Agent, services: AgentServices, channels: Channels, queue: TurnQueue) -> None:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
-        self._room_calls = room_calls
-        self._growing: LRUCache[int, None] = LRUCache(UNFINISHED)
+        self._growing: LRUCache[int, None] = LRUCache(MAX_GROWING)
 
     async def heard(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
         """A bot wrote a message, or edited one."""
-        entry = self._services.transcripts.of(channel_id).get(message_id)
-        if entry is None or entry.speaker.agent in (None, self._agent.key) or self._still_grows(entry, edited=edited):
+        services, key = self._services, self._agent.key
+        entry = services.transcripts.of(channel_id).get(message_id)
+        if entry is None or entry.speaker.agent in (None, key):
             return
-        if not calls(entry, self._me(channel_id)) or self._channels.is_stopped(channel_id):
+        # A streamed post calls once it is complete; an edit of any other post calls nobody.
+        grew = entry.id in self._growing
+        self._growing.pop(entry.id, None)
+        if unfinished(entry.text):
+            self._growing[entry.id] = None
+            return
+        me = self._channels.own_id(channel_id)
+        if (edited and not grew) or me is None or not calls(entry, me) or self._channels.is_stopped(channel_id):
             return
         outlet = self._channels.outlet_of(channel_id)
         if outlet is None:
             return
-        room = await self._room_calls.room_of(channel_id, self._channels.parent(channel_id))
-        if room is not None and room.status == "active" and room.member(self._agent.key) is not None:
+        room = await room_of_thread(services, channel_id, self._channels.parent(channel_id))
+        if room is not None and room.status == "active" and room.member(key) is not None:
             return  # it speaks there in its turns alone
         await outlet.view.settle()
         options = self._agent.options_for(outlet)
         if not options.bot_mentions:
             return
-        verdict = await self._judge(entry, outlet, options.max_bot_chain)
+        verdict = await self._judge(entry, outlet, me, options.max_bot_chain)
         if verdict == "call":
-            self._enqueue(entry, outlet, theme if room is None else room.theme)
+            begun_by = last_person(entry, outlet.view.transcript.entries())
+            on_behalf = begun_by.speaker.id if begun_by is not None else None
+            theme = theme if room is None else room.theme
+            if not self._queue.enqueue(services.mention(entry, channel_id, theme, on_behalf=on_behalf)):
+                log.info("%s: skipped message %d of %s: the inbox is full", key, entry.id, entry.speaker.agent)
         elif verdict == "end":
-            await self._mark(entry, outlet)
+            log.info("%s: a chain of calls ends at message %d", key, entry.id)
+            # Show it once for all agents that it would have called.
+            if await services.notices.first(entry.id, CHAIN_END):
+                await outlet.sink.react(entry.id, CHAIN_END)
 
-    def _me(self, channel_id: int) -> int:
-        own = self._channels.own_id(channel_id)
-        assert own is not None  # it hears nothing before its login
-        return own
-
-    def _still_grows(self, entry: Entry, *, edited: bool) -> bool:
-        """A streamed post calls once it is complete; an edit of any other post calls nobody."""
-        grew = entry.id in self._growing
-        self._growing.pop(entry.id, None)
-        if unfinished(entry.text):
-            self._growing[entry.id] = None
-            return True
-        return edited and not grew
-
-    async def _judge(self, entry: Entry, outlet: Outlet, most: int) -> Verdict:
+    async def _judge(self, entry: Entry, outlet: Outlet, me: int, limit: int) -> Literal["call", "no", "end"]:
         instructed = await self._services.ledger.instructed_posts.read(outlet.view.channel_id)
         if await self._was_its_turn(entry, outlet.view.channel_id, instructed):
             return "no"
         transcript = outlet.view.transcript
         entries = transcript.entries()
         before = spoken_before(entry, entries, instructed)
-        if called_already(entry, before, self._me(outlet.view.channel_id)):
+        if called_already(entry, before, me):
             return "no"
         if last_person(entry, entries) is None and not (transcript.whole or transcript.begins):
-            log.info(
-                "%s: skipped message %d: what came before it is not known",
-                self._agent.key,
-                entry.id,
-            )
+            log.info("%s: skipped message %d: what came before it is not known", self._agent.key, entry.id)
             return "no"
-        return "call" if links(entry, before) < most else "end"
+        return "call" if links(entry, before) < limit else "end"
 
     async def _was_its_turn(self, entry: Entry, channel_id: int, instructed: Mapping[int, bool]) -> bool:
         """Whether the message is from the author's turn in a conversation. A turn may end between the two reads, and
@@ -141,24 +222,6 @@ class BotMentions:
         except RedisAway:
             log.debug("%s: open turns of %s are not known, Redis is away", self._agent.key, author)
         return not (await self._services.ledger.instructed_posts.read(channel_id)).get(entry.id, True)
-
-    def _enqueue(self, entry: Entry, outlet: Outlet, theme: str) -> None:
-        begun_by = last_person(entry, outlet.view.transcript.entries())
-        on_behalf = begun_by.speaker.id if begun_by is not None else None
-        event = self._services.mention(entry, outlet.view.channel_id, theme, on_behalf=on_behalf)
-        if not self._queue.enqueue(event):
-            log.info(
-                "%s: skipped message %d of %s: the inbox is full",
-                self._agent.key,
-                entry.id,
-                entry.speaker.agent,
-            )
-
-    async def _mark(self, entry: Entry, outlet: Outlet) -> None:
-        """Show that the chain ends, once for all agents that it would have called."""
-        log.info("%s: a chain of calls ends at message %d", self._agent.key, entry.id)
-        if await self._services.notices.first(entry.id, CHAIN_END):
-            await outlet.sink.react(entry.id, CHAIN_END)
 
 
 def calls(entry: Entry, user_id: int) -> bool:
@@ -197,66 +260,13 @@ def last_person(message: Entry, entries: Sequence[Entry]) -> Entry | None:
     )
 
 
-_BLANKS = frozenset("\u2800\u3164\u115f\u1160\uffa0")  # letters and signs that look like a space
-
-
-class Call(Enum):
-    """How a person calls an agent."""
-
-    MENTION = "mention"
-    ROLE = "role"
-    REPLY = "reply"
-    ALL = "all"  # it names nobody, and the agent answers everything there
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """Users and roles whose messages call nobody; `also` are the users that are ignored by command, as of now."""
-
-    users: frozenset[int] = frozenset()
-    roles: frozenset[int] = frozenset()
-    also: Container[int] = ()
-
-    def __contains__(self, heard: IncomingMessage) -> bool:
-        if heard.author_id in self.users or heard.author_id in self.also:
-            return True
-        return not self.roles.isdisjoint(heard.author_roles)
-
-
-def says_nothing(asked: Entry, heard: IncomingMessage, call: Call | None) -> bool:
-    """Whether a message that needs no mention says nothing at all: spaces, characters that nobody sees, an empty quote.
-    A mention alone does say something: that somebody wants an answer to what was said before."""
-    needs_no_mention = heard.is_private or call is Call.ALL or (heard.group and call is Call.REPLY)
-    if asked.attachments or asked.extras or not needs_no_mention:
-        return False
-    return all(char == ">" or char.isspace() or not _is_seen(char) for char in asked.text)
-
-
-def _is_seen(char: str) -> bool:
-    return char not in _BLANKS and unicodedata.category(char) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Zs")
-
-
-def called(heard: IncomingMessage, *, me: int, bots_role: int | None) -> Call | None:
-    """How the message calls the bot with user id `me`, None when it does not."""
-    if not heard.by_person or heard.author_id == me:
-        return None
-    if heard.is_private:
-        return Call.MENTION
-    if me in heard.mentioned_users:
-        return Call.REPLY if heard.replied_to == me else Call.MENTION
-    if heard.replied_to == me:
-        return Call.REPLY
-    if bots_role is not None and bots_role in heard.mentioned_roles:
-        return Call.ROLE
-    return None
-
-
-RULE = "-" * 20
-MANAGERS_ONLY = "`m context` is for people who may manage messages here."
+# -- message commands -------------------------------------------------------------------------------------------------
 
 
 class MessageCommands:
-    """Carries out the commands that are for `agent`."""
+    """Carries out the commands that are for `agent`. A command is for the agent that it mentions or replies to,
+    otherwise for the one that spoke last in the channel. The message is deleted in the background, if the bot may do
+    that."""
 
     def __init__(
         self, agent: Agent, services: AgentServices, channels: Channels, queue: TurnQueue, busy: BusyReplies
@@ -269,41 +279,48 @@ class MessageCommands:
         if command is None or outlet is None:
             return
         await outlet.view.settle()
-        entries = outlet.view.transcript.entries()
-        if call is None and (self._names_an_agent(asked) or last_speaker(entries, asked.id) != self._agent.key):
-            return
-        replies = outlet.sink.command_replies
-        goes = replies is not None and replies.discard(asked.id)
+        entries, agent_of = outlet.view.transcript.entries(), self._services.directory.agent_of
+        if call is None:
+            names_an_agent = any(agent_of(user_id) for user_id in (*asked.mentions, asked.replied_to or 0))
+            if names_an_agent or last_speaker(entries, asked.id) != self._agent.key:
+                return
+        replies, reacts_to = outlet.sink.command_replies, None
+        if replies is not None and replies.discard(asked.id):  # reactions go to the message before it
+            before = (entry.id for entry in reversed(entries) if entry.id < asked.id and not entry.hidden)
+            reacts_to = next(before, None)
         event = self._services.mention(
             asked,
             outlet.view.channel_id,
             theme,
             to_all=call is Call.ROLE,
             continues=True,
-            signs_at=last_seen(entries, asked.id) if goes else None,
+            signs_at=reacts_to,
         )
         if command == "context":
-            await self._show(event, outlet, replies)
+            await self._show_context(event, outlet, replies)
         elif not self._queue.enqueue(event) and event.id not in self._queue:
             self._busy.reply(outlet.sink, event)
 
-    def _names_an_agent(self, asked: Entry) -> bool:
-        directory = self._services.directory
-        return any(directory.agent_of(user_id) for user_id in (*asked.mentions, asked.replied_to or 0))
-
-    async def _show(self, event: MentionEvent, outlet: Outlet, replies: CommandReplies | None) -> None:
-        asked = event.asked
+    async def _show_context(self, event: MentionEvent, outlet: Outlet, replies: CommandReplies | None) -> None:
+        """Show the first request that the model would get, with its tools."""
+        asked, agent, sent = event.asked, self._agent.at(outlet), list[Prompt]()
         if replies is None:
             return
         if not asked.may_manage:
             await replies.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
-        agent = self._agent.at(outlet)
+
+        async def ask(prompt: Prompt) -> Reply:
+            sent.append(prompt)
+            return Reply(text="")
+
         state = TurnState(self._services.ledger, agent.key, event.id)
-        sent = await as_sent(Turn(agent=agent, outlet=outlet, event=event, state=state))
-        name = f"context-{agent.key}.txt"
-        note = f"what {agent.identity.display_name} sees"
-        await replies.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
+        turn = Turn(agent=agent, outlet=outlet, event=event, state=state)
+        mode = mode_of(turn, await build_view(turn))
+        request = mode.request(0.0)
+        await ToolUse(turn, mode, always).run(ask, request.prompt)
+        note, text = f"what {agent.identity.display_name} sees", format_request(sent[0], request.history)
+        await replies.send_file(f"context-{agent.key}.txt", text, note, f"{event.id}:context")
 
 
 def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
@@ -318,26 +335,7 @@ def commanded(asked: Entry, entries: Sequence[Entry]) -> str | None:
     return last_speaker(entries, asked.id) if bare else None
 
 
-def last_seen(entries: Sequence[Entry], before: int) -> int | None:
-    """The newest message before another one that is no command itself."""
-    return next((entry.id for entry in reversed(entries) if entry.id < before and not entry.hidden), None)
-
-
-async def as_sent(turn: Turn) -> ModelRequest:
-    """The first request that the model would get, with its tools."""
-    sent: list[Prompt] = []
-
-    async def heard(prompt: Prompt) -> Reply:
-        sent.append(prompt)
-        return Reply(text="")
-
-    mode = mode_of(turn, await build_view(turn))
-    request = mode.request(0.0)
-    await ToolUse(turn, mode, always).run(heard, request.prompt)
-    return ModelRequest(sent[0], request.history)
-
-
-def written(prompt: Prompt, history: Sequence[Message]) -> str:
+def format_request(prompt: Prompt, history: Sequence[Message]) -> str:
     """A request to a model for people to read: each part under its role, with its pictures and cache markers."""
     parts = [("system", prompt.system or "")]
     for message in history:

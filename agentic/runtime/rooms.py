@@ -13,7 +13,7 @@ from functools import partial
 from agent_cogs.base import BaseAgentCog
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent
-from agentic.inbox.host import PersonaHosts, Place, place_in_rooms, place_on_signal
+from agentic.inbox.host import HostedChannels, PersonaHosts, hosted_channels
 from agentic.rooms.arena import ArenaKeeper, answered
 from agentic.rooms.closing import CheapPositions, RoomCloser
 from agentic.rooms.threads import Steward, ThreadBots
@@ -70,14 +70,13 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
         if name not in runtime.setup.agents
     }
 
-    def place_of(persona: AgentSettings) -> Place | None:
+    def channels_of(persona: AgentSettings) -> HostedChannels | None:
+        host = partial(hosted_channels, persona, runtime.services, bots, arriving=arriving)
         if (held := own.get(persona.name)) is not None:
-            return place_on_signal(persona, runtime.services, bots, arriving=arriving, may_act=partial(_held, held))
-        if lease is None:
-            return None
-        return place_in_rooms(persona, runtime.services, bots, arriving=arriving, may_act=may_act)
+            return host(may_act=partial(_held, held), on_signal=True)
+        return host(may_act=may_act) if lease is not None else None
 
-    hosts = PersonaHosts(runtime.services, runtime.setup.make_model, place_of, prepare=prepare)
+    hosts = PersonaHosts(runtime.services, runtime.setup.make_model, channels_of, prepare=prepare)
     runtime.personas = hosts
     stack.push_async_callback(hosts.aclose)
     runtime.watch(hosts.run, "personas")

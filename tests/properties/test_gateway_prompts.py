@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_cogs.slash import read_interaction
 from agentic.chat.directory import strip_mention
-from agentic.inbox.triggers import called
+from agentic.inbox.triggers import detect_call
 from agentic.services.discord.messages import incoming_message, question_text, read_question
 from tests.support.doubles import Client, TextChannel, message, user
 
@@ -78,5 +78,5 @@ def test_bots_call_nobody_and_whoever_else_mentions_the_bot_does(text, author, b
     channel = TextChannel(10, client.guild, "lounge", iter(range(1, 9)).__next__)
     more = {"webhook_id": str(author)} if webhook else {}
     made = message(channel, 1, f"<@{ME}> {text}", author=author, bot=bot, mentions=[client.user], **more)
-    call = called(incoming_message(made), me=ME, bots_role=None)
+    call = detect_call(incoming_message(made), me=ME, bots_role=None)
     assert (call is None) == (bot or webhook)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentic.inbox.cancels import Cancels
+from agentic.inbox.notices import Cancels
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisLink

@@ -209,7 +209,7 @@ async def test_what_is_taken_back_before_its_first_step_is_not_begun():
     turns = Turns()
     box = inbox(turns)
     box.put(Event(1, "a"))
-    box._begin()  # it has its place, and its task has not run yet
+    box._start_ready()  # it has its place, and its task has not run yet
     assert [event.name for event in box.waiting(1)] == ["a"]
     assert [event.name for event in box.cancel(1)] == ["a"]
     await box.drain()
@@ -236,7 +236,7 @@ async def test_a_lane_that_pauses_lets_the_others_pass_and_is_asked_again():
 async def test_an_inbox_that_is_ended_before_a_first_step_can_be_drained():
     box = inbox(Turns())
     box.put(Event(1, "a"))
-    box._begin()
+    box._start_ready()
     await box.aclose()
     await box.drain()
     assert box.channels == ()

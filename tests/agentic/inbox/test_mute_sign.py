@@ -11,7 +11,7 @@ import discord
 import pytest
 
 from agentic.chat.service import Person, PersonReaction
-from agentic.inbox.stop_orders import MuteSigns
+from agentic.inbox.stop_orders import OptOutReactions
 from agentic.record.memories import Unasked
 from agentic.wire.entries import ConsentNote
 from tests.support.agent_scene import LOUNGE, Scene
@@ -99,7 +99,7 @@ async def test_at_a_message_that_redis_has_forgotten_the_sign_counts_by_the_reco
     scene.ledger.unasked.posts.clear()
     sent = Unasked(message_id, "claude", "discover", LOUNGE, ALICE, "trains", scene.clock.now)
     services = replace(scene.services, memory=Remembered(sent={message_id: sent}))
-    signs = MuteSigns(services, scene.cog.channels)
+    signs = OptOutReactions(services, scene.cog.channels)
     for giver in (BOB, ALICE):
         await signs.on_reaction(PersonReaction(Person(giver), LOUNGE, message_id, scene.me.id, "🔕"))
     assert noted(scene) == [(ALICE, False, "🔕")]
@@ -123,7 +123,7 @@ class Past:
 @pytest.mark.promise(452)
 async def test_a_sign_that_was_missed_counts_once(scene: Scene):
     message_id, past = await posted(scene), Past(BOB, ALICE)
-    signs: Any = scene.cog.host._mute_signs
+    signs: Any = scene.cog.host._opt_outs
     await signs.on_missed(past, message_id)
     assert noted(scene) == [(ALICE, False, "🔕")]
     await scene.services.consents.allow(ALICE, because="command")
@@ -133,7 +133,7 @@ async def test_a_sign_that_was_missed_counts_once(scene: Scene):
 
 async def test_of_ordinary_messages_and_others_signs_nothing_is_asked_or_noted(scene: Scene):
     message_id, past = await posted(scene), Past(BOB)
-    signs: Any = scene.cog.host._mute_signs
+    signs: Any = scene.cog.host._opt_outs
     await signs.on_missed(past, message_id)
     await signs.on_missed(past, 12345)
     assert (noted(scene), past.asked) == ([], 1)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agentic.inbox.pace import PrivatePace
+from agentic.inbox.inbox import PrivatePace
 
 
 class Clock:

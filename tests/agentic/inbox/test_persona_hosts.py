@@ -11,7 +11,7 @@ from typing import Any
 from agentic.agent.persona import Personas
 from agentic.agent.roster import Roster
 from agentic.inbox import host as hosts
-from agentic.inbox.host import PersonaHosts, place_in_rooms
+from agentic.inbox.host import PersonaHosts, hosted_channels
 from agentic.services.discord.service import PersonaChannels
 from agentic.state.limits import UNLIMITED
 from agentic.wire import keys
@@ -55,7 +55,7 @@ class Stage:
         self.services = replace(services, roster=self.roster, personas=Personas(settings))
         self.models: dict[str, Any] = {}
         self.bots = [self.scene.cog.channels]
-        self.hosts = PersonaHosts(self.services, self.make_model, self.place_of, prepare=self.prepare)
+        self.hosts = PersonaHosts(self.services, self.make_model, self.channels_of, prepare=self.prepare)
         self.prepared: list[str | Exception] = []  # an error is raised, once
 
     async def prepare(self, key):
@@ -64,8 +64,8 @@ class Stage:
             raise error
         self.prepared.append(key)
 
-    def place_of(self, persona):
-        return place_in_rooms(persona, self.services, lambda: self.bots, arriving=lambda: False, may_act=lambda: True)
+    def channels_of(self, persona):
+        return hosted_channels(persona, self.services, lambda: self.bots, arriving=lambda: False, may_act=lambda: True)
 
     def make_model(self, settings):
         model: Any = Asked(False, settings.models[0].name)

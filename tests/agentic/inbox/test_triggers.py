@@ -1,8 +1,10 @@
+from types import SimpleNamespace
+
 import pytest
 
-from agentic.agent.services import Scope
+from agentic.agent.services import AgentServices, Scope
 from agentic.chat.service import IncomingMessage
-from agentic.inbox.triggers import Call, Ignored, called
+from agentic.inbox.triggers import Call, detect_call
 
 ME, OTHER, PERSON, BOTS_ROLE = 10, 11, 20, 31
 
@@ -29,11 +31,11 @@ def heard(**more):
     ],
 )
 def test_who_is_called_by_what(facts, call):
-    assert called(heard(**facts), me=ME, bots_role=BOTS_ROLE) is call
+    assert detect_call(heard(**facts), me=ME, bots_role=BOTS_ROLE) is call
 
 
 def test_without_a_bots_role_no_role_calls():
-    assert called(heard(mentioned_roles=frozenset({BOTS_ROLE})), me=ME, bots_role=None) is None
+    assert detect_call(heard(mentioned_roles=frozenset({BOTS_ROLE})), me=ME, bots_role=None) is None
 
 
 @pytest.mark.parametrize(
@@ -58,21 +60,24 @@ def test_without_named_guilds_any_guild_counts():
 
 
 @pytest.mark.parametrize(
-    ("ignored", "calls"),
+    ("lists", "ignored"),
     [
-        (Ignored(), True),
-        (Ignored(users=frozenset({PERSON})), False),
-        (Ignored(users=frozenset({OTHER})), True),
-        (Ignored(roles=frozenset({77})), False),
-        (Ignored(roles=frozenset({78})), True),
+        ({}, False),
+        ({"users": {PERSON}}, True),
+        ({"users": {OTHER}}, False),
+        ({"roles": {77}}, True),
+        ({"roles": {78}}, False),
+        ({"by_command": {PERSON}}, True),
     ],
 )
-def test_who_is_ignored_or_has_an_ignored_role_calls_nobody(ignored, calls):
-    assert (heard(author_roles=frozenset({76, 77})) not in ignored) is calls
+def test_who_is_ignored_or_has_an_ignored_role_calls_nobody(lists, ignored):
+    settings = SimpleNamespace(ignore_user_ids=lists.get("users", ()), ignore_role_ids=lists.get("roles", ()))
+    services = SimpleNamespace(settings=settings, ignores=lists.get("by_command", ()))
+    assert AgentServices.is_ignored(services, PERSON, frozenset({76, 77})) is ignored
 
 
 def test_a_group_without_a_guild_calls_as_a_channel_does_and_not_as_a_direct_message():
     in_group = {"guild_id": None, "group": True}
-    assert called(heard(**in_group), me=ME, bots_role=None) is None
-    assert called(heard(**in_group, mentioned_users=frozenset({ME})), me=ME, bots_role=None)
-    assert called(heard(**in_group, replied_to=ME), me=ME, bots_role=None) is Call.REPLY
+    assert detect_call(heard(**in_group), me=ME, bots_role=None) is None
+    assert detect_call(heard(**in_group, mentioned_users=frozenset({ME})), me=ME, bots_role=None)
+    assert detect_call(heard(**in_group, replied_to=ME), me=ME, bots_role=None) is Call.REPLY

@@ -8,7 +8,7 @@ import pytest
 from agentic.agent.events import MENTION_SECONDS, MentionEvent
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Attachment, Entry, Speaker
-from agentic.inbox.inbox import pause
+from agentic.inbox.inbox import debounce_left
 from agentic.turn.view import is_deleted, question
 from tests.support.agent_scene import Scene
 from tests.support.doubles import BOB, LoopTime, settle, user
@@ -58,7 +58,7 @@ def test_what_is_hidden_since_it_was_heard_is_taken_back():
 )
 def test_a_question_waits_after_its_newest_message_and_never_eats_up_its_time(debounce, heard, now, seconds):
     asked = replace(event(entry(1)), heard_at=float(heard), deadline=MENTION_SECONDS)
-    assert pause(asked, debounce, now) == seconds
+    assert debounce_left(asked, debounce, now) == seconds
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentic.chat.directory import Directory
-from agentic.inbox.person_notices import MOST_CHARACTERS, PersonNotices
+from agentic.inbox.notices import MAX_CHARACTERS, PersonNotices
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import PersonNotice
@@ -85,7 +85,7 @@ async def test_a_reply_to_a_persona_s_post_names_it_and_calls_nobody(bus: Publis
 async def test_of_a_long_message_the_beginning_is_enough(bus: Published, notices: PersonNotices) -> None:
     notices.note(said(7, ALICE, "x" * 4_000), CHANNEL, calls=False)
     await until(lambda: bus.notices)
-    assert len(bus.notices[0].text) == MOST_CHARACTERS
+    assert len(bus.notices[0].text) == MAX_CHARACTERS
 
 
 async def test_while_redis_is_away_nothing_is_noticed_and_nothing_fails(bus: Published, notices: PersonNotices) -> None:

@@ -1,0 +1,106 @@
+"""Notices between the coordinator and the agents of a process: a person wrote, a turn is canceled."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+
+from cachetools import LRUCache
+
+from agentic.chat.directory import Directory
+from agentic.context.entries import Entry
+from agentic.context.render import text_with_marks
+from agentic.process.tasks import BackgroundTasks
+from agentic.text import names_in
+from agentic.wire import keys
+from agentic.wire.bus import Bus
+from agentic.wire.connection import RedisAway
+from agentic.wire.messages import CancelNotice, PersonNotice, read
+
+MAX_REMEMBERED = 1_000  # messages
+MAX_UNDER_WAY = 100
+MAX_CHARACTERS = 500  # of a message
+
+log = logging.getLogger(__name__)
+
+OnCancel = Callable[[str], Awaitable[None]]  # with the instruction's id
+
+
+class PersonNotices:
+    """Notices to the coordinator that a person wrote in a channel, for its conversation to respond to.
+
+    They are published in the background: the turn that answers a mention does not wait for them. All bots of a process
+    hear a message, the first of them publishes it. `names`: agent → shown name.
+    """
+
+    def __init__(self, bus: Bus, directory: Directory, names: Mapping[str, str]) -> None:
+        self._bus, self._directory, self._names = bus, directory, names
+        self._known = LRUCache[int, bool](MAX_REMEMBERED)  # message → whether it was noticed as a call
+        self._tasks = BackgroundTasks()
+
+    def note(self, said: Entry, channel_id: int, *, calls: bool, to_notice: bool = False) -> None:
+        """A person said this. Once a message, and once more if a later bot is the one that it calls. `to_notice`: it
+        replies to a line of the program's, which calls nobody."""
+        notice = self._notice(said, channel_id, calls=calls, to_notice=to_notice)
+        known = self._known.get(said.id)
+        if known is not None and (known or not notice.calls):
+            return
+        self._known[said.id] = notice.calls
+        if len(self._tasks) < MAX_UNDER_WAY:
+            self._tasks.start(self._publish(notice), "notice of a person's message")
+
+    def _notice(self, said: Entry, channel_id: int, *, calls: bool, to_notice: bool) -> PersonNotice:
+        mentioned = {agent for user in said.mentions if (agent := self._directory.agent_of(user)) is not None}
+        answered = self._directory.agent_of(said.replied_to) if said.replied_to is not None else None
+        if to_notice:  # Discord mentions its author, too
+            mentioned, answered = mentioned - {answered}, None
+        answered_post = self._directory.agent_of_post(said.reply_to) if said.reply_to is not None else None
+        return PersonNotice(
+            channel_id=channel_id,
+            message_id=said.id,
+            text=text_with_marks(said)[:MAX_CHARACTERS],
+            names=tuple(dict.fromkeys((*sorted(mentioned), *names_in(said.text, self._names)))),
+            replied_to=answered or answered_post,  # a reply to a webhook's post does not call its agent
+            called=tuple(dict.fromkeys((*sorted(mentioned), *([answered] if answered else [])))),
+            calls=calls or bool(mentioned) or answered is not None,
+            at=said.created_at,
+        )
+
+    async def _publish(self, notice: PersonNotice) -> None:
+        try:
+            await self._bus.publish(keys.COORDINATOR_ACTIVITY, notice)
+        except RedisAway:
+            log.debug("channel %d: a person's message was not noticed, Redis is away", notice.channel_id)
+
+
+class Cancels:
+    """Cancels of turns that the coordinator gave: a person writes, so an idle task ends.
+
+    Every process hears of each, since the turn may run in any of them. Pub/sub has no memory: a process that misses one
+    ends its turn by its deadline, or when it sees the person's message itself.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus, self._subscribed = bus, False
+        self._callbacks: dict[str, list[OnCancel]] = defaultdict(list)
+
+    def on_cancel(self, agent: str, callback: OnCancel) -> None:
+        """Call `callback` with the id of each of the agent's turns that is cancelled."""
+        if not self._subscribed:
+            self._subscribed = True
+            self._bus.subscribe(keys.COORDINATOR_CANCELS, self._on_notice)
+        self._callbacks[agent].append(callback)
+
+    def off(self, agent: str, callback: OnCancel) -> None:
+        """Call it no more."""
+        self._callbacks[agent] = [other for other in self._callbacks[agent] if other != callback]
+        if self._subscribed and not any(self._callbacks.values()):
+            self._subscribed = False
+            self._bus.unsubscribe(keys.COORDINATOR_CANCELS)
+
+    async def _on_notice(self, raw: str) -> None:
+        if (notice := read(CancelNotice, raw)) is None:
+            return
+        for callback in tuple(self._callbacks.get(notice.agent_name, ())):
+            await callback(notice.instruction_id)
