@@ -24,7 +24,7 @@ from agentic.actions.base import (
     POLICY_TEXTS,
     WHY,
 )
-from agentic.services.discord.messages import LONGEST_QUESTION
+from agentic.services.discord.messages import MAX_QUESTION
 from agentic.state.rooms import MOST_TURNS
 from agentic.wire.messages import MAX_TOPIC
 
@@ -57,7 +57,7 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
     channel = _option(CHANNEL, "channel", "Which channel; this one by default", channel_types=[TEXT_CHANNEL, NEWS])
     agent = _option(TEXT, "agent", "Which bot", required=True, choices=_choices(agents))
     any_agent = _option(TEXT, "agent", "Which bot; all by default", choices=_choices(agents))
-    prompt = _option(TEXT, "prompt", "Your question", required=True, max_length=LONGEST_QUESTION)
+    prompt = _option(TEXT, "prompt", "Your question", required=True, max_length=MAX_QUESTION)
     file = _option(TEXT, "file", "Which file", required=True, choices=_choices({name: name for name in files}))
     message = _option(TEXT, "message", "Link or id of the message", required=True)
     unasked = _option(TEXT, "unasked", "Whether bots may write to you unasked", choices=_choices(ON_OFF))

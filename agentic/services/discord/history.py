@@ -1,15 +1,8 @@
-"""Fetches history once; cache for `.history`.
-
-Reads each channel's history and pins once, so that turns find a whole transcript.
+"""Read each channel's history and pins once, so that turns find a whole transcript; and other channels' for `.history`.
 
 All bots share one read of a channel. A read that a turn waits for begins immediately, the others follow one after
 another at a gentle pace. Every read has a timeout: py-cord lets a history read and a post in one channel wait for each
 other, and cancelling the read frees the post.
-
-Messages of other channels for `.history`: read once, cached for ten minutes.
-
-The caller makes sure that the bot may read them, and everybody who reads the channel where it speaks
-(objects/audience.py).
 """
 
 from __future__ import annotations
@@ -37,8 +30,12 @@ PAGE = 100  # Discord's largest page
 PAGE_TIMEOUT = 5.0  # seconds
 TURN_WAIT = 1.5  # seconds that a turn waits for the history before it continues without
 READ_PACE = 0.25  # seconds between two reads that nobody waits for
-RETRY_AFTER, RETRY_AT_MOST = 2.0, 30.0  # seconds before a failed read is retried: doubling, up to the second
-MOST_READS = 3  # of a channel's pins in a row, when they change meanwhile
+RETRY_AFTER, MAX_RETRY_AFTER = 2.0, 30.0  # seconds before a failed read is retried: doubling, up to the second
+MAX_PIN_READS = 3  # of a channel's pins in a row, when they change meanwhile
+KEEP_SECONDS = 600.0
+MAX_CACHED = 64
+TRY_AGAIN = 30.0  # seconds after a failed read
+_REFUSED = object()  # a channel that the bot does not see; it is cached as long as a found one
 
 Reader = Callable[[int, int | None], Awaitable[Sequence[discord.Message]]]  # limit, before → newest first
 PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: this bot may not read them
@@ -132,17 +129,14 @@ class HistoryFetcher:
             task = self._start(channel_id, reader, pins)
             if task is not None:
                 await asyncio.wait((task,))
-            self._want_again(channel_id, reader, pins)
+            # A failed read is queued for later, and another one now if more is wanted than when the read began.
+            loop = asyncio.get_running_loop()
+            at = self._not_before.get(channel_id, 0.0)
+            wanted = channel_id not in self._refused if at > loop.time() else not self._transcripts.of(channel_id).whole
+            if wanted and channel_id not in self._waiting:
+                self._again[channel_id] = loop.call_at(at, self.want, channel_id, reader, pins)
             if task is not None:
                 await asyncio.sleep(READ_PACE)
-
-    def _want_again(self, channel_id: int, reader: Reader, pins: PinReader | None) -> None:
-        """Queues a failed read for later, and another one now where more is wanted than when the read began."""
-        loop = asyncio.get_running_loop()
-        at = self._not_before.get(channel_id, 0.0)
-        failed, whole = at > loop.time(), self._transcripts.of(channel_id).whole
-        if channel_id not in self._waiting and (channel_id not in self._refused if failed else not whole):
-            self._again[channel_id] = loop.call_at(at, self.want, channel_id, reader, pins)
 
     def _start(self, channel_id: int, reader: Reader, pins: PinReader | None) -> asyncio.Task[None] | None:
         now = asyncio.get_running_loop().time()
@@ -163,24 +157,14 @@ class HistoryFetcher:
             self._failures.pop(channel_id, None)
             self._refused.discard(channel_id)
         except Exception as error:  # one channel's failure must not end the others' reads
-            self._not_before[channel_id] = self._next_try(channel_id, error)
-            what = "pins" if transcript.whole else "history"
+            failures = self._failures[channel_id] = self._failures.get(channel_id, 0) + 1
+            if isinstance(error, (discord.Forbidden, discord.NotFound, RuntimeError)):  # the last: its bot is gone
+                self._refused.add(channel_id)
+            pause = MAX_RETRY_AFTER if channel_id in self._refused else RETRY_AFTER * 2.0 ** min(failures - 1, 10)
+            self._not_before[channel_id] = asyncio.get_running_loop().time() + min(pause, MAX_RETRY_AFTER)
+            level, what = logging.WARNING if failures == 1 else logging.DEBUG, "pins" if transcript.whole else "history"
             text = "channel %d: its %s could not be read (%s), turns see what is known"
-            log.log(
-                logging.WARNING if self._failures[channel_id] == 1 else logging.DEBUG,
-                text,
-                channel_id,
-                what,
-                kind(error),
-            )
-
-    def _next_try(self, channel_id: int, error: Exception) -> float:
-        """The time of the next try, by the event loop's clock."""
-        failures = self._failures[channel_id] = self._failures.get(channel_id, 0) + 1
-        if isinstance(error, (discord.Forbidden, discord.NotFound, RuntimeError)):  # the last: its bot is gone
-            self._refused.add(channel_id)
-        pause = RETRY_AT_MOST if channel_id in self._refused else RETRY_AFTER * 2.0 ** min(failures - 1, 10)
-        return asyncio.get_running_loop().time() + min(pause, RETRY_AT_MOST)
+            log.log(level, text, channel_id, what, kind(error))
 
     async def _read_history(self, transcript: Transcript, reader: Reader) -> None:
         directory, depth = self._transcripts.directory, transcript.depth
@@ -216,7 +200,7 @@ class HistoryFetcher:
         return seen
 
     async def _read_pins(self, transcript: Transcript, reader: PinReader) -> None:
-        for _ in range(MOST_READS):
+        for _ in range(MAX_PIN_READS):
             changes = transcript.pins.changes
             pinned = await asyncio.wait_for(reader(), PAGE_TIMEOUT)
             if pinned is None:
@@ -228,20 +212,16 @@ class HistoryFetcher:
         transcript.pins.known = True
 
 
-KEEP_SECONDS = 600.0
-MAX_CACHED = 64
-TRY_AGAIN = 30.0  # seconds after a failed read
-
-_REFUSED = object()  # a channel that the bot does not see; it is cached as long as a found one
-
-
 def _until(_: object, found: object, now: float) -> float:
     """The time at which a cached value expires; None stands for a failed read."""
     return now + (TRY_AGAIN if found is None else KEEP_SECONDS)
 
 
 class HistoryCache:
-    """Shared by all bots of a process. `clock` returns seconds."""
+    """Messages of other channels for `.history`: read once, cached for ten minutes, shared by all bots of a process.
+
+    The caller makes sure that the bot may read them, and everybody who reads the channel where it speaks. `clock`
+    returns seconds."""
 
     def __init__(self, transcripts: Transcripts, clock: Callable[[], float] | None = None) -> None:
         self._transcripts, self._clock = transcripts, clock
@@ -258,16 +238,13 @@ class HistoryCache:
             return known
         key = (guild.me.id, channel_id)
         if key not in self._found:
-            self._found[key] = await self._look(gate, guild, channel_id)
+            try:
+                self._found[key] = await asyncio.wait_for(gate.channel(guild, channel_id), PAGE_TIMEOUT)
+            except (*REQUEST_ERRORS, discord.InvalidData, TimeoutError) as error:
+                log.info("channel %d, which .history names, could not be found: %s", channel_id, kind(error))
+                refused = isinstance(error, discord.Forbidden | discord.NotFound | discord.InvalidData)
+                self._found[key] = _REFUSED if refused else None
         return self._found.get(key)
-
-    async def _look(self, gate: Gate, guild: discord.Guild, channel_id: int) -> object:
-        try:
-            return await asyncio.wait_for(gate.channel(guild, channel_id), PAGE_TIMEOUT)
-        except (*REQUEST_ERRORS, discord.InvalidData, TimeoutError) as error:
-            log.info("channel %d, which .history names, could not be found: %s", channel_id, kind(error))
-            refused = isinstance(error, discord.Forbidden | discord.NotFound | discord.InvalidData)
-            return _REFUSED if refused else None
 
     async def upto(self, interval: Interval, messages: int, reader: Reader) -> Sequence[Entry] | None:
         """The newest `messages` up to the interval's last one, oldest first; None where they cannot be read. `reader`

@@ -1,4 +1,4 @@
-"""A Discord message as an entry of the transcript, and as the facts that decide whether it calls an agent.
+"""Read a Discord message as an entry of the transcript, and as the facts that decide whether it calls an agent.
 
 A question that a person asks by a slash command is posted by the bot; it counts as that person's message.
 """
@@ -21,7 +21,7 @@ from agentic.services.discord.channels import author_of, parent_of
 from agentic.services.discord.extras import extras_of, forwarded_files, forwards_hidden, is_forward, notice_of
 from agentic.services.discord.mentions import mentioned_in, to_names
 
-LONGEST_QUESTION = 1900  # characters; the mention goes before it
+MAX_QUESTION = 1900  # characters; the mention goes before it
 NO_AGENTS = Directory()
 SERVICE = Speaker(0, "Discord", "stranger")  # says what happened in the server
 
@@ -186,65 +186,46 @@ def to_entries(messages: Iterable[discord.Message], directory: Directory) -> lis
 
 def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
     """None for a message that nobody wrote, except for a notice of Discord's that bots should know."""
-    if not is_said(message):
-        return _notice_entry(message)
+    created_at, edited = message.created_at.timestamp(), message.edited_at is not None
+    if not is_said(message):  # a notice is by nobody: it calls no agent and counts as no person's word
+        notice = notice_of(message)
+        return Entry(message.id, SERVICE, "", created_at, extras=(notice,)) if notice else None
     if (question := command_question(message, directory)) is not None:
-        return _question_entry(message, question, directory)
+        name = directory.distinct_name(question.by.id, clean_name(question.by.display_name))
+        return Entry(
+            id=message.id,
+            speaker=Speaker(question.by.id, name, "person"),
+            text=to_names(message.content, {question.agent: directory.agent_of(question.agent) or ""}),
+            created_at=created_at,
+            edited=edited,
+            mentions=frozenset((question.agent,)),
+        )
     author, speaker = author_of(message), speaker_of(message, directory)
-    private = message.guild is None
+    private, is_agent = message.guild is None, speaker.kind == "agent"
+    agents = {user_id: directory.name_of(user_id) or "" for user_id in directory.ids}
+    names = {**agents, **{user.id: clean_name(user.display_name) for user in message.mentions}}
+    own = (
+        Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0]) for a in message.attachments
+    )
+    hidden = hidden_by_text(message.content, private=private) or forwards_hidden(message)
     return Entry(
         id=message.id,
         speaker=speaker,
         text=shown_text(message, directory),
-        created_at=message.created_at.timestamp(),
+        created_at=created_at,
         reply_to=replied_message(message),
-        attachments=(
-            *(
-                Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0])
-                for a in message.attachments
-            ),
-            *forwarded_files(message),
-        ),
+        attachments=(*own, *forwarded_files(message)),
         # An agent's own posts are its text; a preview of a link in it would come after the others have read it.
-        extras=() if speaker.kind == "agent" else extras_of(message, _names_in(message, directory)),
+        extras=() if is_agent else extras_of(message, names),
         reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
-        edited=message.edited_at is not None,
+        edited=edited,
         mentions=mentioned_users(message) | mentioned_roles(message),
         replied_to=replied_author(message),
-        hidden=hidden_by_text(message.content, private=private)
-        or forwards_hidden(message)
-        or (speaker.kind == "agent" and unfinished(message.content)),
+        hidden=hidden or (is_agent and unfinished(message.content)),
         pinned=message.pinned,
         webhook=message.webhook_id is not None,
         author_roles=author.roles,
         may_manage=author.manages_messages,
         private=private,
         order=order_in(message.content),
-    )
-
-
-def _names_in(message: discord.Message, directory: Directory) -> dict[int, str]:
-    """The names of our agents, and of users that the message mentions."""
-    agents = {user_id: directory.name_of(user_id) or "" for user_id in directory.ids}
-    return {**agents, **{user.id: clean_name(user.display_name) for user in message.mentions}}
-
-
-def _notice_entry(message: discord.Message) -> Entry | None:
-    """A notice of Discord's, by nobody: it calls no agent and counts as no person's word."""
-    notice = notice_of(message)
-    if not notice:
-        return None
-    return Entry(message.id, SERVICE, "", message.created_at.timestamp(), extras=(notice,))
-
-
-def _question_entry(message: discord.Message, question: CommandQuestion, directory: Directory) -> Entry:
-    name = directory.distinct_name(question.by.id, clean_name(question.by.display_name))
-    agent = {question.agent: directory.agent_of(question.agent) or ""}
-    return Entry(
-        id=message.id,
-        speaker=Speaker(question.by.id, name, "person"),
-        text=to_names(message.content, agent),
-        created_at=message.created_at.timestamp(),
-        edited=message.edited_at is not None,
-        mentions=frozenset((question.agent,)),
     )

@@ -1,6 +1,4 @@
-"""Request window, refusals, retries, login.
-
-How many requests the process sends, and when it must stop sending.
+"""How many requests the process sends, when it must stop sending, and how failed requests and logins are retried.
 
 Discord allows 50 requests a second, which RequestWindow keeps to.
 
@@ -10,17 +8,11 @@ thousand times will be refused again; so RefusedRequests, far below the ban, fir
 and then nothing until the ten minutes have moved on. Discord does not count a 429 of scope "shared", so neither is it
 counted here.
 
-Retries of a request that Discord failed on (HTTP 5xx): how many, after what pauses.
-
-py-cord retries by itself, four times, after 1, 3, 5 and 7 seconds in which nothing else passes on that route, and
-offers no choice. Here the first failure ends py-cord's own tries. The request is retried as often as the owner set,
-after pauses that double, half of each by chance; other requests pass meanwhile. A rate limit (429) stays with py-cord,
-which waits as long as Discord says, and so do answers to commands, which it sends another way. A webhook's post is not
-retried here: it has no nonce, so it might be posted twice.
-
-A bot's login, retried while Discord cannot be reached.
-
-py-cord tries it once. A refused login (a wrong token) is not retried here either.
+py-cord retries a request that Discord failed on (HTTP 5xx) four times, after 1, 3, 5 and 7 seconds in which nothing
+else passes on that route, and offers no choice. Here the first failure ends py-cord's own tries. The request is retried
+as often as the owner set, after pauses that double, half of each by chance; other requests pass meanwhile. A rate limit
+(429) stays with py-cord, which waits as long as Discord says, and so do answers to commands, which it sends another
+way. A webhook's post is not retried here: it has no nonce, so it might be posted twice.
 """
 
 from __future__ import annotations
@@ -50,6 +42,11 @@ INVALID = frozenset({UNAUTHORIZED, 403, 429})
 WINDOW = 600.0  # seconds in which refused requests are counted
 NARROW_AT = 1_000  # from here on only what answers a person passes
 CLOSE_AT = 3_000  # from here on nothing passes
+FIRST_PAUSE = 0.5  # seconds at least, before the first retry of a request
+SHORTEST, LONGEST = 1.0, 30.0  # seconds between two tries to reach Discord
+STEADY_SECONDS = 60.0  # a connection that held for so long begins with the shortest pause again
+_UNREADABLE = (LookupError, TypeError, ValueError)
+_FAILURES = (aiohttp.ClientError, OSError, *_UNREADABLE)
 
 State = Literal["open", "narrow", "closed"]
 
@@ -119,23 +116,19 @@ class RefusedRequests:
         state: State = "closed" if refused >= self._close_at else "narrow" if refused >= self._narrow_at else "open"
         if state != self._logged:
             self._logged = state
-            self._log(state, refused)
+            passing = {"narrow": "only answers to people are posted", "closed": "nothing is sent"}
+            if state == "open":
+                log.warning("Discord refuses fewer requests again: everything is sent")
+            else:
+                text = "DISCORD REFUSED %d REQUESTS (401, 403, 429) IN TEN MINUTES: %s until they are fewer, or Discord"
+                text += " bans this machine. Look for a wrong token or a missing permission"
+                log.error(text, refused, passing[state])
         return state
 
     def may_pass(self, *, answers: bool) -> bool:
         """`answers`: a person waits for it."""
         state = self.state()
         return state == "open" or (state == "narrow" and answers)
-
-    def _log(self, state: State, refused: int) -> None:
-        passing = {"narrow": "only answers to people are posted", "closed": "nothing is sent"}
-        if state == "open":
-            log.warning("Discord refuses fewer requests again: everything is sent")
-        else:
-            text = (
-                "DISCORD REFUSED %d REQUESTS (401, 403, 429) IN TEN MINUTES: %s until they are fewer, or Discord bans"
-            )
-            log.error(text + " this machine. Look for a wrong token or a missing permission", refused, passing[state])
 
 
 def count_refusals(
@@ -181,11 +174,6 @@ def _counting(refused: RefusedRequests, concerns: Callable[[URL], bool]) -> aioh
     return trace
 
 
-FIRST_PAUSE = 0.5  # seconds at least, before the first retry of a request
-SHORTEST, LONGEST = 1.0, 30.0  # seconds between two tries to reach Discord
-STEADY_SECONDS = 60.0  # a connection that held for so long begins with the shortest pause again
-
-
 def backoff(rng: random.Random, shortest: float = SHORTEST, longest: float = LONGEST) -> Iterator[float]:
     """Seconds before each further try, never fewer than `shortest` nor more than `longest`."""
     least = shortest
@@ -194,17 +182,12 @@ def backoff(rng: random.Random, shortest: float = SHORTEST, longest: float = LON
         least = min(2 * least, longest / 2)
 
 
-def pauses(rng: random.Random) -> Iterator[float]:
-    """Seconds before each retry of a request."""
-    return backoff(rng, FIRST_PAUSE)
-
-
 def retry_requests(client: discord.Client, retries: int, rng: random.Random) -> None:
     """Makes the client retry failed requests up to `retries` times. Then they raise discord.DiscordServerError."""
     http, send = client.http, client.http.request
 
     async def request(route: Any, **options: Any) -> Any:
-        for pause in islice(pauses(rng), retries):
+        for pause in islice(backoff(rng, FIRST_PAUSE), retries):
             try:
                 return await send(route, middlewares=(_fail_on_first,), **options)
             except discord.DiscordServerError as error:
@@ -231,12 +214,8 @@ async def _fail_on_first(request: aiohttp.ClientRequest, handler: aiohttp.Client
     raise discord.DiscordServerError(response, None)
 
 
-_UNREADABLE = (LookupError, TypeError, ValueError)
-_FAILURES = (aiohttp.ClientError, OSError, *_UNREADABLE)
-
-
 async def log_in(client: discord.Client, token: str, name: str, rng: random.Random, delayed: asyncio.Event) -> None:
-    """Returns when Discord has accepted the token; sets `delayed` when the first try fails.
+    """Returns when Discord has accepted the token; sets `delayed` when the first try fails. py-cord tries it once.
 
     Raises discord.LoginFailure for a refused token, discord.HTTPException for any other refusal.
     """
@@ -247,19 +226,17 @@ async def log_in(client: discord.Client, token: str, name: str, rng: random.Rand
         except (discord.HTTPException, *_FAILURES) as error:
             if isinstance(error, discord.HTTPException) and not is_temporary(error):
                 raise
-            log.warning("%s cannot log in yet: %s, next try in %.0f s", name, _in_words(error), pause)
+            # Without the error's own text, which may hold what was sent.
+            if isinstance(error, discord.HTTPException):
+                why = f"Discord answers {error.status}"
+            elif isinstance(error, _UNREADABLE):
+                why = f"the answer cannot be read, is there a proxy in between? ({type(error).__name__})"
+            else:
+                why = f"Discord cannot be reached, is this machine online? ({type(error).__name__})"
+            log.warning("%s cannot log in yet: %s, next try in %.0f s", name, why, pause)
         delayed.set()
         await client.http.close()  # each login makes a session of its own
         await asyncio.sleep(pause)
-
-
-def _in_words(error: Exception) -> str:
-    """The failure without the error's own text, which may hold what was sent."""
-    if isinstance(error, discord.HTTPException):
-        return f"Discord answers {error.status}"
-    if isinstance(error, _UNREADABLE):
-        return f"the answer cannot be read, is there a proxy in between? ({type(error).__name__})"
-    return f"Discord cannot be reached, is this machine online? ({type(error).__name__})"
 
 
 def is_temporary(error: discord.HTTPException) -> bool:

@@ -12,7 +12,7 @@ from agentic.services.discord.history import (
     PAGE,
     PAGE_TIMEOUT,
     READ_PACE,
-    RETRY_AT_MOST,
+    MAX_RETRY_AFTER,
     TURN_WAIT,
     HistoryFetcher,
 )
@@ -107,7 +107,7 @@ async def test_a_past_that_cannot_be_read_holds_nobody_and_is_tried_again_later(
     await fetcher.whole(CHANNEL, past.read)
     await fetcher.whole(CHANNEL, past.read)
     assert (len(past.reads), transcripts.of(CHANNEL).whole) == (1, False)
-    await loop.run(RETRY_AT_MOST, step=10)
+    await loop.run(MAX_RETRY_AFTER, step=10)
     await fetcher.whole(CHANNEL, past.read)
     assert ids(transcripts) == [1, 2, 3]
 
@@ -135,7 +135,7 @@ async def test_a_channel_that_another_try_would_not_open_is_read_again_for_a_tur
     loop, past = LoopTime(), Past(3)
     past.wrong = [error]
     fetcher.want(CHANNEL, past.read)
-    await loop.run(10 * RETRY_AT_MOST, step=10)
+    await loop.run(10 * MAX_RETRY_AFTER, step=10)
     assert len(past.reads) == 1
     await fetcher.whole(CHANNEL, past.read)
     assert ids(transcripts) == [1, 2, 3]
@@ -222,7 +222,7 @@ async def test_what_could_not_be_read_is_named_once_a_row_of_failures(fetcher, t
     with caplog.at_level("WARNING", "agentic.services.discord"):
         for _ in range(2):
             await fetcher.whole(CHANNEL, past.read if whole else fails, fails)
-            await loop.run(RETRY_AT_MOST, step=10)
+            await loop.run(MAX_RETRY_AFTER, step=10)
     assert caplog.messages == [
         f"channel {CHANNEL}: its {named} could not be read (HTTP 500, code 0), turns see what is known"
     ]
@@ -259,7 +259,7 @@ async def test_pins_that_a_bot_may_not_know_are_asked_for_once(fetcher, transcri
         asked.append(loop.now)
 
     fetcher.catch_up(CHANNEL, 3, past.read, forbidden)
-    await loop.run(3 * RETRY_AT_MOST, step=1)
+    await loop.run(3 * MAX_RETRY_AFTER, step=1)
     assert (len(asked), transcripts.of(CHANNEL).whole) == (1, True)
 
 

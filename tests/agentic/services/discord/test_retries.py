@@ -21,7 +21,7 @@ from tests.support.doubles import until
 @asynccontextmanager
 async def bot(monkeypatch, *failures, retries=4, pause=0.0):
     """A client that is logged in; its next requests are answered with these statuses, then with success."""
-    monkeypatch.setattr("agentic.services.discord.rate_limit.pauses", lambda rng: iter([pause] * 20))
+    monkeypatch.setattr("agentic.services.discord.rate_limit.backoff", lambda *_: iter([pause] * 20))
     left: list[int] = []
     heard: list[tuple[str, bytes]] = []
 
