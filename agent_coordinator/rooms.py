@@ -6,7 +6,7 @@ A room is active as long as its Room says so, whatever runs. A conversation that
 it has stalled, and goes on after a while; so has one whose channel another conversation took.
 
 Executes Commands about rooms. Each returns its outcome, which docs/protocol.md lists and
-agentic/actions/outcomes.py words for people; None where it was reported already.
+agentic/actions/rooms.py words for people; None where it was reported already.
 
 Whether the hour is one of the coordinator's does not matter, and the thread is none of its channels: a person asked.
 """

@@ -78,7 +78,6 @@ UPWARD: frozenset[tuple[str, str]] = frozenset(
         ("agentic.inbox", "agentic.services.signal"),
         ("agentic.replay", "agentic.local"),
         ("agentic.replay", "agentic.runtime"),
-        ("agentic.rooms", "agentic.actions"),
         ("agentic.rooms", "agentic.services.discord"),
         ("agentic.services.signal", "agentic.runtime"),
         ("agentic.state", "agentic.services.signal"),

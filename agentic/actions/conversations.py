@@ -37,7 +37,7 @@ from agentic.actions.base import (
     unknown_agent,
     unknown_value,
 )
-from agentic.actions.room_actions import NOBODY_ANSWERS, RoomActions
+from agentic.actions.rooms import NOBODY_ANSWERS, RoomActions
 from agentic.agent.services import AgentServices
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, snowflake

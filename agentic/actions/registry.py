@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Mapping
 
 from agentic.actions.base import FORM, MENU, ActionRequest, CommandReply, Form, Menu, Response
-from agentic.actions.draft import ROOM
 from agentic.actions.personas import EDIT_FILE, PERSONA
+from agentic.actions.room_create import ROOM
 from agentic.wire.entries import ActionNote
 
 ACTIONS: Mapping[str, str] = {

@@ -1,24 +1,34 @@
-"""`/room create`: what is asked for, by options or in a form, who takes part, by names or from a menu, and the opening.
+"""`/room create`, and opening a room from the console: what is asked for, who takes part, and the opening.
 
-Nothing is made before the members are known. What the menu continues is kept for as long as Discord takes answers to
-the command, and for the person who used it alone.
+What is asked for comes by options or in a form; the form carries the options that it does not show in its id. Members
+come by names or from a menu. Nothing is made before they are known. What the menu continues is kept for as long as
+Discord takes answers to the command, and for the person who used it alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
+
+import pydantic
 
 from agentic.actions.base import (
     ARCHIVES,
     CHOICE_CHARACTERS,
     FORM,
     MAX_CHOICES,
+    MAX_NAMES,
+    MAX_SLOT,
     MENU,
     PAUSED,
+    POLICY_TEXTS,
     ActionRequest,
     Choice,
     CommandReply,
+    Form,
+    FormField,
     Handle,
     IsHere,
     Menu,
@@ -26,18 +36,31 @@ from agentic.actions.base import (
     given_back,
     unknown_value,
 )
-from agentic.actions.draft import ROOM, RoomDraft, draft_in, draft_of, form_of, too_long
 from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
 from agentic.agent.services import AgentServices
 from agentic.rooms.closing import cut
-from agentic.rooms.opening import AWAY, Opening, RoomOpener, opening_text, room_of, thread_name
-from agentic.state.budgets import CLOSING_SHARE, BudgetUse
-from agentic.state.rooms import FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, POLICIES, RoomMember
+from agentic.rooms.opening import AWAY, Opening, RoomDraft, RoomOpener, opening_text, room_of, thread_name, topic_of
+from agentic.state.budgets import CLOSING_SHARE
+from agentic.state.rooms import (
+    DEFAULT_ARCHIVE_MINUTES,
+    DEFAULT_POLICY,
+    DEFAULT_THEME,
+    DEFAULT_TURNS,
+    FEWEST_MEMBERS,
+    MOST_MEMBERS,
+    MOST_TURNS,
+    POLICIES,
+    RoomMember,
+)
 from agentic.text import counted, listed
 from agentic.themes import THEMES
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC
 
+ROOM = "room"  # the form and the menu of the members, as their ids begin
+MAX_RULES, MAX_QUESTION = 700, 200  # characters; both together are a room's rules
+NO_BOT = "no bot of this process is online, and a bot makes the thread of a room"
+OWNER = 0  # who asks for a room, if nobody in Discord does
 FILE = "room.txt"
 EXPIRED = "This choice has expired, or was used already. Use /room create again."
 NOT_YOURS = "Only the person who asked for this room can choose who takes part."
@@ -60,6 +83,54 @@ OUTCOMES: Mapping[str, str] = {
 Problem = Callable[[int, bool], str | None]  # channel id, whether webhooks are needed → why no room can be opened there
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """An agent that may sit in a room, as a member. `why_not` says why it cannot at present; `model` is
+    provider/model."""
+
+    member: RoomMember
+    is_bot: bool
+    model: str = ""
+    why_not: str | None = None
+
+    @property
+    def key(self) -> str:
+        return self.member.name
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRoom:
+    """The outcome: a line for the owner; `thread_id` is None where no room was opened."""
+
+    text: str
+    thread_id: int | None = None
+
+
+class RoomSide(Protocol):
+    """Rooms as the console needs them: the part that the bots of this process know and do (agentic.runtime)."""
+
+    def seats(self) -> Sequence[Seat]: ...  # bots first, then personas
+    def gone(self, agents: Sequence[str]) -> tuple[str, ...]: ...  # those whose personas were deleted
+    def can_open(self) -> bool: ...  # whether a bot of this process is there to make a thread
+    async def open(self, draft: RoomDraft, personas: Sequence[str]) -> OpenedRoom: ...  # raises RedisAway
+
+
+class NoRoomSide:
+    """A process without bots."""
+
+    def seats(self) -> Sequence[Seat]:
+        return ()
+
+    def gone(self, agents: Sequence[str]) -> tuple[str, ...]:
+        return ()
+
+    def can_open(self) -> bool:
+        return False
+
+    async def open(self, draft: RoomDraft, personas: Sequence[str]) -> OpenedRoom:
+        return OpenedRoom(f"No room was opened: {NO_BOT}.")
+
+
 class RoomCreation:
     """`problem` says why Discord lets the bot open no room in a channel. `managers` are its handlers, by command."""
 
@@ -78,13 +149,13 @@ class RoomCreation:
         theme = str(command.values.get("theme") or "")
         if theme and theme not in THEMES:
             return unknown_value("theme", theme, tuple(THEMES))
-        if (problem := too_long(str(command.values.get("topic", "")))) is not None:
+        if (problem := check_topic(str(command.values.get("topic", "")))) is not None:
             return problem
         archive = str(command.values.get("archive") or "")
         if archive and archive not in ARCHIVES:
             known = [f"{minutes} ({shown})" for minutes, shown in ARCHIVES.items()]
             return unknown_value("archive time", archive, known)
-        draft, names = self._readable(draft_of(command)), str(command.values.get("personas", ""))
+        draft, names = self._readable(draft_from_options(command)), str(command.values.get("personas", ""))
         moderator = find(tuple(self._services.roster), self._plain(draft.moderator)) if draft.moderator else None
         if isinstance(moderator, str):
             return f"{moderator} Choose the moderator from the members."
@@ -94,14 +165,14 @@ class RoomCreation:
         if (refusal := self._refusal(draft, command)) is not None:
             return refusal
         if not draft.topic:
-            return form_of(draft, names)
+            return build_form(draft, names)
         return await self._with_names(command, draft, names)
 
     async def from_form(self, command: ActionRequest) -> Response:
         """The form was filled in. What cannot be used is given back with the reason."""
         values = {name: str(value) for name, value in command.values.items()}
         try:
-            draft = self._readable(draft_in(command, values))
+            draft = self._readable(draft_from_form(command, values))
         except ValueError:
             return given_back(f"The number of turns is not one from {FEWEST_MEMBERS} to {MOST_TURNS}.", values, FILE)
         refusal = self._refusal(draft, command) if draft.topic else "The topic is empty."
@@ -127,7 +198,7 @@ class RoomCreation:
             return refusal
         if not await self._services.ledger.room_openings.take_draft(request):
             return EXPIRED
-        return await self._open(request, draft, chosen)
+        return format_opening(await self._open(request, draft, chosen), draft)
 
     async def for_owner(self, request: int, draft: RoomDraft, keys: Sequence[str]) -> tuple[str, int | None]:
         """Open it for the installation's owner, with these members. Return what came of it, for people, and the thread,
@@ -137,8 +208,8 @@ class RoomCreation:
         refusal = self._channel_refused(draft) or await self._members_refused(draft, chosen)
         if refusal is not None:
             return refusal, None
-        opening = await self._opened(request, draft, chosen)
-        return _answer(opening, draft), opening.thread_id
+        opening = await self._open(request, draft, chosen)
+        return format_opening(opening, draft), opening.thread_id
 
     async def _with_names(self, command: ActionRequest, draft: RoomDraft, names: str) -> str | Menu | CommandReply:
         found, problems = members_of(tuple(self._services.roster), self._plain(names))
@@ -148,7 +219,7 @@ class RoomCreation:
             return await self._menu(command, draft)
         if (refusal := await self._members_refused(draft, found)) is not None:
             return refusal
-        return CommandReply(await self._open(command.id, draft, found))
+        return CommandReply(format_opening(await self._open(command.id, draft, found), draft))
 
     async def _menu(self, command: ActionRequest, draft: RoomDraft) -> str | Menu:
         able = [entry for entry in self._services.roster if entry.why_not is None]
@@ -156,19 +227,21 @@ class RoomCreation:
             return "Fewer than two bots and personas can take part at present. /agent list says why."
         await self._services.ledger.room_openings.keep_draft(command.id, draft.model_dump_json())
         more = " Use the option personas for one that is not in the list." if len(able) > MAX_CHOICES else ""
+        choices = []
+        for entry in able:
+            kind = "bot" if entry.is_bot else "persona"
+            about = " · ".join(filter(None, (kind, entry.model, ", ".join(entry.member.interests))))
+            choices.append(Choice(entry.key, entry.shown, cut(about, CHOICE_CHARACTERS)))
         return Menu(
             id=f"{ROOM}:{command.id}",
             text=f"Who takes part in “{draft.topic}”?{more}",
             hint=f"{FEWEST_MEMBERS} to {MOST_MEMBERS}, in the order in which they speak",
             fewest=FEWEST_MEMBERS,
             most=MOST_MEMBERS,
-            choices=tuple(map(_choice, able)),
+            choices=tuple(choices),
         )
 
-    async def _open(self, request: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str:
-        return _answer(await self._opened(request, draft, chosen), draft)
-
-    async def _opened(self, request: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Opening:
+    async def _open(self, request: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Opening:
         members = [entry.member for entry in chosen]
         room = room_of(draft, members, draft.moderator, self._services.clock())
         name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name)
@@ -205,13 +278,11 @@ class RoomCreation:
                 return f"{entry.shown} cannot take part: {entry.why_not}."
         if not all(entry.is_bot for entry in chosen) and (problem := self._problem(draft.channel_id, True)):
             return f"Personas speak by webhook in <#{draft.channel_id}>, but {problem}."
-        return await self._offline(chosen) or await self._no_money(draft, chosen)
-
-    async def _offline(self, chosen: Sequence[RosterEntry]) -> str | None:
         bots = {entry.key: entry.shown for entry in chosen if entry.is_bot}
         online = await self._services.ledger.presence.online(bots) if bots else ()
-        missing = [shown for key, shown in bots.items() if key not in online]
-        return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} offline." if missing else None
+        if missing := [shown for key, shown in bots.items() if key not in online]:
+            return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} offline."
+        return await self._no_money(draft, chosen)
 
     async def _no_money(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
         services = self._services
@@ -223,8 +294,11 @@ class RoomCreation:
             **{f"agent:{entry.key}": entry.shown for entry in chosen},
         }
         uses = await services.ledger.budgets.uses(date, shown)
-        without = next((name for scope, name in shown.items() if _is_used_up(uses[scope])), None)
-        return f"Today's budget of {without} is used up." if without else None
+        for scope, name in shown.items():
+            cap, used = uses[scope].cap, uses[scope].spent + uses[scope].reserved
+            if cap is not None and used >= cap * (1 - CLOSING_SHARE):  # the rest of a budget is for mentions
+                return f"Today's budget of {name} is used up."
+        return None
 
     def _readable(self, draft: RoomDraft) -> RoomDraft:
         """The draft as it may be kept in Redis and shown to models: without secrets, and with the names of mentioned
@@ -242,21 +316,91 @@ class RoomCreation:
         return without_mentions(names, self._services.directory.agent_of)
 
 
-def _is_used_up(use: BudgetUse) -> bool:
-    """The rest of a budget is for mentions."""
-    return use.cap is not None and use.spent + use.reserved >= use.cap * (1 - CLOSING_SHARE)
-
-
-def _choice(entry: RosterEntry) -> Choice:
-    about = " · ".join(filter(None, ("bot" if entry.is_bot else "persona", entry.model, ", ".join(_subjects(entry)))))
-    return Choice(entry.key, entry.shown, cut(about, CHOICE_CHARACTERS))
-
-
-def _subjects(entry: RosterEntry) -> Sequence[str]:
-    member: RoomMember = entry.member
-    return member.interests
-
-
-def _answer(opening: Opening, draft: RoomDraft) -> str:
+def format_opening(opening: Opening, draft: RoomDraft) -> str:
     text = OUTCOMES.get(opening.outcome, "The coordinator refused: {outcome}. No room was opened.")
     return text.format(thread=f"<#{opening.thread_id}>", channel=f"<#{draft.channel_id}>", outcome=opening.outcome)
+
+
+def check_topic(text: str) -> str | None:
+    """Return why a topic can't be used, or None if it can."""
+    if (length := len(topic_of(text))) <= MAX_TOPIC:
+        return None
+    return (
+        f"The topic is {length} characters long, and {MAX_TOPIC} is the most. Shorten it, and put the details into the"
+        " rules: /room create without a topic opens a form that has them."
+    )
+
+
+def draft_from_options(command: ActionRequest) -> RoomDraft:
+    """The draft that the options make."""
+    values = command.values
+    theme = str(values.get("theme", DEFAULT_THEME))
+    policy, archive = str(values.get("policy", DEFAULT_POLICY)), str(values.get("archive", DEFAULT_ARCHIVE_MINUTES))
+    return RoomDraft(
+        asked_by=command.who.user_id,
+        channel_id=int(values.get("channel") or command.parent_id or command.channel_id),
+        guild_id=command.guild_id,
+        topic=str(values.get("topic", "")),
+        turns=min(max(int(values.get("turns", DEFAULT_TURNS)), 2), MOST_TURNS),
+        archive_minutes=int(archive) if archive in ARCHIVES else DEFAULT_ARCHIVE_MINUTES,
+        policy=policy if policy in POLICY_TEXTS else DEFAULT_POLICY,  # type: ignore[arg-type]
+        moderator=str(values.get("moderator") or "") or None,
+        audience_seconds=min(max(int(values.get("audience", 0)), 0), MAX_SLOT),
+        goodbye_ends=bool(values.get("goodbye-ends", False)),
+        theme=theme if theme in THEMES else DEFAULT_THEME,
+        asked_by_name=command.who.name,
+    )
+
+
+def draft_from_form(command: ActionRequest, values: Mapping[str, str]) -> RoomDraft:
+    """The draft that a filled-in form makes. Raises ValueError for turns that are none."""
+    names = ("channel", "archive", "policy", "audience", "goodbye", "moderator", "theme")
+    _, *parts = values.get("id", "").split(":")
+    options = dict(zip(names, parts, strict=False))
+    goodbye = options.pop("goodbye", "")
+    given = {name: value for name, value in options.items() if value}
+    base = draft_from_options(
+        ActionRequest(
+            id=command.id,
+            name=command.name,
+            who=command.who,
+            channel_id=command.channel_id,
+            guild_id=command.guild_id,
+            parent_id=command.parent_id,
+            values={**given, "goodbye-ends": int(goodbye or 0)},
+        )
+    )
+    texts = {name: values.get(name, "") for name in ("topic", "rules", "question")}
+    turns = int(values.get("turns", "").strip() or DEFAULT_TURNS)
+    try:
+        return RoomDraft.model_validate({**base.model_dump(), **texts, "turns": turns})
+    except pydantic.ValidationError as error:
+        raise ValueError("turns") from error
+
+
+def build_form(draft: RoomDraft, names: str) -> Form:
+    """The long version. Its id carries what it does not show."""
+    options = (draft.channel_id, draft.archive_minutes, draft.policy, round(draft.audience_seconds))
+    return Form(
+        id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or "", draft.theme))),
+        title="A new room",
+        fields=(
+            FormField(id="topic", label="Topic", hint="what it is about", required=True, most=MAX_TOPIC),
+            FormField(
+                id="personas",
+                label="Who takes part",
+                hint="names, separated by commas; left empty, you choose from a list",
+                text=names,
+                most=MAX_NAMES,
+            ),
+            FormField(id="turns", label="How many turns", text=str(draft.turns), most=3),
+            FormField(
+                id="rules",
+                label="Rules",
+                hint="for example: at most five sentences",
+                long=True,
+                most=MAX_RULES,
+            ),
+            FormField(id="question", label="First question", hint="what they begin with", most=MAX_QUESTION),
+        ),
+    )

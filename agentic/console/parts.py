@@ -19,7 +19,7 @@ import aiosqlite
 from aiohttp import web
 
 from agent_config import Settings
-from agentic.actions.console_rooms import NoRoomSide, RoomSide
+from agentic.actions.room_create import NoRoomSide, RoomSide
 from agentic.console.requests import Refused
 from agentic.record.database import RecordError, connect, identity, read_migrations
 from agentic.record.queries.turns import WholeTurn

@@ -22,12 +22,26 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from agentic.actions.draft import RoomDraft
+import pydantic
+
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import one_line
-from agentic.state.rooms import MOST_RULES, Room, RoomMember, RoomOpening, RoomOpenings
+from agentic.state.rooms import (
+    DEFAULT_ARCHIVE_MINUTES,
+    DEFAULT_POLICY,
+    DEFAULT_THEME,
+    DEFAULT_TURNS,
+    MOST_RULES,
+    MOST_TURNS,
+    Room,
+    RoomMember,
+    RoomOpening,
+    RoomOpenings,
+    RoomPolicy,
+)
 from agentic.wire.bus import NOBODY
 from agentic.wire.connection import RedisAway
+from agentic.wire.entries import StoredValue
 from agentic.wire.messages import MAX_TOPIC, Command, RoomOrder
 
 log = logging.getLogger(__name__)
@@ -38,6 +52,56 @@ MAX_NAME = 80  # characters of a person's name
 UNNAMED = "Room"
 
 _MARKS = re.compile(r"([\\*_~`|>#\[\]])")
+
+
+QUOTES = {
+    '"': '"',
+    "“": "”",
+    "„": "“”",
+    "”": "”",
+    "«": "»",
+    "»": "«",
+    "‹": "›",
+    "‘": "’",
+    "'": "'",
+    "「": "」",
+    "『": "』",
+}
+
+
+class RoomDraft(StoredValue):
+    """All of a room but its members, as one person asked for it. `question` is the one that it begins with."""
+
+    asked_by: int  # 0: the owner, by the console
+    channel_id: int
+    guild_id: int | None = None
+    topic: str = ""
+    turns: int = pydantic.Field(DEFAULT_TURNS, ge=2, le=MOST_TURNS)
+    archive_minutes: int = DEFAULT_ARCHIVE_MINUTES
+    policy: RoomPolicy = DEFAULT_POLICY
+    moderator: str | None = None  # as the person wrote it
+    audience_seconds: float = 0.0
+    goodbye_ends: bool = False
+    theme: str = DEFAULT_THEME
+    asked_by_name: str = ""  # as this server shows it
+    rules: str = ""
+    question: str = ""
+
+    @pydantic.field_validator("topic")
+    @classmethod
+    def _one_line(cls, topic: str) -> str:
+        return topic_of(topic)[:MAX_TOPIC].rstrip()
+
+
+def topic_of(text: str) -> str:
+    """The topic that a person typed, on one line, without quotation marks around it."""
+    topic = one_line(text, len(text))
+    while len(topic) >= 2 and topic[-1] in QUOTES.get(topic[0], ""):
+        within = topic[1:-1].strip()
+        if topic[0] in within or topic[-1] in within:  # two quotations: "Tea" or "coffee"
+            break
+        topic = within
+    return topic
 
 
 def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | None, now: float) -> Room:

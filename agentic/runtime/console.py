@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 import discord
 
 from agent_config import AgentSettings, ModelSettings, Settings, SettingsError, load_settings, process_environment
-from agentic.actions.console_rooms import NO_BOT, NewRoom, OpenedRoom, Seat
-from agentic.actions.draft import RoomDraft
+from agentic.actions.room_create import NO_BOT, OpenedRoom, Seat
 from agentic.agent.agent import ChannelInfo
 from agentic.agent.limits import is_free, rates
 from agentic.agent.persona import read_fronts
@@ -53,6 +52,7 @@ from agentic.ids import id_at
 from agentic.llm.pricing import list_price, picture_price
 from agentic.llm.types import Model
 from agentic.record.queries.turns import WholeTurn
+from agentic.rooms.opening import RoomDraft
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime, metrics_routes
 from agentic.runtime.services import provider_model
@@ -278,9 +278,6 @@ def _text(model: ModelSettings, *, free: bool) -> ModelPrice:
     )
 
 
-OWNER = 0  # a draft of nobody in Discord
-
-
 class ConsoleRooms:
     """Implements agentic.console's RoomSide. `bots` gives those of this process."""
 
@@ -299,30 +296,16 @@ class ConsoleRooms:
     def can_open(self) -> bool:
         return any(bot.online for bot in self._bots())
 
-    async def open(self, wanted: NewRoom) -> OpenedRoom:
+    async def open(self, draft: RoomDraft, personas: Sequence[str]) -> OpenedRoom:
         bot = next((bot for bot in self._bots() if bot.online), None)
         if bot is None:
             return OpenedRoom(f"No room was opened: {NO_BOT}.")
-        channel = bot.client.get_channel(wanted.channel_id)
-        guild = channel.guild if isinstance(channel, discord.TextChannel) else None
-        draft = RoomDraft.model_validate(
-            {
-                "asked_by": OWNER,
-                "channel_id": wanted.channel_id,
-                "guild_id": guild.id if guild is not None else None,
-                "topic": wanted.topic,
-                "turns": wanted.turns,
-                "archive_minutes": wanted.archive_minutes,
-                "policy": wanted.policy,
-                "audience_seconds": wanted.audience_seconds,
-                "goodbye_ends": wanted.goodbye_ends,
-                "theme": wanted.theme,
-                "rules": wanted.rules,
-            }
-        )
-        text, thread_id = await bot.room_creation.for_owner(self._new_id(), draft, wanted.personas)
+        channel = bot.client.get_channel(draft.channel_id)
+        guild_id = channel.guild.id if isinstance(channel, discord.TextChannel) else None
+        draft = draft.model_copy(update={"guild_id": guild_id})
+        text, thread_id = await bot.room_creation.for_owner(self._new_id(), draft, personas)
         where = f"#{channel.name}" if isinstance(channel, discord.TextChannel) else "the channel"
-        named = text.replace(f"<#{wanted.channel_id}>", where).replace(f"<#{thread_id}>", f"“{wanted.topic}”")
+        named = text.replace(f"<#{draft.channel_id}>", where).replace(f"<#{thread_id}>", f"“{draft.topic}”")
         return OpenedRoom(named, thread_id)
 
     def _new_id(self) -> int:

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from agent_coordinator.coordinator import Coordinator
-from agentic.actions.outcomes import ROOM_DONE, ROOM_REFUSALS
+from agentic.actions.rooms import ROOM_DONE, ROOM_REFUSALS
 from agentic.state.rooms import Room, RoomMember
 from agentic.wire import keys
 from agentic.wire.messages import Command, CommandOutcome, Instruction, PersonNotice, Result, RoomOrder

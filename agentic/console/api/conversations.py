@@ -13,7 +13,7 @@ from datetime import datetime
 
 from aiohttp import web
 
-from agentic.actions.console_rooms import NO_BOT, Seat
+from agentic.actions.room_create import NO_BOT, Seat
 from agentic.console.json_values import (
     Json,
     channel_json,

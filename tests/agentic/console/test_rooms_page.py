@@ -13,8 +13,9 @@ import pytest
 from fakeredis import FakeServer
 from support.console import FakeChannels, client_of, console_parts, csrf
 
-from agentic.actions.console_rooms import NewRoom, OpenedRoom, Seat
+from agentic.actions.room_create import OpenedRoom, Seat
 from agentic.console.parts import Channel, RecordFile
+from agentic.rooms.opening import RoomDraft
 from agentic.state.conversations import Pull, PullPart, Pulls
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
@@ -54,7 +55,7 @@ class Bots:
     """The bots' side, which opens rooms in thread 22, or refuses with a text."""
 
     def __init__(self, *, refusal: str = "", there: bool = True) -> None:
-        self.refusal, self.there, self.opened = refusal, there, list[NewRoom]()
+        self.refusal, self.there, self.opened = refusal, there, list[tuple[RoomDraft, tuple[str, ...]]]()
         self.deleted: tuple[str, ...] = ()
 
     def seats(self) -> tuple[Seat, ...]:
@@ -66,8 +67,8 @@ class Bots:
     def can_open(self) -> bool:
         return self.there
 
-    async def open(self, wanted: NewRoom) -> OpenedRoom:
-        self.opened.append(wanted)
+    async def open(self, draft: RoomDraft, personas: Any) -> OpenedRoom:
+        self.opened.append((draft, personas))
         return OpenedRoom(self.refusal) if self.refusal else OpenedRoom("The room is open.", 22)
 
 
@@ -193,10 +194,12 @@ async def test_a_room_is_opened_by_a_bot_of_this_process_with_what_was_chosen() 
         more = {"archive": 60, "audience": 30, "goodbye_ends": True, "rules": "Be brief.", "theme": "science"}
         assert await console.act("open_room", **chosen, **more) == (200, "The room is open.")
         assert bots.opened == [
-            NewRoom(
-                channel_id=11, topic="Is tea good?", personas=("bob", "claude"), policy="pull", turns=8,
-                archive_minutes=60, audience_seconds=30, goodbye_ends=True, rules="Be brief.",
-                theme="science",
+            (
+                RoomDraft(
+                    asked_by=0, channel_id=11, topic="Is tea good?", policy="pull", turns=8, archive_minutes=60,
+                    audience_seconds=30, goodbye_ends=True, rules="Be brief.", theme="science",
+                ),
+                ("bob", "claude"),
             )
         ]  # fmt: skip
         assert [(note.action, note.detail) for note in console.notes] == [("open_room", "Is tea good?")]

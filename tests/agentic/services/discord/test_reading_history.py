@@ -9,10 +9,10 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry, Speaker
 from agentic.services.discord.history import (
     HISTORY_LIMIT,
+    MAX_RETRY_AFTER,
     PAGE,
     PAGE_TIMEOUT,
     READ_PACE,
-    MAX_RETRY_AFTER,
     TURN_WAIT,
     HistoryFetcher,
 )
