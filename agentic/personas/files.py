@@ -1,28 +1,16 @@
-"""Safe reads, errors, leftovers.
+"""Read and write a persona's files safely; the errors of doing so.
 
-Errors of changing an agent's files. Each text is one line for the agent, without paths.
+A persona's eight files are read for each event. All are optional here; boot.md says which are required. An unreadable
+file (half written, or no file descriptor is free) is reported in one line and keeps the text that was read last. A file
+with the same time, size and inode as before is not opened, and its text is the same object, so results computed from it
+can be cached by that object.
 
-PersonaError
-├── OutOfBounds    a name that leads out of the folder, or not to a regular file
-├── NotFound       no such file, section or entry
-├── Ambiguous      the name matches more than once
-├── TooLarge       more than a file, a folder or an entry may hold
-└── NotStored      the disk or another process prevented it
+Below them, files of one folder are opened relative to its descriptor: no name leads out, no link is followed, no write
+is partial. A path is opened part by part with openat and O_NOFOLLOW, so exchanging a folder for a link meanwhile does
+not help an attacker (man 2 openat). A write goes to a temporary file, is flushed, and is renamed. Writers of one folder
+wait for each other at its lock file, across threads and processes. What is new is its owner's alone to read.
 
-Files below one folder, opened relative to its descriptor: no name leads out, no link is followed, no write is
-partial.
-
-A path is opened part by part with openat and O_NOFOLLOW, so exchanging a folder for a link meanwhile does not help an
-attacker (man 2 openat). A write goes to a temporary file, is flushed, and is renamed; readers see the old text or the
-new one. Writers of one folder wait for each other at its lock file, across threads and processes. What is new is its
-owner's alone to read; a file that is replaced keeps its permissions.
-
-Read a persona's files, for each event.
-
-All eight files are optional here; boot.md says which are required. An unreadable file (half written, or no file
-descriptor is free) is reported in one line and keeps the text that was read last. Reading is cheap: a file with the
-same time, size and inode as before is not opened, and its text is the same object, so results computed from it can be
-cached by that object.
+The text of a PersonaError is one line for the agent, without paths.
 """
 
 from __future__ import annotations
@@ -38,6 +26,21 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+PERSONA_FILES = ("soul.md", "identity.md", "agents.md", "user.md", "memory.md", "tools.md", "heartbeat.md", "boot.md")
+MAY_BE_MISSING = ("heartbeat.md", "boot.md")
+"""Without them an agent does nothing by itself, and starts with what is built in."""
+
+MAX_FILE_BYTES = 65_536
+_SETTLED_SECONDS = 2.0  # a file changed twice within the clock of a file system would look unchanged
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # what people said and what agents noted is their owner's to read
+LOCK = ".lock"
+LOCK_SECONDS = 5.0
+TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # the names that write_whole gives to what is not yet in its place
+_POLL_SECONDS = 0.02
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_LINK = (errno.ELOOP, errno.EMLINK)
 
 
 class PersonaError(Exception):
@@ -64,28 +67,161 @@ class NotStored(PersonaError):
     """It could not be read or written: a full or read-only disk, or a lock that is not released."""
 
 
-PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # what people said and what agents noted is their owner's to read
-LOCK = ".lock"
-LOCK_SECONDS = 5.0
-TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # the names that write_whole gives to what is not yet in its place
-_POLL_SECONDS = 0.02
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_NO_LINK = (errno.ELOOP, errno.EMLINK)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonaFiles:
+    """Each file's text, None if missing or never readable. `problems`: one line each, with the file's name."""
+
+    soul: str | None = None
+    identity: str | None = None
+    agents: str | None = None
+    user: str | None = None
+    memory: str | None = None
+    tools: str | None = None
+    heartbeat: str | None = None
+    boot: str | None = None
+    problems: tuple[str, ...] = ()
+
+    def text(self, name: str) -> str | None:
+        """Return a file's text, by its name in PERSONA_FILES."""
+        found = getattr(self, name.removesuffix(".md"))
+        return found if isinstance(found, str) else None
+
+    def __iter__(self) -> Iterator[tuple[str, str | None]]:
+        return ((name, self.text(name)) for name in PERSONA_FILES)
+
+
+def read_persona(
+    folder: Path, cache: FileCache | None = None, may_be_missing: Collection[str] = MAY_BE_MISSING
+) -> PersonaFiles:
+    """Read the folder's current files. Never raises: `problems` says what is wrong, worth one warning each."""
+    cache = cache or FileCache()
+    texts: dict[str, str] = {}
+    problems: list[str] = []
+    place = os.fspath(folder)
+    for name in PERSONA_FILES:
+        path = os.path.join(place, name)
+        try:
+            texts[name.removesuffix(".md")] = cache.read(path)
+        except NotFound:
+            if name not in may_be_missing:
+                problems.append(f"{name}: missing")
+        except PersonaError as error:
+            last = cache.last_text(path)
+            if last is not None:
+                texts[name.removesuffix(".md")] = last
+            problems.append(f"{name}: {'skipped' if last is None else 'its previous text stays in use'}, {error}")
+    return PersonaFiles(**texts, problems=tuple(problems))
+
+
+def read_file(folder: Path, name: str, cache: FileCache) -> str | None:
+    """Return the current text of one of PERSONA_FILES, the last one if it is unreadable now, None if there is none;
+    `read_persona` reports why."""
+    path = os.path.join(os.fspath(folder), name)
+    try:
+        return cache.read(path)
+    except PersonaError:
+        return cache.last_text(path)
+
+
+class FileCache:
+    """Caches files of folders that are read again and again. The files stay the only truth."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._kept = clock, dict[str, tuple[tuple[int, int, int], str]]()  # path → file's mark, its text
+
+    def read(self, path: Path | str) -> str:
+        """Return the file's current text. Links are followed, because the folder is its owner's. Raises
+        PersonaError."""
+        path = os.fspath(path)
+        try:
+            found = os.stat(path)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                self._kept.pop(path, None)
+            return _read(path)  # which says what is wrong
+        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+        kept_mark, kept_text = self._kept.get(path, (None, None))
+        if kept_text is not None and kept_mark == mark:
+            return kept_text
+        text = _read(path)
+        if kept_text is not None and kept_text == text:
+            text = kept_text  # the same object
+        settled = self._clock() - found.st_mtime >= _SETTLED_SECONDS
+        self._kept[path] = (mark if settled else (-1, -1, -1), text)
+        return text
+
+    def last_text(self, path: Path | str) -> str | None:
+        """Return the text of a file as it was last read, None if it never was or is gone."""
+        kept = self._kept.get(os.fspath(path))
+        return kept[1] if kept is not None else None
+
+
+def _read(path: str) -> str:
+    return as_text(read_plain(path, MAX_FILE_BYTES, follow=True))
+
+
+def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool = False) -> bytes:
+    """Read a regular file of at most `limit` bytes. Raises NotFound, OutOfBounds, TooLarge, NotStored."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)  # a pipe would wait forever
+    with os_errors():
+        descriptor = os.open(name, flags, dir_fd=folder)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OutOfBounds("it is not a regular file")
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read(limit + 1)
+        finally:
+            os.close(descriptor)
+    if len(data) > limit:
+        raise TooLarge(f"it has more than {limit:,} bytes")
+    return data
+
+
+def write_whole(folder: int, name: str, data: bytes) -> None:
+    """Write a file atomically; it is on the disk when this returns. A link of that name is refused."""
+    temporary = f".{secrets.token_hex(8)}.tmp"
+    with os_errors():
+        mode: int | None = None  # a file that is replaced keeps its permissions
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISREG(found.st_mode):
+                raise OutOfBounds("it is not a regular file")
+            mode = stat.S_IMODE(found.st_mode)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, PRIVATE_FILE, dir_fd=folder)
+        try:
+            with open(descriptor, "wb") as file:
+                if mode is not None:
+                    os.fchmod(descriptor, mode)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+        os.fsync(folder)
 
 
 @contextlib.contextmanager
-def os_errors() -> Iterator[None]:
-    """Convert the system's errors to ours: the kind of the failure without a path."""
+def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """Hold the folder's lock. Blocks the thread for at most LOCK_SECONDS, then raises NotStored."""
+    with os_errors():
+        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=folder)
     try:
+        until = clock() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if clock() >= until:
+                    raise NotStored("another writer holds the file's lock") from None
+            time.sleep(_POLL_SECONDS)
         yield
-    except FileNotFoundError as error:
-        raise NotFound("there is no such file") from error
-    except OSError as error:
-        if error.errno in _NO_LINK:
-            raise OutOfBounds("links are not followed") from error
-        if error.errno == errno.ENOTDIR:  # also what Linux says of a link where a folder is asked for
-            raise OutOfBounds("a file or a link is in the place of a folder") from error
-        raise NotStored((error.strerror or str(error)).lower()) from error
+    finally:
+        os.close(lock)  # which gives it back
 
 
 @contextlib.contextmanager
@@ -117,23 +253,6 @@ def below(folder: int, parts: tuple[str, ...], *, make: bool = False) -> Iterato
         os.close(current)
 
 
-def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool = False) -> bytes:
-    """Read a regular file of at most `limit` bytes. Raises NotFound, OutOfBounds, TooLarge, NotStored."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)  # a pipe would wait for ever
-    with os_errors():
-        descriptor = os.open(name, flags, dir_fd=folder)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OutOfBounds("it is not a regular file")
-            with open(descriptor, "rb", closefd=False) as file:
-                data = file.read(limit + 1)
-        finally:
-            os.close(descriptor)
-    if len(data) > limit:
-        raise TooLarge(f"it has more than {limit:,} bytes")
-    return data
-
-
 def hide_from_others(path: Path) -> None:
     """Let its owner alone read a file or folder that everybody can read. One that a group was let into is left as it
     is, and so is a link. Raises PersonaError."""
@@ -141,6 +260,21 @@ def hide_from_others(path: Path) -> None:
         found = path.lstat()
         if found.st_mode & 0o007 and not stat.S_ISLNK(found.st_mode):
             path.chmod(PRIVATE_FOLDER if stat.S_ISDIR(found.st_mode) else PRIVATE_FILE)
+
+
+@contextlib.contextmanager
+def os_errors() -> Iterator[None]:
+    """Convert the system's errors to ours: the kind of the failure without a path."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound("there is no such file") from error
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            raise OutOfBounds("links are not followed") from error
+        if error.errno == errno.ENOTDIR:  # also what Linux says of a link where a folder is asked for
+            raise OutOfBounds("a file or a link is in the place of a folder") from error
+        raise NotStored((error.strerror or str(error)).lower()) from error
 
 
 def as_text(data: bytes) -> str:
@@ -155,178 +289,3 @@ def as_text(data: bytes) -> str:
 def as_bytes(text: str) -> bytes:
     """Encode as UTF-8. Lone surrogates become question marks."""
     return text.encode("utf-8", "replace")
-
-
-def write_whole(folder: int, name: str, data: bytes) -> None:
-    """Write a file atomically; it is on the disk when this returns. A link of that name is refused."""
-    temporary = f".{secrets.token_hex(8)}.tmp"
-    with os_errors():
-        mode = _mode_of(folder, name)
-        descriptor = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=folder
-        )
-        try:
-            with open(descriptor, "wb") as file:
-                if mode is not None:
-                    os.fchmod(descriptor, mode)
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
-            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
-        os.fsync(folder)
-
-
-def _mode_of(folder: int, name: str) -> int | None:
-    """Return the permissions of the file to be replaced, which the new one keeps."""
-    try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        raise OutOfBounds("it is not a regular file")
-    return stat.S_IMODE(found.st_mode)
-
-
-@contextlib.contextmanager
-def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Hold the folder's lock. Blocks the thread for at most LOCK_SECONDS, then raises NotStored."""
-    with os_errors():
-        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=folder)
-    try:
-        until = clock() + LOCK_SECONDS
-        while not _taken(lock):
-            if clock() >= until:
-                raise NotStored("another writer holds the file's lock")
-            time.sleep(_POLL_SECONDS)
-        yield
-    finally:
-        os.close(lock)  # which gives it back
-
-
-def _taken(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-PERSONA_FILES = (
-    "soul.md",
-    "identity.md",
-    "agents.md",
-    "user.md",
-    "memory.md",
-    "tools.md",
-    "heartbeat.md",
-    "boot.md",
-)
-MAY_BE_MISSING = ("heartbeat.md", "boot.md")
-"""Without them an agent does nothing by itself, and starts with what is built in."""
-
-MAX_FILE_BYTES = 65_536
-_SETTLED_SECONDS = 2.0  # a file changed twice within the clock of a file system would look unchanged
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonaFiles:
-    """Each file's text, None if missing or never readable. `problems`: one line each, with the file's name."""
-
-    soul: str | None = None
-    identity: str | None = None
-    agents: str | None = None
-    user: str | None = None
-    memory: str | None = None
-    tools: str | None = None
-    heartbeat: str | None = None
-    boot: str | None = None
-    problems: tuple[str, ...] = ()
-
-    def text(self, name: str) -> str | None:
-        """Return a file's text, by its name in PERSONA_FILES."""
-        found = getattr(self, name.removesuffix(".md"))
-        return found if isinstance(found, str) else None
-
-    def __iter__(self) -> Iterator[tuple[str, str | None]]:
-        return ((name, self.text(name)) for name in PERSONA_FILES)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    mark: tuple[int, int, int]
-    text: str
-
-
-class FileCache:
-    """Caches files of folders that are read again and again. The files stay the only truth."""
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock, self._kept = clock, dict[str, _Kept]()
-
-    def read(self, path: Path | str) -> str:
-        """Return the file's current text. Links are followed, because the folder is its owner's. Raises
-        PersonaError."""
-        path = os.fspath(path)
-        try:
-            found = os.stat(path)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError | NotADirectoryError):
-                self._kept.pop(path, None)
-            return _read(path)  # which says what is wrong
-        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
-        kept = self._kept.get(path)
-        if kept is not None and kept.mark == mark:
-            return kept.text
-        text = _read(path)
-        if kept is not None and kept.text == text:
-            text = kept.text
-        settled = self._clock() - found.st_mtime >= _SETTLED_SECONDS
-        self._kept[path] = _Kept(mark if settled else (-1, -1, -1), text)
-        return text
-
-    def last_text(self, path: Path | str) -> str | None:
-        """Return the text of a file as it was last read, None if it never was or is gone."""
-        kept = self._kept.get(os.fspath(path))
-        return kept.text if kept is not None else None
-
-
-def read_file(folder: Path, name: str, cache: FileCache) -> str | None:
-    """Return the current text of one of PERSONA_FILES, the last one if it is unreadable now, None if there is none;
-    `read_persona` reports why."""
-    path = os.path.join(os.fspath(folder), name)
-    try:
-        return cache.read(path)
-    except PersonaError:
-        return cache.last_text(path)
-
-
-def read_persona(
-    folder: Path, cache: FileCache | None = None, may_be_missing: Collection[str] = MAY_BE_MISSING
-) -> PersonaFiles:
-    """Read the folder's current files. Never raises: `problems` says what is wrong, worth one warning each."""
-    cache = cache or FileCache()
-    texts: dict[str, str] = {}
-    problems: list[str] = []
-    place = os.fspath(folder)
-    for name in PERSONA_FILES:
-        path = os.path.join(place, name)
-        try:
-            texts[name.removesuffix(".md")] = cache.read(path)
-        except NotFound:
-            if name not in may_be_missing:
-                problems.append(f"{name}: missing")
-        except PersonaError as error:
-            if (last := cache.last_text(path)) is None:
-                problems.append(f"{name}: skipped, {error}")
-            else:
-                texts[name.removesuffix(".md")] = last
-                problems.append(f"{name}: its previous text stays in use, {error}")
-    return PersonaFiles(**texts, problems=tuple(problems))
-
-
-def _read(path: str) -> str:
-    return as_text(read_plain(path, MAX_FILE_BYTES, follow=True))

@@ -109,7 +109,7 @@ class IdentityCard(BaseModel):
 
 def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
     """Parse the front matter. Returns problems with file and line. Without front matter nothing is set."""
-    front, _ = _parted(plain(text or ""))
+    front, _ = _split(plain(text or ""))
     if front is None:
         opened = _FENCE.fullmatch(plain(text or "").partition("\n")[0]) is not None
         return IdentityCard(), (f"{FILE}:1: the front matter is never closed by ---",) if opened else ()
@@ -117,17 +117,19 @@ def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
     values, lines = _read(front, problems)
     while True:
         try:
-            return IdentityCard.model_validate(values), tuple(sorted(problems, key=_line_of))
+            card = IdentityCard.model_validate(values)
+            return card, tuple(sorted(problems, key=lambda problem: int(problem.split(":", 2)[1])))
         except ValidationError as error:
             for wrong in error.errors():
                 key = str(wrong["loc"][0])
                 if values.pop(key, None) is not None:
-                    problems.append(f"{FILE}:{lines[key]}: {key}: {_expected(wrong)}")
+                    what = wrong["msg"].removeprefix("Value error, ").lower().replace("input should be", "expected")
+                    problems.append(f"{FILE}:{lines[key]}: {key}: {what}")
 
 
 def body_of(text: str) -> str:
     """Return the text after the front matter."""
-    return _parted(plain(text))[1]
+    return _split(plain(text))[1]
 
 
 def with_front_matter(text: str, fields: Mapping[str, str], further: str) -> str:
@@ -135,23 +137,21 @@ def with_front_matter(text: str, fields: Mapping[str, str], further: str) -> str
     left out. Raises ValueError for a further line that would end the front matter."""
     if any(_END.fullmatch(line) for line in further.split("\n")):
         raise ValueError("expected lines of the form `key: value` as further settings")
-    lines = [f"{name}: {_quoted(' '.join(value.split()))}" for name, value in fields.items() if value.strip()]
+    lines: list[str] = []
+    for name, value in fields.items():
+        if words := " ".join(value.split()):  # in quotes if YAML would read them as something else
+            lines.append(f"{name}: {words if _UNQUOTED.fullmatch(words) else json.dumps(words, ensure_ascii=False)}")
     lines += [line.rstrip() for line in further.split("\n") if line.strip()]
     return "\n".join(["---", *lines, "---", body_of(text).lstrip("\n")])
 
 
 def further_lines(text: str, without: Collection[str]) -> str:
     """Return the lines of the front matter as they stand, but those of some fields."""
-    lines = (_parted(plain(text))[0] or "").split("\n")
+    lines = (_split(plain(text))[0] or "").split("\n")
     return "\n".join(line for line in lines if not ((key := _KEY.match(line)) and key[1] in without)).strip()
 
 
-def _quoted(value: str) -> str:
-    """Return a value so that YAML reads it back."""
-    return value if _UNQUOTED.fullmatch(value) else json.dumps(value, ensure_ascii=False)
-
-
-def _parted(text: str) -> tuple[str | None, str]:
+def _split(text: str) -> tuple[str | None, str]:
     """Split the front matter (None if there is none) from the rest."""
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):
@@ -182,10 +182,7 @@ def _read(front: str, problems: list[str]) -> tuple[dict[str, str], dict[str, in
     if not isinstance(root, yaml.MappingNode):
         problems.append(f"{FILE}:2: expected lines of the form `key: value`")
         return {}, {}
-    return _values(root, front.split("\n"), problems)
-
-
-def _values(root: yaml.MappingNode, source: list[str], problems: list[str]) -> tuple[dict[str, str], dict[str, int]]:
+    source = front.split("\n")
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
     for key_node, node in root.value:
@@ -200,22 +197,11 @@ def _values(root: yaml.MappingNode, source: list[str], problems: list[str]) -> t
             problems.append(f"{FILE}:{line + 2}: {key[:40]!r} is unknown; the keys are {known}")
         elif not isinstance(node, yaml.ScalarNode):
             problems.append(f"{FILE}:{line + 2}: {key}: expected one value")
-        elif value := _value(node, source[line]):
-            values[key] = value
+        else:
+            value = str(node.value).strip()
+            if node.tag == "tag:yaml.org,2002:null":  # to YAML `colour: #D97757` is an empty value and a comment
+                match = _UNQUOTED_COLOUR.fullmatch(source[line])
+                value = match[1] if match else ""
+            if value:
+                values[key] = value
     return values, lines
-
-
-def _value(node: yaml.ScalarNode, source: str) -> str:
-    """Return the value as written. To YAML `colour: #D97757` is an empty value and a comment."""
-    if node.tag == "tag:yaml.org,2002:null":
-        match = _UNQUOTED_COLOUR.fullmatch(source)
-        return match[1] if match else ""
-    return str(node.value).strip()
-
-
-def _expected(wrong: Any) -> str:
-    return str(wrong["msg"]).removeprefix("Value error, ").lower().replace("input should be", "expected")
-
-
-def _line_of(problem: str) -> int:
-    return int(problem.split(":", 2)[1])

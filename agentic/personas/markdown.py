@@ -98,18 +98,10 @@ def _scanned(text: str) -> tuple[tuple[Line, ...], int | None]:
         opened = number if inside and (not before or "-->" in raw) else opened
         if commented and not seen.strip():
             continue
-        line = _line(number, seen)
-        found.append(line)
-        fence = line.fence
+        opening, heading = _FENCE.match(seen), _HEADING.fullmatch(seen)
+        fence = opening[1] if opening else ""
+        found.append(Line(number, seen, len(heading[1]) if heading and not opening else 0, fence))
     return tuple(found), opened if inside else None
-
-
-def _line(number: int, text: str) -> Line:
-    opening = _FENCE.match(text)
-    if opening:
-        return Line(number, text, fence=opening[1])
-    heading = _HEADING.fullmatch(text)
-    return Line(number, text, len(heading[1]) if heading else 0)
 
 
 def closes(line: str, fence: str) -> bool:
@@ -183,16 +175,10 @@ def text_of(lines: Iterable[Line]) -> str:
         del kept[0]
     while kept and not kept[-1].text.strip():
         del kept[-1]
-    text = "\n".join(line.text for line in kept).rstrip()
-    return f"{text}\n{open_fence}" if (open_fence := _left_open(kept)) else text
-
-
-def _left_open(lines: Sequence[Line]) -> str:
-    """Return the fence that would close the last code block, "" if it is closed."""
-    fence = ""
-    for line in lines:
+    text, fence = "\n".join(line.text for line in kept).rstrip(), ""
+    for line in kept:
         fence = "" if fence and closes(line.text, fence) else (fence or line.fence)
-    return fence
+    return f"{text}\n{fence}" if fence else text
 
 
 def fields_of(section: Section, known: Iterable[str]) -> Fields:
@@ -213,13 +199,9 @@ def fields_of(section: Section, known: Iterable[str]) -> Fields:
         elif key in found.values:
             found.problems.append((line.number, f"{key} is given twice; the first one counts"))
         else:
-            found.values[key], found.lines[key] = _unquoted(match[2] or ""), line.number
+            value = (match[2] or "").strip()
+            while len(value) > 1 and value[0] == value[-1] and value[0] in _QUOTES:
+                value = value[1:-1].strip()
+            found.values[key], found.lines[key] = value, line.number
     found.text = text_of(body)
     return found
-
-
-def _unquoted(value: str) -> str:
-    value = value.strip()
-    while len(value) > 1 and value[0] == value[-1] and value[0] in _QUOTES:
-        value = value[1:-1].strip()
-    return value

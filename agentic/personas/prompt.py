@@ -19,7 +19,6 @@ last (agentic.context.prompt).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -60,7 +59,8 @@ def laid_out(files: PersonaFiles, memory_tool: str | None = "memory") -> Persona
 
     `memory_tool`: None if the agent has no such tool.
     """
-    parts = dict(_parts(files))
+    contents = {section: shown(name, files.text(name)) for section, name in SECTIONS.items()}
+    parts = {section: f"## {section}\n\n{content}\n\n" for section, content in contents.items() if content}
     memory = parts.pop(MEMORY_SECTION, "")
     if (files.memory or "").strip() == UNUSED_MEMORY:
         memory = ""
@@ -71,11 +71,8 @@ def unclosed_comments(files: PersonaFiles) -> tuple[str, ...]:
     """Report each file with an unclosed comment, which hides its end. Those of agents.md are reported with its jobs."""
     names = [name for name in SECTIONS.values() if name != "agents.md"]
     lines = ((name, open_comment(files.text(name) or "")) for name in names)
-    return tuple(
-        f"{name}:{line}: this comment is never closed, so everything after it is a comment"
-        for name, line in lines
-        if line
-    )
+    what = "this comment is never closed, so everything after it is a comment"
+    return tuple(f"{name}:{line}: {what}" for name, line in lines if line)
 
 
 def preamble(memory_tool: str | None) -> str:
@@ -98,23 +95,13 @@ def shown(name: str, text: str | None) -> str:
 def _shown(name: str, text: str) -> str:
     lines = scan(body_of(text) if name == "identity.md" else text)
     kept = without(lines, SCHEDULES) if name == "agents.md" else lines
-    return text_of(_deeper(line) for line in kept).strip()
+    return text_of(map(_lower, kept)).strip()
 
 
-def _parts(files: PersonaFiles) -> Iterator[tuple[str, str]]:
-    for section, name in SECTIONS.items():
-        content = shown(name, files.text(name))
-        if content:
-            yield section, f"## {section}\n\n{content}\n\n"
-
-
-def _deeper(line: Line) -> Line:
+def _lower(line: Line) -> Line:
+    """Lower a heading below ours."""
     if line.level:
-        return _lowered(line)
+        level = min(line.level + _TOP_LEVEL, _DEEPEST)
+        return replace(line, text=f"{'#' * level} {line.title}".rstrip(), level=level)
     # In a code block a heading stays what it is; one of ours shall not stand at the margin even there.
     return replace(line, text=f"    {line.text}") if line.text.rstrip() in _HEADERS else line
-
-
-def _lowered(line: Line) -> Line:
-    level = min(line.level + _TOP_LEVEL, _DEEPEST)
-    return replace(line, text=f"{'#' * level} {line.title}".rstrip(), level=level)

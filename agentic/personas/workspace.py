@@ -1,7 +1,7 @@
 """An agent's own folder of files: read, write, edit, find by name and by words; nothing outside is reachable.
 
 Paths are relative, with `/`. A part that is empty, `..`, or begins with a period is refused, links are never followed
-(safe_files.py), and content is text within limits of size, number and depth. Search takes plain words, not regular
+(files.py), and content is text within limits of size, number and depth. Search takes plain words, not regular
 expressions: the model that would write them reads strangers' text, and some expressions never end.
 
 Every method blocks the thread and raises PersonaError.
@@ -70,7 +70,8 @@ class Workspace:
     def write(self, path: str, text: str) -> None:
         """Create or replace a file, with its folders."""
         *folders, name = _parts(path)
-        data = _fitting(text)
+        data = as_bytes(text)
+        _check_size(len(data))
         with os_errors():
             self._root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         with folder_at(self._root) as root, locked(root):
@@ -100,7 +101,12 @@ class Workspace:
     def glob(self, pattern: str = "**") -> tuple[str, ...]:
         """Return the matching paths in order: `*` and `?` within a part, `**` for any number of parts."""
         wanted = _pattern(pattern)
-        return tuple(path for path, _ in self._files() if _fits(path.split("/"), wanted))
+        try:
+            with folder_at(self._root) as root:
+                files = sorted(path for path, _ in _walk(root, "", MAX_DEPTH))
+        except NotFound:
+            return ()
+        return tuple(path for path in files if _fits(path.split("/"), wanted))
 
     def grep(self, words: str, pattern: str = "**") -> tuple[Hit, ...]:
         """Return the first MAX_HITS lines that contain these words, in any case, in matching text files."""
@@ -118,14 +124,6 @@ class Workspace:
                     if len(hits) == MAX_HITS:
                         return tuple(hits)
         return tuple(hits)
-
-    def _files(self) -> list[tuple[str, int]]:
-        """Return path and size of every file, in order."""
-        try:
-            with folder_at(self._root) as root:
-                return sorted(_walk(root, "", MAX_DEPTH))
-        except NotFound:
-            return []
 
     def _make_room(self, root: int, path: str, size: int) -> None:
         """Refuse a write that would exceed the limits."""
@@ -145,12 +143,6 @@ def _parts(path: str) -> list[str]:
         if not part.strip() or part.startswith(".") or len(part.encode()) > 200:
             raise OutOfBounds("a path is relative, and no part of it is empty or begins with a period")
     return parts
-
-
-def _fitting(text: str) -> bytes:
-    data = as_bytes(text)
-    _check_size(len(data))
-    return data
 
 
 def _check_size(size: int) -> None:
