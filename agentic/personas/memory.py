@@ -1,15 +1,4 @@
-"""Memory.md: entries, origins, forgetting.
-
-The mark of an entry in memory.md: a comment with the channel where it was learned and the people who caused it.
-
-    <!-- channel:123,456 guild:789 by:42 -->
-
-A comment that names a channel is a mark; a malformed mark hides its entry. `by` was added later: if it is missing the
-people are unknown. A 0 in it stands for other people.
-
-memory.md in pieces: parse it, decide which pieces a reader may see, and join them again. Pure.
-
-memory.md: an agent's long-term memory, as a list that people can read and edit.
+"""memory.md: an agent's long-term memory, as a list that people can read and edit.
 
     # Memory
 
@@ -18,23 +7,15 @@ memory.md: an agent's long-term memory, as a list that people can read and edit.
     ## People
     - Ann keeps bees and hates puns. <!-- channel:123 guild:456 by:789 -->
 
-An entry's comment names the channel where it was learned and the people who caused it, so that they can have it
-forgotten (forget_person.py). A reader who may not see that channel does not get the entry, so what was said in a closed
-channel stays there. An entry without such a comment was written by the owner and is for everyone. A comment covers its
-list entry or paragraph, or, at a heading, the section; a malformed one hides it (entry_origin.py). Replacing a section
-keeps the entries that the writer cannot see, and the new text is only for readers who could see the old one.
+An entry's comment, its mark, names the channels where it was learned and the people who caused it, so that they can
+have it forgotten. A reader who may not see such a channel does not get the entry, so what was said in a closed channel
+stays there. An entry without a mark was written by the owner and is for everyone. A mark covers its list entry or
+paragraph, or, at a heading, the section; a malformed one hides it. `by` was added later: if it is missing, the people
+are unknown; a 0 in it stands for other people. Replacing a section keeps the entries that the writer can't see, and the
+new text is only for readers who could see the old one.
 
-What an agent writes may come from strangers, so it becomes exactly one entry, which cannot open a section, a code block
+What an agent writes may come from strangers, so it becomes exactly one entry, which can't open a section, a code block
 or a comment.
-
-Remove a person from a memory, and keep what is other people's too.
-
-    noted for this person's words alone            removed
-    cause unknown, and it contains their id        removed
-    noted for others' words, or theirs and others' kept, without their id
-    without a mark: the owner wrote it             kept unchanged
-
-Names are not searched: people choose their own names, and must not be able to delete what others said.
 """
 
 from __future__ import annotations
@@ -50,70 +31,34 @@ from agentic.personas.files import MAX_FILE_BYTES, Ambiguous, NotFound, OutOfBou
 from agentic.personas.markdown import plain
 from agentic.personas.store import change, rewrite
 
-UNKNOWN = 0
-MOST_PEOPLE = 10  # of one entry; of more none is named
+MaySee = Callable[[int], bool]  # whether a reader may see a channel, by its id
+
+FILE = "memory.md"
+EMPTY = "# Memory\n"
+MAX_MEMORY_BYTES = 16_384
+MAX_ENTRY = 1_000  # characters
+MAX_SECTION_NAME = 60
+MIN_FORGET = 3
+UNKNOWN = 0  # in place of a person
+MAX_PEOPLE = 10  # of one entry; of more none is named
 
 _NAMES_CHANNEL = re.compile(r"\bchannels?\s*[:=#<0-9]", re.IGNORECASE)
 _CHANNELS = re.compile(r"<!--\s*channel:\s*([0-9]{1,20}(?:\s*,\s*[0-9]{1,20})*+)(?:\s[^<>]*?)?-->", re.ASCII)
 _PEOPLE = re.compile(r"(?<!\s)\s*+\bby:([0-9]{1,20}(?:,[0-9]{1,20})*)(?![0-9])", re.ASCII)
-
-
-def mark_of(channels: Collection[int], guild: int | None, people: Collection[int]) -> str:
-    """Return the mark for these channels and people, "" if there is no channel."""
-    if not channels:
-        return ""
-    known = () if set(people) == {UNKNOWN} else people
-    return credited(f"<!-- channel:{_listed(channels)}{f' guild:{guild}' if guild else ''} -->", known)
-
-
-def credited(mark: str, people: Collection[int]) -> str:
-    """Return the mark with exactly these people."""
-    named = (UNKNOWN,) if len(people) > MOST_PEOPLE else people
-    bare = _PEOPLE.sub("", mark).removesuffix("-->").rstrip()
-    return f"{bare}{f' by:{_listed(named)}' if named else ''} -->"
-
-
-def channels_of(marks: Collection[str]) -> tuple[int, ...] | None:
-    """Return the channels that an entry's marks name, None if one of them is malformed."""
-    read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark))]
-    if len(read) < len(marks):
-        return None
-    return tuple(int(channel) for match in read for channel in match[1].split(","))
-
-
-def people_of(marks: Iterable[str]) -> frozenset[int]:
-    """Return the people whom an entry's marks name, also in otherwise malformed ones."""
-    found = (match for mark in marks for match in _PEOPLE.finditer(mark))
-    return frozenset(int(person) for match in found for person in match[1].split(","))
-
-
-def parted(text: str) -> tuple[str, list[str]]:
-    """Split a text from its marks. An unclosed mark extends to the end.
-
-    This reads any text once; an equivalent regular expression could take minutes.
-    """
-    kept, marks, at = "", list[str](), 0
-    while (start := text.find("<!--", at)) >= 0:
-        end = text.find("-->", start + 4)
-        end = len(text) if end < 0 else end + 3
-        if _NAMES_CHANNEL.search(text, start, end):
-            kept += text[at:start].rstrip(" \t")
-            marks.append(text[start:end])
-        else:
-            kept += text[at:end]
-        at = end
-    return kept + text[at:], marks
-
-
-def _listed(ids: Collection[int]) -> str:
-    return ",".join(map(str, sorted(ids)))
-
-
-MaySee = Callable[[int], bool]
-"""Whether a reader may see a channel, by its id."""
-
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _ITEM = re.compile(r"(?<![ \t])([ \t]*+)[-*+][ \t]+")
+_STRUCTURE = re.compile(r"\A(?:(?:[-*+]|#{1,6})(?: |$))+")
+_COMMENT_ENDS = re.compile(r"<(?=!)|(?<=--)(?=>)")
+_CODE_BLOCK = re.compile(r"`{3,}|~{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where something was learned: the channel and its server, and the person who caused it, if any."""
+
+    channel: int
+    guild: int | None = None
+    person: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,88 +113,6 @@ class MemoryBlock:
     def seen(self, may_see: MaySee) -> bool:
         channels = self.channels
         return channels is not None and all(may_see(channel) for channel in channels)
-
-
-def blocks_of(text: str) -> list[MemoryBlock]:
-    """Split a memory into blocks. Code blocks are not recognised: whatever looks like a mark is one."""
-    found: list[MemoryBlock] = []
-    waiting: list[str] = []
-    for line in plain(text).rstrip("\n").split("\n"):
-        heading = _HEADING.match(line)
-        if heading or (waiting and not _continues(waiting, line)):
-            _end_block(found, waiting)
-        if heading:
-            found.append(MemoryBlock((line,), len(heading[1])))
-        else:
-            waiting.append(line)
-    _end_block(found, waiting)
-    return found
-
-
-def _continues(waiting: list[str], line: str) -> bool:
-    """Whether a line belongs to the lines before it: indented below their entry, or not separated by a blank line."""
-    item, own = _ITEM.match(waiting[0]), _ITEM.match(line)
-    if not line.strip():
-        return True
-    indent = len(line) - len(line.lstrip())
-    if item and indent > len(item[1]):
-        return True
-    after_blank = not waiting[-1].strip()
-    return not own and not after_blank
-
-
-def _end_block(found: list[MemoryBlock], waiting: list[str]) -> None:
-    """End a block; the blank lines after it are a block of their own."""
-    blank = len(list(takewhile(lambda line: not line.strip(), reversed(waiting))))
-    content, rest = waiting[: len(waiting) - blank], waiting[len(waiting) - blank :]
-    found += [MemoryBlock(tuple(lines)) for lines in (content, rest) if lines]
-    waiting.clear()
-
-
-def judged(blocks: Iterable[MemoryBlock], may_see: MaySee) -> list[tuple[MemoryBlock, bool]]:
-    """Return each block and whether it may be seen. A heading's mark covers everything below it."""
-    found, hidden = list[tuple[MemoryBlock, bool]](), 0
-    for block in blocks:
-        seen = block.seen(may_see)
-        if block.level and (not hidden or block.level <= hidden):
-            hidden = 0 if seen else block.level
-        found.append((block, seen and not hidden))
-    return found
-
-
-def edited(text: str, edit: Callable[[MemoryBlock], MemoryBlock | None]) -> str:
-    """Apply `edit` to each block; None removes it. If nothing changes, the very same text is returned."""
-    blocks = blocks_of(text)
-    new = [edit(block) for block in blocks]
-    return text if new == blocks else joined(block for block in new if block is not None)
-
-
-def joined(blocks: Iterable[MemoryBlock]) -> str:
-    """Join blocks to a file: one blank line before each section, none doubled, one newline at the end."""
-    text = "\n".join(block.text for block in blocks)
-    text = re.sub(r"(?<=[^\n])\n(?=#{1,6} )", "\n\n", text)
-    return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
-
-
-FILE = "memory.md"
-EMPTY = "# Memory\n"
-MAX_MEMORY_BYTES = 16_384
-MAX_ENTRY = 1_000  # characters
-MAX_SECTION_NAME = 60
-MIN_FORGET = 3
-
-_STRUCTURE = re.compile(r"\A(?:(?:[-*+]|#{1,6})(?: |$))+")
-_COMMENT_ENDS = re.compile(r"<(?=!)|(?<=--)(?=>)")
-_CODE_BLOCK = re.compile(r"`{3,}|~{3,}")
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where something was learned: the channel and its server, and the person who caused it, if any."""
-
-    channel: int
-    guild: int | None = None
-    person: int | None = None
 
 
 def everywhere(_: int) -> bool:
@@ -308,9 +171,7 @@ def append(folder: Path, text: str, origin: Origin | None, section: str | None =
     change(folder, FILE, edit, limit=MAX_MEMORY_BYTES)
 
 
-def replace_section(
-    folder: Path, section: str, text: str, origin: Origin | None, may_see: MaySee = lambda channel: True
-) -> None:
+def replace_section(folder: Path, section: str, text: str, origin: Origin | None, may_see: MaySee = everywhere) -> None:
     """Replace the entries of a section that the writer can see with new ones, one a paragraph. Raises PersonaError.
 
     New entries are marked with all channels and people of the replaced ones, and with `origin`. An entry whose words do
@@ -337,7 +198,7 @@ def replace_section(
     change(folder, FILE, edit, limit=MAX_MEMORY_BYTES)
 
 
-def forget(folder: Path, text: str, may_see: MaySee = lambda channel: True) -> str:
+def forget(folder: Path, text: str, may_see: MaySee = everywhere) -> str:
     """Remove the one entry that contains these words (in any case) and that the writer can see. Returns its text.
 
     Raises NotFound, Ambiguous if several match and none exactly, and other PersonaErrors.
@@ -380,9 +241,8 @@ def _entry(text: str, origin: Origin | None, channels: Iterable[int] = (), peopl
 
 def _harmless(line: str) -> str:
     """Remove invisible characters and break up comments and code blocks."""
-    visible = "".join(
-        char if char.isprintable() or char == "\u200d" else " " for char in line
-    )  # emoji are joined by it
+    emoji_joiner = "\u200d"
+    visible = "".join(char if char.isprintable() or char == emoji_joiner else " " for char in line)
     return _CODE_BLOCK.sub("''", _COMMENT_ENDS.sub(r"\g<0> ", visible))  # parted, not removed: nothing can close up
 
 
@@ -434,7 +294,15 @@ def forget_person(folder: Path, user_id: int) -> Notes:
 
 
 def without_person(text: str, user_id: int) -> tuple[str, Notes]:
-    """Return a memory's text without the person, and the counts."""
+    """Return a memory's text without the person, and the counts.
+
+        noted for this person's words alone             removed
+        cause unknown, and it contains their id         removed
+        noted for others' words, or theirs and others'  kept, without their id
+        without a mark: the owner wrote it              kept unchanged
+
+    Names are not searched: people choose their own names, and must not be able to delete what others said.
+    """
     number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
     done = list[Notes]()
 
@@ -449,3 +317,113 @@ def without_person(text: str, user_id: int) -> tuple[str, Notes]:
         return block.by(people - {user_id}, lambda said: number.sub("0", said))
 
     return edited(text, edit), sum(done, Notes())
+
+
+def blocks_of(text: str) -> list[MemoryBlock]:
+    """Split a memory into blocks. Code blocks are not recognised: whatever looks like a mark is one."""
+    found: list[MemoryBlock] = []
+    waiting: list[str] = []
+
+    def end_block() -> None:
+        """End a block; the blank lines after it are a block of their own."""
+        blank = len(list(takewhile(lambda line: not line.strip(), reversed(waiting))))
+        content, rest = waiting[: len(waiting) - blank], waiting[len(waiting) - blank :]
+        found.extend(MemoryBlock(tuple(lines)) for lines in (content, rest) if lines)
+        waiting.clear()
+
+    for line in plain(text).rstrip("\n").split("\n"):
+        heading = _HEADING.match(line)
+        if heading or (waiting and not _continues(waiting, line)):
+            end_block()
+        if heading:
+            found.append(MemoryBlock((line,), len(heading[1])))
+        else:
+            waiting.append(line)
+    end_block()
+    return found
+
+
+def _continues(waiting: list[str], line: str) -> bool:
+    """Whether a line belongs to the lines before it: indented below their entry, or not separated by a blank line."""
+    if not line.strip():
+        return True
+    item = _ITEM.match(waiting[0])
+    if item and len(line) - len(line.lstrip()) > len(item[1]):
+        return True
+    return bool(waiting[-1].strip()) and not _ITEM.match(line)
+
+
+def judged(blocks: Iterable[MemoryBlock], may_see: MaySee) -> list[tuple[MemoryBlock, bool]]:
+    """Return each block and whether it may be seen. A heading's mark covers everything below it."""
+    found, hidden = list[tuple[MemoryBlock, bool]](), 0
+    for block in blocks:
+        seen = block.seen(may_see)
+        if block.level and (not hidden or block.level <= hidden):
+            hidden = 0 if seen else block.level
+        found.append((block, seen and not hidden))
+    return found
+
+
+def edited(text: str, edit: Callable[[MemoryBlock], MemoryBlock | None]) -> str:
+    """Apply `edit` to each block; None removes it. If nothing changes, the very same text is returned."""
+    blocks = blocks_of(text)
+    new = [edit(block) for block in blocks]
+    return text if new == blocks else joined(block for block in new if block is not None)
+
+
+def joined(blocks: Iterable[MemoryBlock]) -> str:
+    """Join blocks to a file: one blank line before each section, none doubled, one newline at the end."""
+    text = "\n".join(block.text for block in blocks)
+    text = re.sub(r"(?<=[^\n])\n(?=#{1,6} )", "\n\n", text)
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
+
+
+def mark_of(channels: Collection[int], guild: int | None, people: Collection[int]) -> str:
+    """Return the mark for these channels and people, "" if there is no channel."""
+    if not channels:
+        return ""
+    known = () if set(people) == {UNKNOWN} else people
+    return credited(f"<!-- channel:{_listed(channels)}{f' guild:{guild}' if guild else ''} -->", known)
+
+
+def credited(mark: str, people: Collection[int]) -> str:
+    """Return the mark with exactly these people."""
+    named = (UNKNOWN,) if len(people) > MAX_PEOPLE else people
+    bare = _PEOPLE.sub("", mark).removesuffix("-->").rstrip()
+    return f"{bare}{f' by:{_listed(named)}' if named else ''} -->"
+
+
+def _listed(ids: Collection[int]) -> str:
+    return ",".join(map(str, sorted(ids)))
+
+
+def channels_of(marks: Collection[str]) -> tuple[int, ...] | None:
+    """Return the channels that an entry's marks name, None if one of them is malformed."""
+    read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark))]
+    if len(read) < len(marks):
+        return None
+    return tuple(int(channel) for match in read for channel in match[1].split(","))
+
+
+def people_of(marks: Iterable[str]) -> frozenset[int]:
+    """Return the people whom an entry's marks name, also in otherwise malformed ones."""
+    found = (match for mark in marks for match in _PEOPLE.finditer(mark))
+    return frozenset(int(person) for match in found for person in match[1].split(","))
+
+
+def parted(text: str) -> tuple[str, list[str]]:
+    """Split a text from its marks. An unclosed mark extends to the end.
+
+    This reads any text once; an equivalent regular expression could take minutes.
+    """
+    kept, marks, at = "", list[str](), 0
+    while (start := text.find("<!--", at)) >= 0:
+        end = text.find("-->", start + 4)
+        end = len(text) if end < 0 else end + 3
+        if _NAMES_CHANNEL.search(text, start, end):
+            kept += text[at:start].rstrip(" \t")
+            marks.append(text[start:end])
+        else:
+            kept += text[at:end]
+        at = end
+    return kept + text[at:], marks

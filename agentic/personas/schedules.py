@@ -1,23 +1,6 @@
-"""Heartbeats, cron jobs, hooks as data.
+"""Heartbeats, cron jobs and hooks as data: what persona files say, and when it is due. Pure.
 
-The fields that heartbeats, cron jobs and hooks share: names, channels, time spans, hours of the day.
-
-The section "Cron Jobs" of agents.md: tasks at times of the calendar.
-
-    ## Cron Jobs
-
-    ### Monday plan
-    - cron: `0 9 * * 1`
-    - channel: #general
-    - catch_up: yes
-
-    Ask everybody for the one thing that must happen this week.
-
-Five fields as in cron(5), and @hourly, @daily, @weekly, @monthly, @yearly. Times are local. cronsim treats changes of
-daylight saving time as Debian's cron does: a job at a fixed time runs once on such a day, an hourly one at every real
-hour. `due` is pure: the caller stores the time of the last run and passes the clock's.
-
-heartbeat.md: checks that an agent repeats by itself.
+heartbeat.md has checks that an agent repeats by itself. Text before the first `##` is for people.
 
     ## Build
     - interval: 15m
@@ -26,24 +9,26 @@ heartbeat.md: checks that an agent repeats by itself.
 
     Look whether the last build failed, and say so only if it did.
 
-Text before the first `##` is for people. A file without checks makes no calls.
+The section "Cron Jobs" of agents.md has tasks at times of the calendar, "Hooks" those when an agent starts or stops,
+and before and after each event. Each hook is a model call, so `when` limits them to events that are worth it.
 
-The section "Hooks" of agents.md: tasks when an agent starts, before and after each event, and when it stops.
+    ## Cron Jobs                                                        ## Hooks
+    ### Monday plan                                                     ### agent_stop
+    - cron: `0 9 * * 1`                                                 - when: message, webhook
+    - channel: #general
+    - catch_up: yes                                                     Note in your memory what was decided.
 
-    ## Hooks
+    Ask everybody for the one thing that must happen this week.
 
-    ### agent_stop
-    - when: message, webhook
-
-    Note in your memory what was decided, if anything was.
-
-Each hook is a model call, so `when` limits agent_begin and agent_stop to the events that are worth it.
+Five fields as in cron(5), and @hourly, @daily, @weekly, @monthly, @yearly. Times are local. cronsim treats changes of
+daylight saving time as Debian's cron does: a job at a fixed time runs once on such a day, an hourly one at every real
+hour.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import takewhile
@@ -51,7 +36,7 @@ from typing import Literal, TypeVar
 
 from cronsim import CronSim, CronSimError
 
-from agentic.personas.markdown import Fields, Line, Section, fields_of, open_comment, scan, sections, under
+from agentic.personas.markdown import Fields, Section, fields_of, open_comment, scan, sections, under
 
 MAX_NAME = 100  # characters
 YES = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
@@ -62,6 +47,37 @@ _SPAN = re.compile(
 _CHANNEL = re.compile(r"<#([0-9]{1,20})>|([0-9]{1,20})", re.ASCII)
 _HOURS = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))? ?(?:-|–|—|to) ?([0-9]{1,2})(?::([0-9]{2}))?", re.ASCII)
 _DAY = 24 * 60
+
+HEARTBEAT_FILE = "heartbeat.md"
+HEARTBEAT_FIELDS = ("interval", "channel", "active_hours")
+MIN_INTERVAL = 60
+MAX_INTERVAL = 366 * 86_400
+
+AGENTS_FILE = "agents.md"
+CRON_HEADING = "Cron Jobs"
+CRON_FIELDS = ("cron", "channel", "catch_up")
+PUNCTUAL_SECONDS = 120.0  # what runs later than this was missed: the program or its machine slept
+_NAMED = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_MAX_EXPRESSION = 100  # characters
+_FIRST_LOOK = 7_200.0  # seconds
+_YEAR = 366 * 86_400.0
+
+HOOK_HEADING = "Hooks"
+HOOK_FIELDS = ("when", "channel")
+HookName = Literal["startup", "agent_begin", "agent_stop", "shutdown"]
+HOOKS: tuple[HookName, ...] = ("startup", "agent_begin", "agent_stop", "shutdown")
+AROUND_EVENTS = ("agent_begin", "agent_stop")
+EVENT_TYPES = frozenset({"message", "heartbeat", "cron", "webhook", "instruction", "reflection"})
+"""Those that have hooks around them. The type "hook" is not among them: hooks never call hooks."""
+
 Value = TypeVar("Value")
 
 
@@ -78,6 +94,210 @@ class ActiveHours:
         if self.start < self.end:
             return self.start <= minute < self.end
         return minute >= self.start or minute < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check. `channel`: an id or a name without #, None for the default channel. `active_hours`: None for
+    always."""
+
+    name: str
+    instruction: str
+    interval_seconds: int
+    channel: int | str | None = None
+    active_hours: ActiveHours | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job. `expression` as written; `channel`: an id or a name without #, None for the default channel."""
+
+    name: str
+    expression: str
+    instruction: str
+    channel: int | str | None = None
+    catch_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One hook. `when`: only around events of these types, None for all. `channel`: as in a check."""
+
+    instruction: str
+    when: frozenset[str] | None = None
+    channel: int | str | None = None
+
+    def fires_for(self, event_type: str) -> bool:
+        return event_type in (EVENT_TYPES if self.when is None else self.when)
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """An agent's hooks, None for those it does not have."""
+
+    startup: Hook | None = None
+    agent_begin: Hook | None = None
+    agent_stop: Hook | None = None
+    shutdown: Hook | None = None
+
+    def named(self, name: HookName) -> Hook | None:
+        found: Hook | None = getattr(self, name)
+        return found
+
+
+def parse_heartbeat(text: str | None) -> tuple[tuple[Check, ...], tuple[str, ...]]:
+    """Return the valid checks in order, and problems with file and line."""
+    problems, checks = Problems(HEARTBEAT_FILE, text), dict[str, Check]()
+    lines = scan(text or "")
+    found = sections(lines, 2)
+    for section in found:
+        fields, line, name = fields_of(section, HEARTBEAT_FIELDS), section.heading.number, section.title
+        problems.of(fields)
+        seconds, right = read_field(fields, "interval", _interval, problems)
+        channel, known = read_field(fields, "channel", read_channel, problems)
+        hours, timely = read_field(fields, "active_hours", read_hours, problems)
+        if seconds is None and right:
+            problems.add(line, f"{name!r} has no field interval, as in `- interval: 300`")
+        if not fields.text:
+            problems.add(line, f"{name!r} has no instruction")
+        if good_name(section, checks, problems) and seconds is not None and fields.text and known and timely:
+            checks[name.casefold()] = Check(name, fields.text, seconds, channel, hours)
+
+    # headings of the wrong level that were meant as checks would otherwise be silently ignored
+    for section in (section for level in ((1,) if found else (1, 3, 4, 5, 6)) for section in sections(lines, level)):
+        own = Section(section.heading, tuple(takewhile(lambda line: not line.level, section.body)))
+        if "interval" in fields_of(own, HEARTBEAT_FIELDS).values:
+            problems.add(section.heading.number, "a check begins with `## ` and its name")
+    return tuple(checks.values()), problems.lines()
+
+
+def _interval(text: str) -> int:
+    seconds = read_span(text)
+    if seconds < MIN_INTERVAL:
+        raise ValueError(f"the shortest interval is {MIN_INTERVAL} seconds")
+    if seconds > MAX_INTERVAL:
+        raise ValueError("the longest interval is a year")
+    return seconds
+
+
+def next_beat(check: Check, last: float, now: float) -> float:
+    """When the check is due next, in unix seconds, regardless of active hours. `last`: its last run, or when it was
+    first seen.
+
+    After a long pause it is due once. A `last` that is an interval or more in the future came from a wrong clock.
+    """
+    return now if last - now >= check.interval_seconds else last + check.interval_seconds
+
+
+def beats(check: Check, last: float, now: float, zone: tzinfo) -> bool:
+    """Whether the check is due at `now` (unix seconds) and within its active hours in that time zone."""
+    if now < next_beat(check, last, now):
+        return False
+    return check.active_hours is None or check.active_hours.cover(datetime.fromtimestamp(now, zone))
+
+
+def parse_cron(text: str | None) -> tuple[tuple[Job, ...], tuple[str, ...]]:
+    """Return the valid jobs of agents.md in order, and problems with file and line."""
+    problems, jobs = Problems(AGENTS_FILE, text), dict[str, Job]()
+    for section in under(scan(text or ""), CRON_HEADING):
+        fields, line, name = fields_of(section, CRON_FIELDS), section.heading.number, section.title
+        problems.of(fields)
+        expression, right = read_field(fields, "cron", read_expression, problems)
+        channel, known = read_field(fields, "channel", read_channel, problems)
+        catch_up, said = read_field(fields, "catch_up", read_yes, problems)
+        if expression is None and right:
+            problems.add(line, f"{name!r} has no field cron, as in `- cron: 0 9 * * 1`")
+        if not fields.text:
+            problems.add(line, f"{name!r} has no instruction")
+        if good_name(section, jobs, problems) and expression is not None and fields.text and known and said:
+            jobs[name.casefold()] = Job(name, expression, fields.text, channel, bool(catch_up))
+    return tuple(jobs.values()), problems.lines()
+
+
+def read_expression(text: str) -> str:
+    """Return the text if cron accepts it and it ever comes true. Raises ValueError with the problem."""
+    if len(text) > _MAX_EXPRESSION:
+        raise ValueError(f"an expression has at most {_MAX_EXPRESSION} characters")
+    fields = _NAMED.get(text.lower(), text)
+    if len(fields.split()) != 5:
+        raise ValueError("expected five fields: minute, hour, day, month, day of the week")
+    try:
+        next(CronSim(fields, datetime(2024, 1, 1, tzinfo=UTC)))
+    except CronSimError as error:
+        raise ValueError(f"{text!r} is not a cron expression: {str(error).lower()}") from None
+    except StopIteration:
+        raise ValueError(f"{text!r} never comes true") from None
+    return text
+
+
+def next_time(job: Job, after: float, zone: tzinfo) -> float | None:
+    """Return the job's first time after `after`, both in unix seconds. None if there is none in fifty years."""
+    return next(_moments(job, after, zone), None)
+
+
+def due(job: Job, last: float, now: float, zone: tzinfo) -> float | None:
+    """Return the moment that has to run now, in unix seconds; None if there is nothing to do.
+
+    `last` is the moment that was run last, or when the job was first seen. Of several moments in between only the
+    newest counts; one that was missed by more than PUNCTUAL_SECONDS counts only for a job that catches up. The moment
+    is the same for every process that asks, so it can name the run. A `last` that lies more than PUNCTUAL_SECONDS
+    ahead is of a clock that was wrong: what is due just now runs.
+    """
+    if last - now > PUNCTUAL_SECONDS:
+        last = now - PUNCTUAL_SECONDS
+    look, newest = _FIRST_LOOK, None  # look back in growing steps: a year of minutes is not counted
+    while True:
+        start = max(last, now - look)
+        for moment in takewhile(lambda moment: moment <= now, _moments(job, start, zone)):
+            newest = moment
+        if newest is not None or start <= last or look > 60 * _YEAR:
+            break
+        look *= 24
+    if newest is None or (now - newest > PUNCTUAL_SECONDS and not job.catch_up):
+        return None
+    return newest
+
+
+def _moments(job: Job, after: float, zone: tzinfo) -> Iterator[float]:
+    """Yield the job's moments after `after`, ever later: an hour that comes twice is not repeated."""
+    expression = _NAMED.get(job.expression.lower(), job.expression)
+    for moment in CronSim(expression, datetime.fromtimestamp(after, zone)):
+        at = moment.timestamp()
+        if at > after:
+            after = at
+            yield at
+
+
+def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
+    """Return the valid hooks of agents.md, and problems with file and line."""
+    problems, found = Problems(AGENTS_FILE, text), dict[str, Hook]()
+    for section in under(scan(text or ""), HOOK_HEADING):
+        name = section.title.lower().replace(" ", "_").replace("-", "_")
+        if name not in HOOKS:
+            problems.add(section.heading.number, f"{section.title!r} is not a hook; the hooks are {', '.join(HOOKS)}")
+            continue
+        fields = fields_of(section, HOOK_FIELDS)
+        problems.of(fields)
+        when, right = read_field(fields, "when", _event_types, problems)
+        channel, known = read_field(fields, "channel", read_channel, problems)
+        if when is not None and name not in AROUND_EVENTS:
+            problems.add(fields.lines["when"], f"when: ignored, {name} does not belong to an event")
+            when = None
+        if not fields.text:
+            problems.add(section.heading.number, f"{name} has no instruction")
+        if name in found:
+            problems.add(section.heading.number, f"{name} is given twice; the first one counts")
+        elif fields.text and right and known and good_name(section, (), problems):
+            # without an unreadable condition: a hook that runs for every event may cost a lot
+            found[name] = Hook(fields.text, when, channel)
+    return Hooks(**found), problems.lines()
+
+
+def _event_types(text: str) -> frozenset[str]:
+    named = frozenset(word.strip().lower() for word in text.split(",") if word.strip())
+    if not named or named - EVENT_TYPES:
+        raise ValueError(f"expected types of events: {', '.join(sorted(EVENT_TYPES))}")
+    return named
 
 
 class Problems:
@@ -101,8 +321,7 @@ class Problems:
 
 
 def good_name(section: Section, taken: Collection[str], problems: Problems) -> bool:
-    """Whether a heading is a valid name: not empty, not too long, not used above (in any case). Reports the problem if
-    not."""
+    """Whether a heading is a valid name: not empty, not too long, not in `taken` (in any case). Reports the problem."""
     line, name = section.heading.number, section.title
     if not name:
         problems.add(line, "this heading has no name")
@@ -165,275 +384,3 @@ def read_yes(text: str) -> bool:
         return YES[text.lower()]
     except KeyError:
         raise ValueError("expected yes or no") from None
-
-
-FILE = "agents.md"
-HEADING = "Cron Jobs"
-FIELDS = ("cron", "channel", "catch_up")
-PUNCTUAL_SECONDS = 120.0
-"""What is run later than this was missed: the program or its machine slept."""
-
-_NAMED = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-}
-_MAX_EXPRESSION = 100  # characters
-_FIRST_LOOK = 7_200.0  # seconds
-_YEAR = 366 * 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One job. `expression` as written; `channel`: an id or a name without #, None for the default channel."""
-
-    name: str
-    expression: str
-    instruction: str
-    channel: int | str | None = None
-    catch_up: bool = False
-
-
-def parse_cron(text: str | None) -> tuple[tuple[Job, ...], tuple[str, ...]]:
-    """Return the valid jobs of agents.md in order, and problems with file and line."""
-    problems, jobs = Problems(FILE, text), dict[str, Job]()
-    for section in under(scan(text or ""), HEADING):
-        job = _job(section, problems)
-        if good_name(section, jobs, problems) and job is not None:
-            jobs[job.name.casefold()] = job
-    return tuple(jobs.values()), problems.lines()
-
-
-def _job(section: Section, problems: Problems) -> Job | None:
-    fields, line = fields_of(section, FIELDS), section.heading.number
-    problems.of(fields)
-    expression, right = read_field(fields, "cron", read_expression, problems)
-    channel, known = read_field(fields, "channel", read_channel, problems)
-    catch_up, said = read_field(fields, "catch_up", read_yes, problems)
-    if expression is None and right:
-        problems.add(line, f"{section.title!r} has no field cron, as in `- cron: 0 9 * * 1`")
-    if not fields.text:
-        problems.add(line, f"{section.title!r} has no instruction")
-    if expression is None or not fields.text or not (known and said):
-        return None
-    return Job(section.title, expression, fields.text, channel, bool(catch_up))
-
-
-def read_expression(text: str) -> str:
-    """Return the text if cron accepts it and it ever comes true. Raises ValueError with the problem."""
-    if len(text) > _MAX_EXPRESSION:
-        raise ValueError(f"an expression has at most {_MAX_EXPRESSION} characters")
-    fields = _NAMED.get(text.lower(), text)
-    if len(fields.split()) != 5:
-        raise ValueError("expected five fields: minute, hour, day, month, day of the week")
-    try:
-        next(CronSim(fields, datetime(2024, 1, 1, tzinfo=UTC)))
-    except CronSimError as error:
-        raise ValueError(f"{text!r} is not a cron expression: {str(error).lower()}") from None
-    except StopIteration:
-        raise ValueError(f"{text!r} never comes true") from None
-    return text
-
-
-def next_time(job: Job, after: float, zone: tzinfo) -> float | None:
-    """Return the job's first time after `after`, both in unix seconds. None if there is none in fifty years."""
-    return next(_moments(job, after, zone), None)
-
-
-def due(job: Job, last: float, now: float, zone: tzinfo) -> float | None:
-    """The moment that shall be run now, in unix seconds; None where there is nothing to do.
-
-    `last` is the moment that was run last, or when the job was first seen. Of several moments in between only the
-    newest counts; one that was missed by more than PUNCTUAL_SECONDS counts only for a job that catches up. The moment
-    is the same for every process that asks, so it can name the run. A `last` that lies more than PUNCTUAL_SECONDS
-    ahead is of a clock that was wrong: what is due just now runs.
-    """
-    if last - now > PUNCTUAL_SECONDS:
-        last = now - PUNCTUAL_SECONDS
-    moment = _newest(job, last, now, zone)
-    if moment is None or (now - moment > PUNCTUAL_SECONDS and not job.catch_up):
-        return None
-    return moment
-
-
-def _newest(job: Job, last: float, now: float, zone: tzinfo) -> float | None:
-    """The newest moment after `last`, up to `now`. Looks back in growing steps: a year of minutes is not counted."""
-    look = _FIRST_LOOK
-    while True:
-        start, newest = max(last, now - look), None
-        for moment in _moments(job, start, zone):
-            if moment > now:
-                break
-            newest = moment
-        if newest is not None or start <= last or look > 60 * _YEAR:
-            return newest
-        look *= 24
-
-
-def _moments(job: Job, after: float, zone: tzinfo) -> Iterator[float]:
-    """The job's moments after `after`, ever later: an hour that comes twice is not repeated."""
-    expression = _NAMED.get(job.expression.lower(), job.expression)
-    for moment in CronSim(expression, datetime.fromtimestamp(after, zone)):
-        at = moment.timestamp()
-        if at > after:
-            after = at
-            yield at
-
-
-HEARTBEAT_FILE = "heartbeat.md"
-MIN_SECONDS = 60
-MAX_SECONDS = 366 * 86_400
-HEARTBEAT_FIELDS = ("interval", "channel", "active_hours")
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check. `channel`: an id or a name without #, None for the default channel. `active_hours`: None for
-    always."""
-
-    name: str
-    instruction: str
-    interval_seconds: int
-    channel: int | str | None = None
-    active_hours: ActiveHours | None = None
-
-
-def parse_heartbeat(text: str | None) -> tuple[tuple[Check, ...], tuple[str, ...]]:
-    """Return the valid checks in order, and problems with file and line."""
-    problems, checks = Problems(HEARTBEAT_FILE, text), dict[str, Check]()
-    lines = scan(text or "")
-    for section in sections(lines, 2):
-        check = _check(section, problems)
-        if good_name(section, checks, problems) and check is not None:
-            checks[check.name.casefold()] = check
-    for heading in _stray(lines):
-        problems.add(heading.number, "a check begins with `## ` and its name")
-    return tuple(checks.values()), problems.lines()
-
-
-def _stray(lines: Sequence[Line]) -> list[Line]:
-    """Return headings of the wrong level that were meant as checks, which would otherwise be silently ignored."""
-    levels = (1,) if sections(lines, 2) else (1, 3, 4, 5, 6)
-    found = [section for level in levels for section in sections(lines, level)]
-    return [section.heading for section in found if "interval" in fields_of(_own(section), HEARTBEAT_FIELDS).values]
-
-
-def _own(section: Section) -> Section:
-    """Cut a section before the first heading in it."""
-    return Section(section.heading, tuple(takewhile(lambda line: not line.level, section.body)))
-
-
-def _check(section: Section, problems: Problems) -> Check | None:
-    fields, line = fields_of(section, HEARTBEAT_FIELDS), section.heading.number
-    problems.of(fields)
-    seconds, right = read_field(fields, "interval", _interval, problems)
-    channel, known = read_field(fields, "channel", read_channel, problems)
-    hours, timely = read_field(fields, "active_hours", read_hours, problems)
-    if seconds is None and right:
-        problems.add(line, f"{section.title!r} has no field interval, as in `- interval: 300`")
-    if not fields.text:
-        problems.add(line, f"{section.title!r} has no instruction")
-    if seconds is None or not fields.text or not (known and timely):
-        return None
-    return Check(section.title, fields.text, seconds, channel, hours)
-
-
-def _interval(text: str) -> int:
-    seconds = read_span(text)
-    if seconds < MIN_SECONDS:
-        raise ValueError(f"the shortest interval is {MIN_SECONDS} seconds")
-    if seconds > MAX_SECONDS:
-        raise ValueError("the longest interval is a year")
-    return seconds
-
-
-def next_beat(check: Check, last: float, now: float) -> float:
-    """When the check is due next, in unix seconds, regardless of active hours. `last`: its last run, or when it was
-    first seen.
-
-    After a long pause it is due once. A `last` that is an interval or more in the future came from a wrong clock.
-    """
-    return now if last - now >= check.interval_seconds else last + check.interval_seconds
-
-
-def beats(check: Check, last: float, now: float, zone: tzinfo) -> bool:
-    """Whether the check is due at `now` (unix seconds) and within its active hours in that time zone."""
-    if now < next_beat(check, last, now):
-        return False
-    return check.active_hours is None or check.active_hours.cover(datetime.fromtimestamp(now, zone))
-
-
-HOOKS_HEADING = "Hooks"
-HOOKS_FIELDS = ("when", "channel")
-HookName = Literal["startup", "agent_begin", "agent_stop", "shutdown"]
-HOOKS: tuple[HookName, ...] = ("startup", "agent_begin", "agent_stop", "shutdown")
-AROUND_EVENTS = ("agent_begin", "agent_stop")
-EVENT_TYPES = frozenset({"message", "heartbeat", "cron", "webhook", "instruction", "reflection"})
-"""Those that have hooks around them. The type "hook" is not among them: hooks never call hooks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hook:
-    """One hook. `when`: only around events of these types, None for all. `channel`: as in a check."""
-
-    instruction: str
-    when: frozenset[str] | None = None
-    channel: int | str | None = None
-
-    def fires_for(self, event_type: str) -> bool:
-        return event_type in (EVENT_TYPES if self.when is None else self.when)
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """An agent's hooks, None for those it does not have."""
-
-    startup: Hook | None = None
-    agent_begin: Hook | None = None
-    agent_stop: Hook | None = None
-    shutdown: Hook | None = None
-
-    def named(self, name: HookName) -> Hook | None:
-        found: Hook | None = getattr(self, name)
-        return found
-
-
-def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
-    """Return the valid hooks of agents.md, and problems with file and line."""
-    problems, found = Problems(FILE, text), dict[str, Hook]()
-    for section in under(scan(text or ""), HOOKS_HEADING):
-        name = section.title.lower().replace(" ", "_").replace("-", "_")
-        if name not in HOOKS:
-            problems.add(section.heading.number, f"{section.title!r} is not a hook; the hooks are {', '.join(HOOKS)}")
-            continue
-        hook = _hook(name, section, problems)
-        if name in found:
-            problems.add(section.heading.number, f"{name} is given twice; the first one counts")
-        elif hook is not None and good_name(section, (), problems):
-            found[name] = hook
-    return Hooks(**found), problems.lines()
-
-
-def _hook(name: str, section: Section, problems: Problems) -> Hook | None:
-    fields = fields_of(section, HOOKS_FIELDS)
-    problems.of(fields)
-    when, right = read_field(fields, "when", _types, problems)
-    channel, known = read_field(fields, "channel", read_channel, problems)
-    if when is not None and name not in AROUND_EVENTS:
-        problems.add(fields.lines["when"], f"when: ignored, {name} does not belong to an event")
-        when = None
-    if not fields.text:
-        problems.add(section.heading.number, f"{name} has no instruction")
-    # One whose condition cannot be read does not run: to run for every event may cost a lot.
-    return Hook(fields.text, when, channel) if fields.text and right and known else None
-
-
-def _types(text: str) -> frozenset[str]:
-    named = frozenset(word.strip().lower() for word in text.split(",") if word.strip())
-    if not named or named - EVENT_TYPES:
-        raise ValueError(f"expected types of events: {', '.join(sorted(EVENT_TYPES))}")
-    return named

@@ -1,34 +1,19 @@
-"""Creates, changes, versions persona files; first start.
+"""Create, change, and version persona files; the first start.
 
-The first start: create the files that boot.md names and that are missing.
-
-    ## Required
-    - soul.md
-    - identity.md
-
-    ## Optional
-    - user.md
-
-    ## Defaults
-
-    ### user.md
-    The initial content: all the text here, or the content of a single code block.
-
-Without boot.md, or without one of its sections, built-in defaults apply. Existing files are never overwritten.
-
-Change a persona's file: under the folder's lock, atomically, keeping the last ten versions. Create and delete the
-folders of personas.
+A change is a function from the old text to the new. It runs under the folder's lock, so no concurrent write is lost,
+and keeps the last ten versions. Text that must be forgotten is removed from the versions too.
 
     .history/memory.md.20261120T091500Z-000001      a former content, oldest first by name
     .deleted/ada-20261120T091500Z                   beside the folders: a persona that was deleted
 
-A change is a function from the old text to the new. It runs under the lock, so no concurrent write is lost. Text that
-must be forgotten is removed from the versions too. All functions block: call them in a thread.
+The first start creates the files that boot.md names and that are missing. Without boot.md, or without one of its
+sections, built-in defaults apply. Existing files are never overwritten.
 
-Remove temporary files of writes whose process was killed, at the start.
+    ## Required         ## Optional        ## Defaults
+    - soul.md           - user.md          ### user.md
+    - identity.md                          The initial content: all the text here, or the content of one code block.
 
-Such a file may contain what a person has had forgotten since, so it must not stay. Writers hold the folder's lock;
-while this holds it, no temporary file belongs to a running write.
+All functions block: call them in a thread.
 """
 
 from __future__ import annotations
@@ -82,9 +67,16 @@ DEFAULTS: Mapping[str, str] = {
     "tools.md": "# Tools\n",
     "heartbeat.md": "# Heartbeat\n",
 }
-PRIVATE = ("memory.md", ".history", "workspace")  # what an agent writes, with the words of people in it
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}\.md", re.ASCII)
 _ITEM = re.compile(r"[ \t]*[-*+][ \t]+`?([^`\s]+)`?[ \t]*")
+
+HISTORY = ".history"
+DELETED = ".deleted"
+WORKSPACE = "workspace"
+PRIVATE = ("memory.md", HISTORY, WORKSPACE)  # what an agent writes, with the words of people in it
+VERSIONS = 10  # kept of a file
+_VERSION = re.compile(r"(.+)\.(\d{8}T\d{6}Z)-(\d{6})")
+_STAMP = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +99,61 @@ class BootReport:
     loaded: tuple[str, ...]
     made: tuple[str, ...]
     problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A former content of a file, and when it was replaced (unix seconds)."""
+
+    replaced_at: float
+    text: str
+
+
+def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootReport:
+    """Create the folder and the missing files that boot.md names, and hide from others what the agent noted. Never
+    raises.
+
+    A file's initial content comes from boot.md, else `defaults` (of this agent), else the built-in default, else a
+    heading.
+    """
+    found = read_persona(folder)
+    config, said = parse_boot(found.boot)
+    loaded, missing, problems = list[str](), list[str](), list(said)
+    for name in config.files:
+        try:
+            as_text(read_plain(str(folder / name), MAX_FILE_BYTES, follow=True))
+            loaded.append(name)
+        except NotFound:
+            missing.append(name)
+        except PersonaError as error:
+            problems.append(f"{name}: skipped, {error}")
+    made: list[str] = []
+    try:
+        if missing:  # a complete folder is not touched
+            with os_errors():
+                folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            with folder_at(folder) as descriptor, locked(descriptor):  # another process may do the same
+                for name in missing:
+                    if not os.path.lexists(folder / name):
+                        heading = f"# {name.removesuffix('.md').replace('_', ' ').capitalize()}\n"
+                        text = {**DEFAULTS, **(defaults or {}), **config.defaults}.get(name, heading)
+                        write_whole(descriptor, name, as_bytes(text))
+                        made.append(name)
+    except PersonaError as error:
+        left = [name for name in missing if name not in made]
+        problems.append(f"{', '.join(left)}: missing, and could not be created: {error}")
+    return BootReport(tuple(loaded), tuple(made), (*problems, *hide_notes(folder)))
+
+
+def hide_notes(folder: Path) -> tuple[str, ...]:
+    """Let the owner alone read what the agent wrote in earlier runs; return what is wrong. Never raises."""
+    problems: list[str] = []
+    for name in PRIVATE:
+        try:
+            hide_from_others(folder / name)
+        except PersonaError as error:
+            problems.append(f"{name}: everybody on this machine can read it, and its mode cannot be changed: {error}")
+    return tuple(problems)
 
 
 def parse_boot(text: str | None) -> tuple[BootConfig, tuple[str, ...]]:
@@ -145,101 +192,17 @@ def _names(section: Section | None, otherwise: tuple[str, ...], problems: Proble
 def _content(section: Section, lines: Sequence[Line], source: list[str]) -> str:
     """Return the text below a heading unchanged, with its comments: a default may consist of a comment."""
     start = section.heading.number
-    end = next(
-        (line.number for line in lines if line.number > start and 0 < line.level <= section.heading.level),
-        len(source) + 1,
-    )
-    raw = source[start : end - 1]
+    ends = (line.number for line in lines if line.number > start and 0 < line.level <= section.heading.level)
+    raw = source[start : next(ends, len(source) + 1) - 1]
     while raw and not raw[0].strip():
         del raw[0]
     while raw and not raw[-1].strip():
         del raw[-1]
-    if _is_code(raw):
-        raw = raw[1:-1]
-    return "\n".join(raw) + "\n" if raw else ""
-
-
-def _is_code(raw: list[str]) -> bool:
-    """Whether the lines are exactly one code block."""
     first = scan(raw[0]) if raw else ()
     fence = first[0].fence if first else ""
-    return bool(fence) and [n for n, line in enumerate(raw) if n and closes(line, fence)][:1] == [len(raw) - 1]
-
-
-def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootReport:
-    """Create the folder and the missing files that boot.md names, and hide from others what the agent noted. Never
-    raises.
-
-    A file's initial content comes from boot.md, else `defaults` (of this agent), else the built-in default, else a
-    heading.
-    """
-    found = read_persona(folder)
-    config, said = parse_boot(found.boot)
-    loaded, missing, problems = list[str](), list[str](), list(said)
-    for name in config.files:
-        try:
-            as_text(read_plain(str(folder / name), MAX_FILE_BYTES, follow=True))
-            loaded.append(name)
-        except NotFound:
-            missing.append(name)
-        except PersonaError as error:
-            problems.append(f"{name}: skipped, {error}")
-    beginnings = {name: _beginning(name, config, defaults or {}) for name in missing}
-    made = _make(folder, beginnings, problems)
-    return BootReport(tuple(loaded), made, (*problems, *hide_notes(folder)))
-
-
-def hide_notes(folder: Path) -> tuple[str, ...]:
-    """Let the owner alone read what the agent wrote in earlier runs; return what is wrong. Never raises."""
-    problems: list[str] = []
-    for name in PRIVATE:
-        try:
-            hide_from_others(folder / name)
-        except PersonaError as error:
-            problems.append(f"{name}: everybody on this machine can read it, and its mode cannot be changed: {error}")
-    return tuple(problems)
-
-
-def _make(folder: Path, beginnings: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
-    """Write the missing files under the lock, since another process may do the same. A complete folder is not
-    touched."""
-    if not beginnings:
-        return ()
-    made: list[str] = []
-    try:
-        with os_errors():
-            folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-        with folder_at(folder) as descriptor, locked(descriptor):
-            for name, text in beginnings.items():
-                if not os.path.lexists(folder / name):
-                    write_whole(descriptor, name, as_bytes(text))
-                    made.append(name)
-    except PersonaError as error:
-        left = [name for name in beginnings if name not in made]
-        problems.append(f"{', '.join(left)}: missing, and could not be created: {error}")
-    return tuple(made)
-
-
-def _beginning(name: str, config: BootConfig, given: Mapping[str, str]) -> str:
-    for source in (config.defaults, given, DEFAULTS):
-        if name in source:
-            return source[name]
-    return f"# {name.removesuffix('.md').replace('_', ' ').capitalize()}\n"
-
-
-HISTORY = ".history"
-DELETED = ".deleted"
-VERSIONS = 10
-_VERSION = re.compile(r"(.+)\.(\d{8}T\d{6}Z)-(\d{6})")
-_STAMP = "%Y%m%dT%H%M%SZ"
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A former content of a file, and when it was replaced (unix seconds)."""
-
-    replaced_at: float
-    text: str
+    if fence and next((n for n, line in enumerate(raw) if n and closes(line, fence)), None) == len(raw) - 1:
+        raw = raw[1:-1]  # exactly one code block
+    return "\n".join(raw) + "\n" if raw else ""
 
 
 def change(
@@ -269,9 +232,89 @@ def change(
             raise TooLarge(f"the file would have {len(new):,} bytes; the limit is {limit:,}")
         if text != before:
             if old is not None:
-                _keep(descriptor, name, old, clock())
+                _keep_version(descriptor, name, old, clock())
             write_whole(descriptor, name, new)
         return text
+
+
+def _keep_version(folder: int, name: str, data: bytes, now: float) -> None:
+    with below(folder, (HISTORY,), make=True) as history:
+        kept = _kept(history, name)
+        number = int(kept[-1][-6:]) + 1 if kept else 1
+        write_whole(history, f"{name}.{datetime.fromtimestamp(now, UTC).strftime(_STAMP)}-{number:06d}", data)
+        for old in kept[: max(0, len(kept) + 1 - VERSIONS)]:
+            with contextlib.suppress(FileNotFoundError), os_errors():
+                os.unlink(old, dir_fd=history)
+
+
+def _kept(history: int, name: str) -> list[str]:
+    """Return the versions by their number, oldest first: a clock may go back."""
+    with os_errors():
+        found = [(match[3], entry) for entry in os.listdir(history) if (match := _VERSION.fullmatch(entry))]
+    return [entry for _, entry in sorted(found) if entry.startswith(f"{name}.")]
+
+
+def before(folder: Path, name: str, changes: int) -> str:
+    """Return a file's content before its last so many changes, 1 to VERSIONS. Raises NotFound if fewer are kept."""
+    try:
+        with folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as history:
+            kept = _kept(history, name)
+            if changes <= len(kept):
+                return as_text(read_plain(kept[-changes], MAX_FILE_BYTES, history))
+    except NotFound:
+        kept = []
+    raise NotFound(f"its history holds {len(kept)} changes")
+
+
+def versions_of(folder: Path, name: str) -> list[Version]:
+    """Return a file's kept former contents, oldest first. Raises PersonaError."""
+    if name not in PERSONA_FILES:
+        raise OutOfBounds("this is not a persona's file")
+    found: list[Version] = []
+    with contextlib.suppress(NotFound), folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as kept:
+        for entry in _kept(kept, name):
+            with contextlib.suppress(NotFound):  # dropped since it was listed
+                text = as_text(read_plain(entry, MAX_FILE_BYTES, kept))
+                replaced_at = 0.0  # for a name that no program of ours wrote, such as the 31st of February
+                with contextlib.suppress(ValueError):
+                    stamp = entry.rpartition("-")[0].rpartition(".")[2]
+                    replaced_at = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC).timestamp()
+                found.append(Version(replaced_at, text))
+    return found
+
+
+def rewrite(folder: Path, name: str, edit: Callable[[str], str]) -> str:
+    """Apply `edit` to a file and to each of its kept versions, keeping nothing of before. Returns the file's former
+    text, "" if it was missing.
+
+    If nothing changes the folder is only read. Raises PersonaError; some of the files may then be changed already.
+    """
+    with folder_at(folder) as descriptor:
+        before, changes = _apply(descriptor, name, edit, write=False)
+        if changes:
+            with locked(descriptor):
+                before, _ = _apply(descriptor, name, edit, write=True)
+        return before
+
+
+def _apply(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -> tuple[str, bool]:
+    """Return the file's text, and whether `edit` changes it or one of its versions; with `write`, change them."""
+
+    def apply_to(place: int, name: str) -> tuple[str, bool]:
+        try:
+            text = as_text(read_plain(name, MAX_FILE_BYTES, place))
+        except NotFound:
+            return "", False
+        new = edit(text)
+        if write and new != text:
+            write_whole(place, name, as_bytes(new))
+        return text, new != text
+
+    before, changed = apply_to(folder, name)
+    with contextlib.suppress(NotFound), below(folder, (HISTORY,)) as history:
+        for version in _kept(history, name):
+            changed |= apply_to(history, version)[1]
+    return before, changed
 
 
 def create_folder(root: Path, name: str, files: Mapping[str, str]) -> None:
@@ -304,121 +347,36 @@ def delete_folder(root: Path, name: str, clock: Callable[[], float] = time.time)
     return kept
 
 
-def rewrite(folder: Path, name: str, edit: Callable[[str], str]) -> str:
-    """Apply `edit` to a file and to each of its kept versions, keeping nothing of before. Returns the file's former
-    text, "" if it was missing.
-
-    If nothing changes the folder is only read. Raises PersonaError; some of the files may then be changed already.
-    """
-    with folder_at(folder) as descriptor:
-        before, changed = _rewritten(descriptor, name, edit, write=False)
-        if changed:
-            with locked(descriptor):
-                before, _ = _rewritten(descriptor, name, edit, write=True)
-        return before
-
-
-def before(folder: Path, name: str, changes: int) -> str:
-    """Return a file's content before its last so many changes, 1 to VERSIONS. Raises NotFound if fewer are kept."""
-    try:
-        with folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as history:
-            kept = _kept(history, name)
-            if changes <= len(kept):
-                return as_text(read_plain(kept[-changes], MAX_FILE_BYTES, history))
-    except NotFound:
-        kept = []
-    raise NotFound(f"its history holds {len(kept)} changes")
-
-
-def versions_of(folder: Path, name: str) -> list[Version]:
-    """Return a file's kept former contents, oldest first. Raises PersonaError."""
-    if name not in PERSONA_FILES:
-        raise OutOfBounds("this is not a persona's file")
-    found: list[Version] = []
-    with contextlib.suppress(NotFound), folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as kept:
-        for entry in _kept(kept, name):
-            with contextlib.suppress(NotFound):  # dropped since it was listed
-                text = as_text(read_plain(entry, MAX_FILE_BYTES, kept))
-                found.append(Version(_replaced_at(entry), text))
-    return found
-
-
-def _rewritten(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -> tuple[str, bool]:
-    """Return the file's text, and whether `edit` changes it or one of its versions; with `write`, change them."""
-    before, changed = _rewritten_one(folder, name, edit, write=write)
-    with contextlib.suppress(NotFound), below(folder, (HISTORY,)) as history:
-        for kept in _kept(history, name):
-            changed |= _rewritten_one(history, kept, edit, write=write)[1]
-    return before, changed
-
-
-def _rewritten_one(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -> tuple[str, bool]:
-    try:
-        text = as_text(read_plain(name, MAX_FILE_BYTES, folder))
-    except NotFound:
-        return "", False
-    new = edit(text)
-    if write and new != text:
-        write_whole(folder, name, as_bytes(new))
-    return text, new != text
-
-
-def _keep(folder: int, name: str, data: bytes, now: float) -> None:
-    with below(folder, (HISTORY,), make=True) as history:
-        kept = _kept(history, name)
-        number = int(kept[-1][-6:]) + 1 if kept else 1
-        write_whole(history, f"{name}.{datetime.fromtimestamp(now, UTC).strftime(_STAMP)}-{number:06d}", data)
-        for old in kept[: max(0, len(kept) + 1 - VERSIONS)]:
-            with contextlib.suppress(FileNotFoundError), os_errors():
-                os.unlink(old, dir_fd=history)
-
-
-def _kept(history: int, name: str) -> list[str]:
-    """Return the versions by their number, oldest first: a clock may go back."""
-    with os_errors():
-        found = [(match[3], entry) for entry in os.listdir(history) if (match := _VERSION.fullmatch(entry))]
-    return [entry for _, entry in sorted(found) if entry.startswith(f"{name}.")]
-
-
-def _replaced_at(entry: str) -> float:
-    """When the content in that version was replaced; 0 for a name that no program of ours wrote."""
-    match = _VERSION.fullmatch(entry)
-    try:
-        return datetime.strptime(match[2], _STAMP).replace(tzinfo=UTC).timestamp() if match else 0.0
-    except ValueError:  # the 31st of February
-        return 0.0
-
-
-WORKSPACE = "workspace"
-
-
 def remove_leftovers(folder: Path) -> int:
-    """Clean a persona's folder, its history and its workspace. Returns the number removed. Blocks; raises
-    PersonaError."""
+    """Remove temporary files of writes whose process was killed, from a persona's folder, its history and workspace.
+
+    Such a file may contain what a person has had forgotten since, so it must not stay. Writers hold the folder's lock;
+    while this holds it, no temporary file belongs to a running write. Returns the number removed. Raises PersonaError.
+    """
+
+    def remove(place: int, owner: int, depth: int) -> int:
+        if next(_leftovers(place, depth), None) is None:  # then the folder is only read
+            return 0
+        removed = 0
+        with locked(owner), os_errors():
+            for found, name in _leftovers(place, depth):
+                os.unlink(name, dir_fd=found)
+                removed += 1
+        return removed
+
     removed = 0
     with contextlib.suppress(NotFound), folder_at(folder) as persona:
-        removed += _removed(persona, persona, 1)
+        removed += remove(persona, persona, 1)
         with contextlib.suppress(NotFound), below(persona, (HISTORY,)) as history:
-            removed += _removed(history, persona, 1)
+            removed += remove(history, persona, 1)
         with contextlib.suppress(NotFound), folder_at(folder / WORKSPACE) as workspace:
-            removed += _removed(workspace, workspace, MAX_DEPTH)
-    return removed
-
-
-def _removed(folder: int, owner: int, depth: int) -> int:
-    """Remove leftovers from a folder whose writers hold the lock of `owner`. A folder without any is only read."""
-    if next(_leftovers(folder, depth), None) is None:
-        return 0
-    removed = 0
-    with locked(owner), os_errors():
-        for place, name in _leftovers(folder, depth):
-            os.unlink(name, dir_fd=place)
-            removed += 1
+            removed += remove(workspace, workspace, MAX_DEPTH)
     return removed
 
 
 def _leftovers(folder: int, depth: int) -> Iterator[tuple[int, str]]:
-    """Yield each with the descriptor of its folder, down to `depth`. Links and hidden folders are not entered."""
+    """Yield each temporary file with the descriptor of its folder, down to `depth`. Enters no links and hidden
+    folders."""
     with os_errors():
         for path, folders, names, place in os.fwalk(".", dir_fd=folder):
             yield from ((place, name) for name in names if TEMPORARY.fullmatch(name))
