@@ -8,8 +8,8 @@ from agentic.context.options import Options
 from agentic.context.prefill_layout import build_prefill
 from agentic.context.prompt import build_persona, build_system, memory_part
 from agentic.context.window import Window
-from agentic.llm.profiles import profile_of
-from agentic.llm.providers.anthropic import request_of
+from agentic.llm.model import Access
+from agentic.llm.providers.anthropic import AnthropicModel
 from agentic.llm.turns import system_parts
 from agentic.llm.types import Prompt
 from agentic.turn.chat_mode import ChatMode
@@ -47,13 +47,15 @@ def test_prefill_mode_has_it_too_unless_it_is_bare():
 
 
 @pytest.mark.parametrize("memory", ["", MEMORY])
-def test_a_cache_may_end_before_what_was_noted(memory):
+async def test_a_cache_may_end_before_what_was_noted(memory):
     context = a_context(persona=PERSONA, memory=memory)
     prompt = ChatMode(TurnView(context=context, options=Options(), newest=0), "key").request(10).prompt
     parts = system_parts(prompt)
     assert "".join(parts) == prompt.system
     assert len(parts) == 1 + bool(memory)
-    request = request_of(prompt, (), "claude-haiku-5-5", profile_of("anthropic", "claude-haiku-5-5"))
+    model = AnthropicModel(Access("claude-haiku-5-5", "key"))
+    request = model._request(prompt, ())
+    await model.aclose()
     assert [block["text"] for block in request["system"]] == list(parts)
     assert all("cache_control" in block for block in request["system"])
 
