@@ -1,7 +1,6 @@
 """Properties of the specification of the gateway: what the Claude Agent SDK's query() is given.
 
-Each is shown on the pure builder of the arguments and on the SDK's options, made by a double and, where the extra is
-installed, by the SDK itself.
+Its options are made by a double and, if the extra is installed, by the SDK itself.
 """
 
 import asyncio
@@ -20,7 +19,6 @@ from agentic.llm.providers.agent_sdk import (
     QueryConfig,
     after_reading,
     options_of,
-    query_arguments,
 )
 from agentic.llm.types import Message, Prompt
 from tests.support.agent_scene import LOUNGE, MEMES
@@ -59,18 +57,19 @@ def config(tools=("Read",), mode="dontAsk"):
 @quick
 @given(prompt=TEXT, system=TEXT, tools=TOOLS, mode=MODES)
 def test_a_query_has_prompt_tools_mode_and_system_prompt(sdk, prompt, system, tools, mode):
-    """Deviation: the configured tools are the arguments' `allowed_tools` and the SDK's `tools`; in the SDK's
-    `allowed_tools`, which allows a tool for the whole machine, those for files stand as rules for the workspace."""
-    made = query_arguments(prompt, config(tools, mode), system, None)
-    assert (made.prompt, made.system_prompt) == (prompt, system)
-    assert (made.allowed_tools, made.permission_mode) == (tools, mode)
-    options = options_of(sdk, made)
-    assert (options.system_prompt, options.permission_mode, tuple(options.tools)) == (system, mode, tools)
-    assert set(options.allowed_tools) == {IN_FOLDER.get(tool, tool) for tool in tools}
+    """Deviation: the configured tools are the SDK's `tools`; in its `allowed_tools`, which allows a tool for the whole
+    machine, those for files stand as rules for the workspace."""
+    double = FakeSdk()
+    asyncio.run(model_of(double, config(tools, mode)).complete(Prompt(text=prompt, system=system)))
+    ((asked, given),) = double.asked
+    assert asked == prompt
+    for options in (given, options_of(sdk, config(tools, mode), system)):
+        assert (options.system_prompt, options.permission_mode, tuple(options.tools)) == (system, mode, tools)
+        assert set(options.allowed_tools) == {IN_FOLDER.get(tool, tool) for tool in tools}
 
 
-def model_of(sdk):
-    model = AgentSdkModel(config(), sessions=MemoryConversations())
+def model_of(sdk, config=config()):  # noqa: B008
+    model = AgentSdkModel(config, sessions=MemoryConversations())
     model._sdk = sdk
     return model
 

@@ -1,19 +1,14 @@
-"""Claude Agent SDK.
-
-The arguments of the Claude Agent SDK's `query()`, and how a channel's history reaches a session that continues.
-Pure.
-
-A tool named in Claude Code's `allowed_tools` is allowed everywhere: a plain "Read" reads any file of the machine, this
-program's `.env` included. So the configured tools become the list of available ones (`tools`), and tools for files are
-allowed in the working folder only (`rules`), which also covers links out of it. https://code.claude.com/docs/en/permissions
-
-A model whose turns are run by the Claude Agent SDK's `query()`: an agent with tools and sessions of its own.
+"""A model whose turns are run by the Claude Agent SDK's `query()`: an agent with tools and sessions of its own.
 
 Each call starts the SDK's command-line program (a second, about 200 MiB). Its system prompt is the persona, its prompt
 the part of the channel that it has not read yet, and its last words are the reply. The program keeps sessions on the
 disk; an `AgentSessionStore` maps channels to sessions. Tools of ours (memory) are an MCP server of the SDK's in this
 process. If a session cannot be resumed it is dropped and the call fails with SessionLost; the next call starts a new
 one.
+
+A tool named in Claude Code's `allowed_tools` is allowed everywhere: a plain "Read" reads any file of the machine, this
+program's `.env` included. So the configured tools become the list of available ones, and tools for files are allowed in
+the working folder only, which also covers links out of it. https://code.claude.com/docs/en/permissions
 
 The SDK is an extra (requirements-agent-sdk.txt), imported in a thread at the first call. Nothing is retried here: the
 program retries its own requests, and a query that was cut off may have written files.
@@ -31,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from agentic.llm import pricing
 from agentic.llm.errors import (
@@ -48,11 +43,13 @@ from agentic.llm.errors import (
     SessionLost,
     TimedOut,
 )
+from agentic.llm.providers.anthropic import usage_of
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Tool, ToolCall, ToolResult, Usage
 
-log = logging.getLogger(__name__)
-
-
+SDK = "claude_agent_sdk"
+PROVIDER = "anthropic"
+OURS = "agent"  # the MCP server of our tools: mcp__agent__memory
+FOLDER_MODE = 0o700
 IN_FOLDER: Mapping[str, str] = {
     **dict.fromkeys(("Read", "Glob", "Grep"), "Read(./**)"),
     **dict.fromkeys(("Write", "Edit", "NotebookEdit"), "Edit(./**)"),
@@ -65,6 +62,12 @@ QUIET: Mapping[str, str] = {
     "CLAUDE_CODE_MAX_RETRIES": "2",
     "DISABLE_AUTOUPDATER": "1",
 }
+_LOST = ("no conversation found", "resume rejected", "session id")
+_BY_STATUS: Mapping[int, type[ModelError]] = {401: BadKey, 403: BadKey, 429: RateLimited}
+
+RunCall = Callable[[ToolCall], Awaitable[ToolResult]]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,55 +88,6 @@ class QueryConfig:
     max_turns: int = 20
     max_usd: float = 0.5
     hidden: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryArguments:
-    """The arguments of one `query()`. `resume`: None for a new session."""
-
-    prompt: str
-    system_prompt: str
-    allowed_tools: tuple[str, ...]
-    permission_mode: str
-    resume: str | None
-    cwd: Path
-    model: str
-    max_turns: int
-    max_usd: float
-    env: Mapping[str, str] = field(repr=False)
-
-    @property
-    def tools(self) -> tuple[str, ...]:
-        """The names of the available tools: "Bash(git log:*)" is Bash."""
-        return tuple(dict.fromkeys(name.partition("(")[0] for name in self.allowed_tools))
-
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """The rules of what is allowed without asking. Everything else is refused, unless the permission mode says
-        otherwise."""
-        return tuple(dict.fromkeys(IN_FOLDER.get(name, name) for name in self.allowed_tools))
-
-
-def query_arguments(prompt: str, config: QueryConfig, system_prompt: str, session_id: str | None) -> QueryArguments:
-    """Return the arguments for a prompt, in the session with that id or in a new one."""
-    own = {"ANTHROPIC_API_KEY": config.api_key, "CLAUDE_CONFIG_DIR": str(config.home)}
-    if config.base_url:
-        own["ANTHROPIC_BASE_URL"] = config.base_url
-    return QueryArguments(
-        prompt=prompt,
-        system_prompt=system_prompt,
-        allowed_tools=config.allowed_tools,
-        permission_mode=config.permission_mode,
-        resume=session_id,
-        cwd=config.workspace,
-        model=config.model,
-        max_turns=config.max_turns,
-        max_usd=config.max_usd,
-        env={**dict.fromkeys(config.hidden, ""), **QUIET, **own},
-    )
-
-
-# -- sessions ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,38 +112,6 @@ class AgentSessionStore(Protocol):
     async def keep(self, channel_id: int, session: AgentSession) -> None: ...
 
     async def drop(self, channel_id: int) -> None: ...
-
-
-def history_text(history: Sequence[Message]) -> str:
-    """Return the history as one text, with the agent's own messages at their places."""
-    return "\n\n".join(message.text for message in history if message.text)
-
-
-def unread(text: str, session: AgentSession | None) -> str:
-    """Return the part of a history that the session has not read. Between two cuts of the window the history only
-    grows; after a cut the session gets all of it, as a new one does."""
-    if session is None or digest_of(text[: session.read]) != session.digest:
-        return text
-    return text[session.read :].lstrip("\n")
-
-
-def after_reading(session_id: str, text: str, since: int = 0) -> AgentSession:
-    """Return the session after it has read this history, which begins after the message `since`."""
-    return AgentSession(session_id, len(text), digest_of(text), since)
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-SDK = "claude_agent_sdk"
-PROVIDER = "anthropic"
-OURS = "agent"  # the MCP server of our tools: mcp__agent__memory
-FOLDER_MODE = 0o700
-_LOST = ("no conversation found", "resume rejected", "session id")
-_BY_STATUS: Mapping[int, type[ModelError]] = {401: BadKey, 403: BadKey, 429: RateLimited}
-
-RunCall = Callable[[ToolCall], Awaitable[ToolResult]]
 
 
 class AgentSdkModel:
@@ -228,101 +150,80 @@ class AgentSdkModel:
         sdk = await self.get_ready()
         try:
             async with asyncio.timeout(prompt.timeout):
-                reply = await self._converse(sdk, prompt, history_text(history))
+                # The agent's own messages are in the history at their places.
+                text = "\n\n".join(message.text for message in history if message.text)
+                reply = await self._converse(sdk, prompt, text)
         except TimeoutError:
-            raise self._cut_off(TimedOut(provider=PROVIDER, model=self.config.model)) from None
+            raise self._cut_off(TimedOut) from None
         if prompt.on_text is not None:
             prompt.on_text(reply.text)
         return reply
 
     async def _converse(self, sdk: ModuleType, prompt: Prompt, text: str) -> Reply:
-        session = await self._session(prompt)
+        session = None
+        channel_id = prompt.conversation if self.sessions is not None else None
+        if self.sessions is not None and channel_id is not None:
+            session = await self.sessions.of(channel_id)
+            # One from before the conversation was restarted does not count: a query that was running at that moment
+            # stores its session afterwards.
+            session = session if session is not None and session.since >= prompt.since else None
         asked = "\n\n".join(part for part in (unread(text, session), prompt.text) if part)
         session_id = session.session_id if session else None
-        arguments = query_arguments(asked, self.config, prompt.system, session_id)
+        options = options_of(sdk, self.config, prompt.system, session_id, prompt.tools, prompt.call)
+        result, began = None, False
         try:
-            return await self._query(sdk, arguments, prompt, text)
-        except SessionLost:
-            await self._drop(prompt.conversation)
-            raise
-
-    async def _session(self, prompt: Prompt) -> AgentSession | None:
-        """Return the channel's session. One from before the conversation was restarted does not count: a query that was
-        running at that moment stores its session afterwards."""
-        if self.sessions is None or prompt.conversation is None:
-            return None
-        kept = await self.sessions.of(prompt.conversation)
-        return kept if kept is not None and kept.since >= prompt.since else None
-
-    async def _drop(self, channel_id: int | None) -> None:
-        if self.sessions is not None and channel_id is not None:
-            await self.sessions.drop(channel_id)
-
-    async def _query(self, sdk: ModuleType, arguments: QueryArguments, prompt: Prompt, text: str) -> Reply:
-        result, began = None, False  # read to the end: the program saves its session before it ends
-        try:
-            async with aclosing(
-                sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments, prompt.tools, prompt.call))
-            ) as stream:
-                async for message in stream:
+            async with aclosing(sdk.query(prompt=asked, options=options)) as stream:
+                async for message in stream:  # to the end: the program saves its session before it ends
                     if isinstance(message, sdk.SystemMessage) and message.subtype == "init":
                         began = True
-                        await self._began(message.data.get("session_id"), prompt, text)
+                        new_id = message.data.get("session_id")
+                        # Stored as soon as it starts: a query that is cut off has read the history all the same.
+                        if self.sessions is not None and channel_id is not None and isinstance(new_id, str) and new_id:
+                            await self.sessions.keep(channel_id, after_reading(new_id, text, prompt.since))
                     elif isinstance(message, sdk.ResultMessage) and not message.is_error:
                         result = message
         except (sdk.ClaudeSDKError, OSError, ValueError) as error:
             if result is None:
-                self._explain(error, resumed=arguments.resume is not None, began=began)
+                failure = self._explain(error, resumed=session_id is not None, began=began)
+                if isinstance(failure, SessionLost) and self.sessions is not None and channel_id is not None:
+                    await self.sessions.drop(channel_id)
+                # Without its cause or text, which may quote the prompt, a path or a key.
+                raise failure from None
         if result is None:
-            ended = "the query ended without a result"
-            raise self._cut_off(BadAnswer(ended, provider=PROVIDER, model=self.config.model))
-        return self._reply(result)
-
-    async def _began(self, session_id: object, prompt: Prompt, text: str) -> None:
-        """Store the session as soon as it starts: a query that is cut off has read the history all the same."""
-        channel_id = prompt.conversation
-        if isinstance(session_id, str) and session_id and self.sessions is not None and channel_id is not None:
-            await self.sessions.keep(channel_id, after_reading(session_id, text, prompt.since))
-
-    def _reply(self, result: Any) -> Reply:
+            raise self._cut_off(BadAnswer, "the query ended without a result")
         usage = self._priced(result.usage or {}, result.num_turns)
         said = (result.result or "").strip()
         if not said:
-            error = BadAnswer("empty", provider=PROVIDER, model=self.config.model)
-            error.usage = usage
-            raise error
+            empty = BadAnswer("empty", provider=PROVIDER, model=self.config.model)
+            empty.usage = usage
+            raise empty
         return Reply(text=said, usage=usage, model=self.name)
 
     def _priced(self, counts: Mapping[str, Any], steps: int) -> Usage:
         """Price the usage with our own table: the SDK's sum includes earlier queries of the session."""
-        priced = pricing.price(PROVIDER, self.config.model, usage_of(counts, steps), free=self.free)
-        return replace(priced, model=self.name)
+        usage = usage_of(counts, max(steps, 1))
+        return replace(pricing.price(PROVIDER, self.config.model, usage, free=self.free), model=self.name)
 
     def most(self) -> Usage:
-        """The most that a query costs, charged when it was cut off and nothing better is known."""
+        """Return the most that a query costs, charged when it was cut off and nothing better is known."""
         return Usage(model=self.name, calls=1, text_cost_usd=0.0 if self.free else self.config.max_usd)
 
-    def _cut_off(self, error: ModelError) -> ModelError:
+    def _cut_off(self, kind: type[ModelError], detail: str = "") -> ModelError:
+        error = kind(detail, provider=PROVIDER, model=self.config.model)
         error.usage = self.most()
         return error
 
-    def _explain(self, error: Exception, *, resumed: bool, began: bool) -> NoReturn:
-        """Raise our error, without its cause or text, which may quote the prompt, a path or a key."""
-        kind = kind_of(error, resumed=resumed)
-        ours = kind(
-            type(error).__name__,
-            provider=PROVIDER,
-            model=self.config.model,
-            status=getattr(error, "api_error_status", None),
-        )
-        ours.origin = type(error).__name__
+    def _explain(self, error: Exception, *, resumed: bool, began: bool) -> ModelError:
+        name, status = type(error).__name__, getattr(error, "api_error_status", None)
+        ours = _kind_of(error, resumed=resumed)(name, provider=PROVIDER, model=self.config.model, status=status)
+        ours.origin = name
         data = getattr(error, "data", None)
         if isinstance(data, Mapping) and isinstance(data.get("usage"), Mapping):
             ours.usage = self._priced(data["usage"], int(data.get("num_turns") or 0))
-        elif began and ours.status is None:
-            ours = self._cut_off(ours)
+        elif began and status is None:
+            ours.usage = self.most()
         log.warning("Claude Agent SDK: query failed: %s", ours)
-        raise ours from None
+        return ours
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         raise CannotDraw(provider=PROVIDER, model=self.config.model)
@@ -332,35 +233,46 @@ class AgentSdkModel:
 
 
 def options_of(
-    sdk: ModuleType, arguments: QueryArguments, tools: Sequence[Tool] = (), call: RunCall | None = None
+    sdk: ModuleType,
+    config: QueryConfig,
+    system_prompt: str,
+    session_id: str | None = None,
+    tools: Sequence[Tool] = (),
+    call: RunCall | None = None,
 ) -> Any:
-    """Return the SDK's ClaudeAgentOptions.
+    """Return the SDK's ClaudeAgentOptions. `session_id`: the session to resume, None for a new one.
 
     No configuration of the owner or the folder is read, and the prompt is taken verbatim: an `@path` in a message opens
     no file, a `/word` is not a command. Tools run by `call` are an MCP server in this process, and allowed.
     """
     ours = tools if call is not None else ()
+    env = {**dict.fromkeys(config.hidden, ""), **QUIET}
+    env |= {"ANTHROPIC_API_KEY": config.api_key, "CLAUDE_CONFIG_DIR": str(config.home)}
+    if config.base_url:
+        env["ANTHROPIC_BASE_URL"] = config.base_url
+    # Everything that no rule allows is refused, unless the permission mode says otherwise.
+    rules = dict.fromkeys(IN_FOLDER.get(name, name) for name in config.allowed_tools)
     return sdk.ClaudeAgentOptions(
-        tools=list(arguments.tools),
-        allowed_tools=[*arguments.rules, *(f"mcp__{OURS}__{tool.name}" for tool in ours)],
-        mcp_servers={OURS: server_of(sdk, ours, call)} if ours and call else {},
-        permission_mode=arguments.permission_mode,
-        system_prompt=arguments.system_prompt,
-        resume=arguments.resume,
-        cwd=arguments.cwd,
-        model=arguments.model,
-        max_turns=arguments.max_turns,
-        max_budget_usd=arguments.max_usd,
-        env=dict(arguments.env),
+        tools=list(dict.fromkeys(name.partition("(")[0] for name in config.allowed_tools)),  # "Bash(git log:*)" is Bash
+        allowed_tools=[*rules, *(f"mcp__{OURS}__{tool.name}" for tool in ours)],
+        mcp_servers={OURS: _tool_server(sdk, ours, call)} if ours and call else {},
+        permission_mode=config.permission_mode,
+        system_prompt=system_prompt,
+        resume=session_id,
+        cwd=config.workspace,
+        model=config.model,
+        max_turns=config.max_turns,
+        max_budget_usd=config.max_usd,
+        env=env,
         setting_sources=[],
         strict_mcp_config=True,
         skills=[],
         verbatim_prompts=True,
-        stderr=_from_program,
+        stderr=_log_output,
     )
 
 
-def server_of(sdk: ModuleType, tools: Sequence[Tool], call: RunCall) -> Any:
+def _tool_server(sdk: ModuleType, tools: Sequence[Tool], call: RunCall) -> Any:
     """Return the tools as an MCP server of the SDK's in this process."""
 
     def sdk_tool(spec: Tool) -> Any:
@@ -373,12 +285,12 @@ def server_of(sdk: ModuleType, tools: Sequence[Tool], call: RunCall) -> Any:
     return sdk.create_sdk_mcp_server(OURS, tools=[sdk_tool(tool) for tool in tools])
 
 
-def _from_program(line: str) -> None:
+def _log_output(line: str) -> None:
     """Log a line that the program prints, such as why it could not start."""
     log.warning("Claude Agent SDK: its program printed: %.300s", line.strip())
 
 
-def kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:
+def _kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:
     """Return the class of our error for one of the SDK's."""
     name, said = type(error).__name__, str(error).lower()
     if resumed and any(words in said for words in _LOST):
@@ -395,21 +307,18 @@ def kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:
     return ServerFailed
 
 
-def usage_of(usage: Mapping[str, Any], steps: int) -> Usage:
-    """Return the usage of one query. Anthropic counts cached tokens beside the others."""
-    cached, written = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
-    return Usage(
-        calls=max(steps, 1),
-        input_tokens=_count(usage, "input_tokens") + cached + written,
-        cached_tokens=cached,
-        cache_write_tokens=written,
-        hour_write_tokens=_count(usage.get("cache_creation"), "ephemeral_1h_input_tokens"),
-        output_tokens=_count(usage, "output_tokens"),
-        reasoning_tokens=_count(usage.get("output_tokens_details"), "thinking_tokens"),
-        searches=_count(usage.get("server_tool_use"), "web_search_requests"),
-    )
+def unread(text: str, session: AgentSession | None) -> str:
+    """Return the part of a history that the session has not read. Between two cuts of the window the history only
+    grows; after a cut the session gets all of it, as a new one does."""
+    if session is None or digest_of(text[: session.read]) != session.digest:
+        return text
+    return text[session.read :].lstrip("\n")
 
 
-def _count(counts: object, name: str) -> int:
-    value = counts.get(name) if isinstance(counts, Mapping) else None
-    return value if isinstance(value, int) and value > 0 else 0
+def after_reading(session_id: str, text: str, since: int = 0) -> AgentSession:
+    """Return the session after it has read this history, which begins after the message `since`."""
+    return AgentSession(session_id, len(text), digest_of(text), since)
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
