@@ -33,7 +33,7 @@ from agentic.context.entries import Entry
 from agentic.context.options import Options
 from agentic.context.prompt import Trigger
 from agentic.llm.errors import BadKey, ModelError, QuotaUsedUp
-from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, at_home, price, tokens_of
+from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, is_local, price, tokens_of
 from agentic.llm.profiles import ENDPOINTS, Aws, Endpoint, Profile, profile_at, profile_of
 from agentic.llm.types import Usage
 from agentic.state.budgets import BudgetRequest, Costs, Kind
@@ -173,7 +173,7 @@ def endpoint_of(model: ModelSettings) -> Endpoint | None:
 def is_free(model: ModelSettings) -> bool:
     """Whether calls cost nothing: the server is the owner's, and no price is set."""
     known = ENDPOINTS.get(model.provider)
-    return rates(model) is None and at_home(model.base_url or (known.base_url if known else None))
+    return rates(model) is None and is_local(model.base_url or (known.base_url if known else None))
 
 
 def rates(model: ModelSettings) -> Rates | None:

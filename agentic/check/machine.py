@@ -18,7 +18,7 @@ from agent_config import Settings
 from agentic.check.discord import options_in
 from agentic.check.report import Finding, Findings
 from agentic.context.options import MAX_MESSAGES
-from agentic.llm.pricing import at_home
+from agentic.llm.pricing import is_local
 from agentic.process.root import ROOT
 from agentic.tools.own_tools import FILE_TOOLS
 from agentic.tools.own_tools import NAME as MEMORY
@@ -101,7 +101,7 @@ def _warn_of_models(settings: Settings, found: Findings) -> None:
     """A server of the owner's needs no key, but the providers' SDKs want one."""
     for agent in settings.agents.values():
         model = agent.models[0]
-        if not agent.usable and model.lacks == model.key_setting and at_home(model.base_url):
+        if not agent.usable and model.lacks == model.key_setting and is_local(model.base_url):
             text = f"it names your own server, but {model.key_setting} is not set, so {agent.display_name} has no model"
             found.warn(
                 model.base_url_setting, text, f"set {model.key_setting}, to any word if that server needs no key"

@@ -1,15 +1,12 @@
-"""Price of a call; usage estimates.
-
-The price of a call in US dollars, computed offline.
+"""The price of a call in US dollars, and estimates of what a call consumes. Offline.
 
 genai-prices has dated prices of tokens. Two small tables here add what it lacks: web searches and pictures. An unknown
 model costs as much as the most expensive one of its provider, with one warning: if it counted as free it would pass
 every budget.
 
-Estimate what a call consumes: before it is made, when it was cut off, and when its server does not report usage.
-
-Tokens cannot be counted offline, so characters are. A token has about four; this counts three, to overestimate rather
-than underestimate. The whole program uses this rule.
+What a call consumes is estimated before it is made, if it was cut off, and if its server does not report usage. Tokens
+cannot be counted offline, so characters are. A token has about four; this counts three, to overestimate rather than
+underestimate. The whole program uses this rule.
 """
 
 from __future__ import annotations
@@ -24,15 +21,16 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from agentic.llm.turns import count_pictures
 from agentic.llm.types import Message, Prompt, Usage
 
 if TYPE_CHECKING:
-    from genai_prices.data_snapshot import DataSnapshot
     from genai_prices.types import ModelInfo, ModelPrice, Provider
-    from genai_prices.types import Usage as PricedUsage
 
-log = logging.getLogger(__name__)
-
+CHARACTERS_A_TOKEN = 3
+PICTURE_TOKENS = 1_500
+SEARCHES = 3  # of a call with web search: the limit that providers are asked to keep, if they have one
+SEARCH_TOKENS = 4_000  # the input that a search adds
 
 _IDS = {"openai": "openai", "anthropic": "anthropic", "google": "google", "xai": "x-ai", "bedrock": "aws"}
 # The price table has five-minute cache writes, 1.25 times the input; one-hour writes cost twice the input.
@@ -72,7 +70,7 @@ _PICTURES = (
     ("xai", "grok-imagine-image", PicturePrice(0.02)),
     ("xai", "grok-2-image", PicturePrice(0.07)),
 )
-_DEAREST_PICTURE = PicturePrice(0.25, 10.0, 120.0)
+_MOST_EXPENSIVE_PICTURE = PicturePrice(0.25, 10.0, 120.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +96,10 @@ class ListPrice:
 
 _warned: set[str] = set()
 _loading = threading.Lock()
+log = logging.getLogger(__name__)
 
 
-def at_home(base_url: str | None) -> bool:
+def is_local(base_url: str | None) -> bool:
     """Whether an address is on this machine or a private network, where calls cost nothing. Resolves no names."""
     host = (urlsplit(base_url).hostname or "") if base_url else ""
     try:
@@ -128,12 +127,18 @@ def price(
     if free:
         return replace(usage, text_cost_usd=0.0, picture_cost_usd=0.0)
     if usage.pictures:
-        return replace(usage, text_cost_usd=0.0, picture_cost_usd=_picture_cost(provider, model, usage))
+        row = _picture_row(provider, model)
+        cost = row.each * usage.pictures
+        if row.output_mtok and usage.output_tokens:
+            cost = (usage.input_tokens * row.input_mtok + usage.output_tokens * row.output_mtok) / 1e6
+        return replace(usage, text_cost_usd=0.0, picture_cost_usd=cost)
     if rates is not None:
         cost = (usage.input_tokens * rates.price_in + usage.output_tokens * rates.price_out) / 1e6
     else:
         cost = _token_cost(provider, model, usage, now or datetime.now(UTC))
-    cost += _search_cost(provider, model, usage)
+    if usage.searches:
+        rows = (each for name, prefix, each in _SEARCHES if name == provider and model.startswith(prefix))
+        cost += usage.searches * next(rows, max(each for _, _, each in _SEARCHES))
     return replace(usage, text_cost_usd=cost, picture_cost_usd=0.0)
 
 
@@ -161,25 +166,21 @@ def load() -> None:
     price("openai", "gpt-6-luna", Usage(input_tokens=1, output_tokens=1))
 
 
-def _picture_cost(provider: str, model: str, usage: Usage) -> float:
-    row = _picture_row(provider, model)
-    if not (row.output_mtok and usage.output_tokens):
-        return row.each * usage.pictures
-    return (usage.input_tokens * row.input_mtok + usage.output_tokens * row.output_mtok) / 1e6
-
-
 def _picture_row(provider: str, model: str) -> PicturePrice:
     row = next((row for name, prefix, row in _PICTURES if name == provider and model.startswith(prefix)), None)
     if row is None:
         _warn_once(provider, model)
-    return row or _DEAREST_PICTURE
+    return row or _MOST_EXPENSIVE_PICTURE
 
 
-def _search_cost(provider: str, model: str, usage: Usage) -> float:
-    if not usage.searches:
-        return 0.0
-    rows = (each for name, prefix, each in _SEARCHES if name == provider and model.startswith(prefix))
-    return usage.searches * next(rows, max(each for _, _, each in _SEARCHES))
+def _warn_once(provider: str, model: str) -> None:
+    name = f"{provider}/{model}"
+    if name not in _warned:
+        _warned.add(name)
+        log.warning("no price is known for %s: counted as its provider's most expensive model", name)
+
+
+# --- prices of tokens -----------------------------------------------------------------------------------------------
 
 
 def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float:
@@ -220,25 +221,18 @@ def _token_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: dat
     row is kept with them, so that its id cannot be reused.
     """
     row = info.get_prices(now)
-    tier = sum(input_tokens > start for start in _tiers(row))
+    starts = {tier.start for price in vars(row).values() for tier in getattr(price, "tiers", ())}
+    tier = sum(input_tokens > start for start in starts)
     kept = _token_prices_kept.get((id(row), tier))
     if kept is None:
         kept = _token_prices_kept[id(row), tier] = (row, _asked_prices(seller, info, input_tokens, now))
     return kept[1]
 
 
-def _tiers(row: ModelPrice) -> set[int]:
-    """Return the numbers of input tokens above which other prices apply."""
-    return {tier.start for price in vars(row).values() for tier in getattr(price, "tiers", ())}
-
-
 def _asked_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: datetime) -> _TokenPrices:
     """Derive token prices from the table's prices of whole calls."""
     tokens = max(1, input_tokens)
-
-    def cost(usage: Usage) -> float:
-        return _cost(seller, info, _priced_usage(usage), now)
-
+    cost = functools.partial(_cost, seller, info, now)
     call, plain = cost(Usage()), cost(Usage(input_tokens=tokens))
     cached = cost(Usage(input_tokens=tokens, cached_tokens=tokens)) - call
     written = cost(Usage(input_tokens=tokens, cache_write_tokens=tokens)) - call
@@ -246,58 +240,39 @@ def _asked_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: dat
     return _TokenPrices(call, (plain - call) / tokens, cached / tokens, written / tokens, output / 1000)
 
 
-@functools.cache
-def _row(provider: str, model: str) -> tuple[Provider, ModelInfo]:
-    """Return the table's row for a model. Looking it up compares the name with thousands of others."""
-    try:
-        return _snapshot().find_provider_model(model, None, _IDS.get(provider, provider), None)
-    except LookupError:
-        _warn_once(provider, model)
-        return _dearest(_IDS.get(provider, ""))
-
-
-def _cost(seller: Provider, info: ModelInfo, usage: PricedUsage, now: datetime) -> float:
-    return float(info.calc_price(usage, seller, genai_request_timestamp=now, auto_update_timestamp=None).total_price)
-
-
-def _priced_usage(usage: Usage) -> PricedUsage:
+def _cost(seller: Provider, info: ModelInfo, now: datetime, usage: Usage) -> float:
     from genai_prices.types import Usage as PricedUsage
 
-    return PricedUsage(
+    counted = PricedUsage(
         input_tokens=usage.input_tokens,
         cache_read_tokens=usage.cached_tokens or None,
         cache_write_tokens=usage.cache_write_tokens or None,
         output_tokens=usage.output_tokens,
     )
-
-
-def _snapshot() -> DataSnapshot:
-    with _loading:
-        from genai_prices.data_snapshot import get_snapshot
-
-        return get_snapshot()
+    return float(info.calc_price(counted, seller, genai_request_timestamp=now, auto_update_timestamp=None).total_price)
 
 
 @functools.cache
-def _dearest(seller_id: str) -> tuple[Provider, ModelInfo]:
-    """Return the most expensive text model of a seller, or of all our sellers if the seller is unknown."""
-    usage, now = _priced_usage(Usage(input_tokens=1000, output_tokens=1000)), datetime.now(UTC)
-    sellers = [seller for seller in _snapshot().providers if seller.id in (seller_id or _IDS.values())]
+def _row(provider: str, model: str) -> tuple[Provider, ModelInfo]:
+    """Return the table's row for a model, by comparing thousands of names.
+
+    For an unknown model, return the most expensive text model of its seller, or of all if the seller is unknown.
+    """
+    with _loading:
+        from genai_prices.data_snapshot import get_snapshot
+
+        snapshot = get_snapshot()
+    try:
+        return snapshot.find_provider_model(model, None, _IDS.get(provider, provider), None)
+    except LookupError:
+        _warn_once(provider, model)
+    usage, now = Usage(input_tokens=1000, output_tokens=1000), datetime.now(UTC)
+    sellers = [seller for seller in snapshot.providers if seller.id in (_IDS.get(provider) or _IDS.values())]
     rows = [(seller, info) for seller in sellers for info in seller.models]
-    return max(rows, key=lambda row: _cost(row[0], row[1], usage, now))
+    return max(rows, key=lambda row: _cost(row[0], row[1], now, usage))
 
 
-def _warn_once(provider: str, model: str) -> None:
-    name = f"{provider}/{model}"
-    if name not in _warned:
-        _warned.add(name)
-        log.warning("no price is known for %s: counted as its provider's most expensive model", name)
-
-
-CHARACTERS_A_TOKEN = 3
-PICTURE_TOKENS = 1_500
-SEARCHES = 3  # of a call with web search: the limit that providers are asked to keep, where they have one
-SEARCH_TOKENS = 4_000  # the input that a search adds
+# --- estimates ------------------------------------------------------------------------------------------------------
 
 
 def tokens_of(characters: int) -> int:
@@ -330,7 +305,4 @@ def input_tokens(prompt: Prompt, history: Sequence[Message]) -> int:
     texts = [prompt.system, prompt.text, prompt.prefill or "", *(message.text for message in history)]
     texts += [f"{tool.description}{tool.parameters}" for tool in prompt.tools]
     texts += [part for one in prompt.rounds for part in (f"{one.calls}", *(result.text for result in one.results))]
-    results = [result for one in prompt.rounds for result in one.results]
-    shown = [prompt.pictures, *(message.pictures for message in history), *(result.pictures for result in results)]
-    pictures = sum(len(group) for group in shown)
-    return tokens_of(sum(map(len, texts))) + pictures * PICTURE_TOKENS
+    return tokens_of(sum(map(len, texts))) + count_pictures(prompt, history) * PICTURE_TOKENS

@@ -1,17 +1,12 @@
-"""Provider/model to a model; endpoints; lazy SDKs.
-
-Build a model from `provider/model`.
+"""Models by `provider/model`, built with their SDKs off the event loop.
 
 A provider has a module of its own (PROVIDERS) or is the name of an endpoint, of the table or the owner's, which speaks
 OpenAI's API or Ollama's. The first slash separates the two parts: "openrouter/meta-llama/llama-4-maverick" is
 OpenRouter's "meta-llama/…".
 
-Importing this module imports no SDK. `build_model` does, which blocks for up to a second: call it in a thread.
-
-Models whose SDKs are imported off the event loop: at the first call or before it, the heaviest first.
-
-SDKs are imported one after the other (registry.py), so a call may have to wait for another model's import and then for
-its own. Importing the heaviest first keeps that wait short.
+Importing this module imports no SDK. `build_model` does, which blocks for up to a second: call it in a thread, or use a
+LazyModel, which is built at its first call or before. SDKs are imported one after the other, so a call may have to wait
+for another model's import and then for its own. `warm_up` imports the heaviest first, which keeps that wait short.
 """
 
 from __future__ import annotations
@@ -23,15 +18,22 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from agentic.llm import pricing
 from agentic.llm.embeddings import Embedded, Embedder
 from agentic.llm.model import Access, ProviderModel
 from agentic.llm.profiles import DEFAULTS, ENDPOINTS, Aws, Defaults, Endpoint
 from agentic.llm.providers import anthropic, bedrock, compatible, gemini, ollama, openai
-from agentic.llm.providers import openai as grok
 from agentic.llm.retry import Fallbacks, Retrier, RetryPolicy
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
+
+
+class _Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+T = TypeVar("T", bound=_Closable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ PROVIDERS = {
     "openai": Provider(openai.OpenAIModel, openai.load, 0.3),
     "anthropic": Provider(anthropic.AnthropicModel, anthropic.load, 0.8),
     "google": Provider(gemini.GeminiModel, gemini.load, 0.4),
-    "xai": Provider(grok.GrokModel, grok.load, 0.3),
+    "xai": Provider(openai.GrokModel, openai.load, 0.3),
     "bedrock": Provider(bedrock.BedrockModel, bedrock.load, 1.0),
     **{name: _of_endpoint(endpoint) for name, endpoint in ENDPOINTS.items()},
 }
@@ -64,7 +66,7 @@ PROVIDERS = {
 _importing = threading.Lock()
 
 
-def parted(name: str, own: Iterable[str] = ()) -> tuple[str, str]:
+def split_model_name(name: str, own: Iterable[str] = ()) -> tuple[str, str]:
     """Split `provider/model`. `own`: the names of the owner's endpoints.
 
     Raises ValueError, with the known providers, for a name without a model or with an unknown provider.
@@ -81,7 +83,7 @@ def in_order(names: Iterable[str], make: Callable[[str, str], Model], *, own: It
 
     Raises ValueError for an empty list and for a malformed name.
     """
-    models = [make(*parts) for parts in [parted(name, own) for name in names]]
+    models = [make(*parts) for parts in [split_model_name(name, own) for name in names]]
     return models[0] if len(models) == 1 else Fallbacks(models)
 
 
@@ -120,27 +122,22 @@ def build_model(
         api_key=api_key,
         image_model=defaults.image_model if image_model is None else image_model,
         base_url=base_url or None,
-        free=free or (endpoint is not None and not base_url and pricing.at_home(endpoint.base_url)),
+        free=free or (endpoint is not None and not base_url and pricing.is_local(endpoint.base_url)),
         endpoint=endpoint,
         aws=aws,
         rates=None if price_in is None and price_out is None else pricing.Rates(price_in or 0.0, price_out or 0.0),
     )
     retrier = Retrier(policy=retry or RetryPolicy(), rng=rng or random.Random())
-    with _importing, _nothing_collected():
+    with _importing, _gc_disabled():
         entry.load()
         if not access.free:
             pricing.load()
         return entry.model(access, retrier)
 
 
-def import_seconds(name: str) -> float:
-    """About how long the SDK behind `provider/model` takes to import, if no other has been imported yet."""
-    return PROVIDERS.get(name.partition("/")[0], _COMPATIBLE).seconds
-
-
 @contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Disable garbage collection. An import creates hundreds of thousands of lasting objects; scanning them takes a
+def _gc_disabled() -> Iterator[None]:
+    """Stop garbage collection: an import creates hundreds of thousands of lasting objects, and scanning them takes a
     third of its time."""
     was_on = gc.isenabled()
     gc.disable()
@@ -151,62 +148,57 @@ def _nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-class LazyModel:
-    """Stands in for the model that `build` returns. `build` runs once, in a thread. `name` is `provider/model`."""
+class _Lazy(Generic[T]):
+    """Stands in for what `build` returns, which runs once, in a thread. `name` is `provider/model`."""
 
-    def __init__(self, name: str, build: Callable[[], Model], *, can_draw: bool, free: bool = False) -> None:
-        self.name, self.can_draw, self.free = name, can_draw, free
-        self.wanted = False  # a call is waiting for it
+    def __init__(self, name: str, build: Callable[[], T], *, free: bool = False) -> None:
+        self.name, self.free = name, free
         self._build = build
-        self._model: Model | None = None
+        self._built: T | None = None
         self._building = asyncio.Lock()
 
-    async def get_ready(self) -> Model:
-        """Return the real model. Concurrent callers wait for the same build."""
+    async def get_ready(self) -> T:
+        """Return the real one. Concurrent callers wait for the same build."""
         async with self._building:
-            if self._model is None:
-                self._model = await asyncio.to_thread(self._build)
-            return self._model
+            if self._built is None:
+                self._built = await asyncio.to_thread(self._build)
+            return self._built
+
+    async def aclose(self) -> None:
+        if self._built is not None:
+            await self._built.aclose()
+
+
+class LazyModel(_Lazy[Model]):
+    def __init__(self, name: str, build: Callable[[], Model], *, can_draw: bool, free: bool = False) -> None:
+        super().__init__(name, build, free=free)
+        self.can_draw = can_draw
+        self.wanted = False  # a call is waiting for it
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        return await (self._model or await self._wanted_now()).complete(prompt, history)
+        return await (self._built or await self._build_for_call()).complete(prompt, history)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
-        return await (self._model or await self._wanted_now()).draw(prompt, timeout=timeout)
+        return await (self._built or await self._build_for_call()).draw(prompt, timeout=timeout)
 
-    async def _wanted_now(self) -> Model:
+    async def _build_for_call(self) -> Model:
         self.wanted = True
         return await self.get_ready()
 
-    async def aclose(self) -> None:
-        if self._model is not None:
-            await self._model.aclose()
 
-
-class LazyEmbedder:
-    """Stands in for the embedder that `build` returns, which runs at the first call, in a thread."""
-
-    def __init__(self, name: str, build: Callable[[], Embedder], *, free: bool = False) -> None:
-        self.name, self.free = name, free
-        self._build = build
-        self._embedder: Embedder | None = None
-        self._building = asyncio.Lock()
-
+class LazyEmbedder(_Lazy[Embedder]):
     async def embed(self, texts: Sequence[str], *, timeout: float = 30.0) -> Embedded:  # noqa: ASYNC109 - Embedder's
-        async with self._building:
-            if self._embedder is None:
-                self._embedder = await asyncio.to_thread(self._build)
-        return await self._embedder.embed(texts, timeout=timeout)
-
-    async def aclose(self) -> None:
-        if self._embedder is not None:
-            await self._embedder.aclose()
+        return await (await self.get_ready()).embed(texts, timeout=timeout)
 
 
 async def warm_up(models: Iterable[LazyModel]) -> None:
     """Build all of them, one after the other: first those that a call is waiting for, then the heaviest."""
+
+    def import_seconds(model: LazyModel) -> float:
+        return PROVIDERS.get(model.name.partition("/")[0], _COMPATIBLE).seconds
+
     left = list(models)
     while left:
-        model = max(left, key=lambda one: (one.wanted, import_seconds(one.name)))
+        model = max(left, key=lambda each: (each.wanted, import_seconds(each)))
         left.remove(model)
         await model.get_ready()

@@ -11,7 +11,7 @@ from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import Usage as TableUsage
 
 from agentic.llm import pricing
-from agentic.llm.pricing import Rates, _token_prices, at_home, list_price, picture_price, price
+from agentic.llm.pricing import Rates, _token_prices, is_local, list_price, picture_price, price
 from agentic.llm.profiles import DEFAULTS
 from agentic.llm.registry import build_model
 from agentic.llm.types import Usage
@@ -152,7 +152,7 @@ def test_odd_counts_do_not_break_a_price() -> None:
     ],
 )
 def test_an_address_on_an_own_machine_or_network_is_free(base_url: str | None, free: bool) -> None:
-    assert at_home(base_url) is free
+    assert is_local(base_url) is free
 
 
 def test_an_owners_prices_stand_in_for_the_tables() -> None:

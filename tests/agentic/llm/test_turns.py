@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from agentic.llm.profiles import ENDPOINTS, Profile, profile_at, profile_of
-from agentic.llm.registry import build_model, in_order, parted
+from agentic.llm.registry import build_model, in_order, split_model_name
 from agentic.llm.retry import Fallbacks
 from agentic.llm.schemas import schema_for
 from agentic.llm.turns import OPENING, cache_marks, count_pictures, turns_of, with_newest_pictures
@@ -172,13 +172,13 @@ async def test_models_built_in_threads_at_once_import_their_sdks_whole() -> None
     ],
 )
 def test_a_name_is_provider_and_model(name: str, parts: tuple[str, str]) -> None:
-    assert parted(name, own=["mine"]) == parts
+    assert split_model_name(name, own=["mine"]) == parts
 
 
 @pytest.mark.parametrize("name", ["gpt-6-luna", "openai/", "/x", "", "nobody/x"])
 def test_a_name_that_is_none_is_told_with_what_is_known(name: str) -> None:
     with pytest.raises(ValueError, match="openrouter"):
-        parted(name)
+        split_model_name(name)
 
 
 async def test_a_list_of_names_is_one_model_in_that_order() -> None:
