@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agentic.llm import http
 from agentic.llm.errors import ConnectionFailed, ModelError, error_of_status
 from agentic.llm.model import Access, ProviderModel, StreamListener
-from agentic.llm.profiles import Profile, with_most_searches
+from agentic.llm.profiles import Profile, with_max_searches
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import json_object, number, part, parts, schema_for, text
 from agentic.llm.turns import (
@@ -111,7 +111,7 @@ class AnthropicModel(ProviderModel):
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         """Return the fields of POST /v1/messages. The system prompt, which tools come before, gets the first cache
         marks."""
-        profile = with_most_searches(self.profile, prompt.max_searches)
+        profile = with_max_searches(self.profile, prompt.max_searches)
         turns = turns_of(prompt, history, profile)
         system = system_parts(prompt)
         marks = cache_marks(turns, profile.cache_marks - len(system))

@@ -27,7 +27,7 @@ from agentic.llm.errors import (
     error_of_status,
 )
 from agentic.llm.model import Access, ProviderModel, StreamListener
-from agentic.llm.profiles import Profile, with_most_searches
+from agentic.llm.profiles import Profile, with_max_searches
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import json_object, number, part, parts, picture_of, schema_for, text
 from agentic.llm.turns import (
@@ -92,7 +92,7 @@ class OpenAIModel(ProviderModel):
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         """Return the fields of POST /v1/responses."""
-        profile = with_most_searches(self.profile, prompt.max_searches)
+        profile = with_max_searches(self.profile, prompt.max_searches)
         turns = turns_of(prompt, history, profile)
         marks = cache_marks(turns, profile.cache_marks, roles=("user",))
         items = [_item(turn, marks) for turn in turns]
