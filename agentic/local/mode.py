@@ -45,7 +45,7 @@ from agentic.local.settings import (
 from agentic.local.terminal.commands import Use
 from agentic.local.terminal.terminal import Terminal
 from agentic.local.terminal.view import Header, Names, SavedFiles
-from agentic.local.voices.scene import SaidInRooms
+from agentic.local.voices.scene import RoomLines
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES
 from agentic.process.logs import version_line
@@ -91,7 +91,7 @@ class _Local:
         self.once, self.topic = once, topic
         self.setting_warnings = setting_warnings_here(settings)  # before any folder is created
         self.pace = ONCE if once else WATCHING
-        self.rng, self.rooms = random.Random(), SaidInRooms()
+        self.rng, self.rooms = random.Random(), RoomLines()
         self.console = Console(highlight=False)
         self.with_model = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
         self.looks_for_servers = len(self.with_model) < len(settings.agents) and not (once and scripted)

@@ -1,15 +1,12 @@
-"""Turns of a conversation; pixel art.
-
-Composing a turn of a voice in the bots' conversation from its lines, without repeating itself.
+"""Composes a voice's turn in the bots' conversation from its lines, without repeating itself, and draws small pictures.
 
 Fields of lines: {last} the previous speaker, {quote} some of their words, {topic}, {other} another agent, {human} the
 person that wrote meanwhile, {asker} the person that is answered, {x} the subject of the question or task, {pick} the
 chosen option or a sum's result, {me} the voice's own name.
 
-Small pictures without a library: pixel art, 32 cells square, as a PNG written with zlib.
-
-A scene has a sky in the agent's colour, a sun or a moon, hills and a small symmetric creature. The description seeds
-the random generator, so the same words draw the same picture. PNG: https://www.w3.org/TR/png-3/
+A picture is pixel art, 32 cells square, as a PNG written with zlib: a sky in the agent's color, a sun or a moon, hills
+and a small symmetric creature. The description seeds the random generator, so the same words draw the same picture.
+https://www.w3.org/TR/png-3/
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 
-from agentic.local.voices.scene import SaidLines, Scene, ThemeLines, Topic, Words, persona, persona_key, theme_lines
+from agentic.local.voices.scene import Scene, ThemeLines, Topic, UsedLines, Words, persona, persona_key, theme_lines
 from agentic.local.voices.wording import capital, first_sentence, gist, phrase, plain, quotable
 
 PAIR = 0.25  # of the turns: two points as a list, for personas with a section "pair"
@@ -30,6 +27,25 @@ ASIDE = 0.3  # a line that fits any topic, while there are unused ones on this t
 GENERAL = 0.3  # of the asides: one of the persona's own
 ASK = 0.3  # end with a question to another agent
 MAX_CAPTION = 160
+
+Color = tuple[int, int, int]
+
+CELLS = 32
+SCALE = 8  # pixels a cell
+SIZE = CELLS * SCALE
+COLORS: dict[str, Color] = {
+    "chatgpt": (16, 163, 127),
+    "claude": (217, 119, 87),
+    "gemini": (66, 133, 244),
+    "grok": (122, 104, 174),
+}
+OTHER: Color = (110, 120, 140)
+WHITE: Color = (250, 250, 245)
+INK: Color = (32, 30, 40)
+WARM: Color = (255, 214, 120)
+
+BODY_WIDTH, BODY_HEIGHT = 5, 9  # cells of the creature's left half
+GROUND = 24  # the row of its feet
 
 _NEEDS_COLON = re.compile(r"\b(?:add|and|but|do|is|it|look|now|on|or|so|then|this|which|with|\w+ing):$")
 _ONE = re.compile(r"\{topic\} (?:is|was|has|does|gets|looks|depends|behaves|shows|works|comes|resists|deserves)\b")
@@ -40,7 +56,7 @@ _AFTER_HEAD = re.compile(r"\b(?:that|of|in|on|for|to|with|from|who|before|after|
 class Composer:
     """Compose turns of an agent. All chance comes from `rng`; no line is repeated while there are unused ones."""
 
-    def __init__(self, agent: str, rng: random.Random, said: SaidLines) -> None:
+    def __init__(self, agent: str, rng: random.Random, said: UsedLines) -> None:
         self._key, self._rng, self._said = persona_key(agent), rng, said
         self._persona = persona(agent)
 
@@ -56,11 +72,13 @@ class Composer:
                 return Words(f"{capital(scene.topic)}: where does everybody stand on that?", scene.topic)
             topic = given
         opening = self._said.pick(topic.of("open"))
-        intro = "" if theme.own_tone else self._said.pick(_fitting(self._persona["open"], opening))
+        # An introduction that promises a question needs one.
+        intros = [intro for intro in self._persona["open"] if "?" in opening or "question" not in intro]
+        intro = "" if theme.own_tone else self._said.pick(intros)
         return Words(f"{intro} {opening}".strip(), topic.name)
 
     def turn(self, scene: Scene, *, ending: bool = False) -> Words | None:
-        """Respond to the previous speaker; None where nothing that fits is left to say. `ending`: close the topic, with
+        """Respond to the previous speaker; None if nothing that fits is left to say. `ending`: close the topic, with
         no question to another agent."""
         text = self._contribution(scene, asks=not ending)
         if not text or not ending:
@@ -90,13 +108,11 @@ class Composer:
             text = self._fill(point, scene)
         else:
             text = _led(self._lead(scene, theme), self._fill(point, scene))
-        if asks and self._chance(ASK) and scene.others and (questions := self._questions(theme)):
-            text += " " + self._fill(self._said.pick(questions), scene)
+        if asks and self._chance(ASK) and scene.others:
+            questions = theme.any.of(f"{self._key} ask") or (() if theme.own_tone else self._persona["ask"])
+            if questions:
+                text += " " + self._fill(self._said.pick(questions), scene)
         return text
-
-    def _questions(self, theme: ThemeLines) -> Sequence[str]:
-        """The theme's questions to another agent, otherwise the persona's where they fit its tone."""
-        return theme.any.of(f"{self._key} ask") or (() if theme.own_tone else self._persona["ask"])
 
     def _points(self, scene: Scene, theme: ThemeLines) -> list[str]:
         """Unused lines: on this topic first, now and then asides."""
@@ -172,62 +188,40 @@ def _sayable(lines: Sequence[str], scene: Scene) -> list[str]:
     return [line for line in lines if scene.previous or "{last}" not in line]
 
 
-def _fitting(intros: Iterable[str], opening: str) -> list[str]:
-    """An introduction that promises a question needs one."""
-    return [intro for intro in intros if "?" in opening or "question" not in intro]
-
-
 def _agreeing(lines: Iterable[str], scene: Scene) -> list[str]:
     """Leave out lines whose verb does not agree with a topic in the plural."""
-    many = _is_plural(scene.topic)
+    head = _AFTER_HEAD.split(scene.topic)[0].strip()
+    many = " and " in head or (head.endswith("s") and not _NOT_MANY.search(head))
     return [line for line in lines if not (many and _ONE.search(line))]
-
-
-def _is_plural(topic: str) -> bool:
-    head = _AFTER_HEAD.split(topic)[0].strip()
-    return " and " in head or (head.endswith("s") and not _NOT_MANY.search(head))
-
-
-Colour = tuple[int, int, int]
-
-CELLS = 32
-SCALE = 8  # pixels a cell
-SIZE = CELLS * SCALE
-COLOURS: dict[str, Colour] = {
-    "chatgpt": (16, 163, 127),
-    "claude": (217, 119, 87),
-    "gemini": (66, 133, 244),
-    "grok": (122, 104, 174),
-}
-OTHER: Colour = (110, 120, 140)
-WHITE: Colour = (250, 250, 245)
-INK: Colour = (32, 30, 40)
-WARM: Colour = (255, 214, 120)
-
-BODY_WIDTH, BODY_HEIGHT = 5, 9  # cells of the creature's left half
-GROUND = 24  # the row of its feet
 
 
 def draw_png(description: str, agent: str) -> bytes:
     """A PNG of SIZE × SIZE pixels, the same for the same description and agent."""
     rng = random.Random(hashlib.sha256(f"{agent}\n{description}".encode()).digest())
-    colour = COLOURS.get(agent, OTHER)
-    canvas = _sky(rng, colour)
+    color = COLORS.get(agent, OTHER)
+    canvas = _sky(rng, color)
     _light(canvas, rng)
-    _hills(canvas, rng, colour)
-    _creature(canvas, rng, colour)
-    return _png(canvas)
+    _hills(canvas, rng, color)
+    _creature(canvas, rng, color)
+    # 8 bits a channel, RGB, each row with filter 0.
+    lines = (b"\0" + b"".join(bytes(cell) * SCALE for cell in row) for row in canvas)
+    pixels = b"".join(line * SCALE for line in lines)
+    header = struct.pack(">IIBBBBB", SIZE, SIZE, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
 
 
-def _sky(rng: random.Random, colour: Colour) -> list[list[Colour]]:
-    top, bottom = _mix(colour, INK, 0.55), _mix(colour, WHITE, 0.65)
+def _sky(rng: random.Random, color: Color) -> list[list[Color]]:
+    top, bottom = _mix(color, INK, 0.55), _mix(color, WHITE, 0.65)
     rows = [[_mix(top, bottom, y / GROUND if y < GROUND else 1.0)] * CELLS for y in range(CELLS)]
     for _ in range(14):
         rows[rng.randrange(12)][rng.randrange(CELLS)] = WHITE
     return rows
 
 
-def _light(canvas: list[list[Colour]], rng: random.Random) -> None:
+def _light(canvas: list[list[Color]], rng: random.Random) -> None:
     """A sun, or a moon with a bite."""
     cx, cy, radius = rng.choice((6, 25)), rng.randrange(5, 8), rng.randrange(3, 5)
     bite = rng.choice((0, 2))
@@ -239,38 +233,34 @@ def _light(canvas: list[list[Colour]], rng: random.Random) -> None:
                 canvas[y][x] = WARM
 
 
-def _hills(canvas: list[list[Colour]], rng: random.Random, colour: Colour) -> None:
+def _hills(canvas: list[list[Color]], rng: random.Random, color: Color) -> None:
     for depth, shade in ((0, 0.25), (3, 0.5)):
         height = GROUND - 3 + depth
         for x in range(CELLS):
             height = max(GROUND - 4 + depth, min(GROUND + 1 + depth, height + rng.choice((-1, 0, 0, 1))))
             for y in range(height, CELLS):
-                canvas[y][x] = _mix(colour, INK, shade)
+                canvas[y][x] = _mix(color, INK, shade)
 
 
-def _creature(canvas: list[list[Colour]], rng: random.Random, colour: Colour) -> None:
+def _creature(canvas: list[list[Color]], rng: random.Random, color: Color) -> None:
     """A rounded body, mirrored, with eyes, a mouth, feet, and ears, a hat or a feeler."""
-    fur, middle = _mix(colour, WHITE, rng.uniform(0.35, 0.75)), CELLS // 2
+    fur, middle = _mix(color, WHITE, rng.uniform(0.35, 0.75)), CELLS // 2
     top = GROUND - BODY_HEIGHT + 1
     for row in range(BODY_HEIGHT):
         width = BODY_WIDTH + (0 if 1 <= row < BODY_HEIGHT - 1 else -2) + (rng.random() < 0.25)
         for x in range(width):
             spot = rng.random() < 0.12 and row > 5
-            _both(canvas, middle, x, top + row, _mix(fur, colour, 0.5) if spot else fur)
-    _face(canvas, rng, middle, top)
-    _extras(canvas, rng, middle, top, fur)
-
-
-def _face(canvas: list[list[Colour]], rng: random.Random, middle: int, top: int) -> None:
+            _both(canvas, middle, x, top + row, _mix(fur, color, 0.5) if spot else fur)
     for x in (1, 2):
         for y in (2, 3):
             _both(canvas, middle, x, top + y, WHITE)
     _both(canvas, middle, rng.choice((1, 2)), top + 3, INK)
     _both(canvas, middle, 0, top + 6, INK)
     _both(canvas, middle, 1, top + rng.choice((5, 6)), INK)
+    _extras(canvas, rng, middle, top, fur)
 
 
-def _extras(canvas: list[list[Colour]], rng: random.Random, middle: int, top: int, fur: Colour) -> None:
+def _extras(canvas: list[list[Color]], rng: random.Random, middle: int, top: int, fur: Color) -> None:
     for x in (1, 3):
         _both(canvas, middle, x, top + BODY_HEIGHT, INK)
     kind = rng.choice(("ears", "hat", "feeler"))
@@ -286,27 +276,10 @@ def _extras(canvas: list[list[Colour]], rng: random.Random, middle: int, top: in
         _both(canvas, middle, 3, top - 3, WARM)
 
 
-def _both(canvas: list[list[Colour]], middle: int, x: int, y: int, colour: Colour) -> None:
-    canvas[y][middle + x] = canvas[y][middle - 1 - x] = colour
+def _both(canvas: list[list[Color]], middle: int, x: int, y: int, color: Color) -> None:
+    canvas[y][middle + x] = canvas[y][middle - 1 - x] = color
 
 
-def _mix(one: Colour, other: Colour, share: float) -> Colour:
+def _mix(one: Color, other: Color, share: float) -> Color:
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
     return red, green, blue
-
-
-def _png(canvas: list[list[Colour]]) -> bytes:
-    """8 bits a channel, RGB, each row with filter 0."""
-    lines = (b"\0" + b"".join(bytes(cell) * SCALE for cell in row) for row in canvas)
-    pixels = b"".join(line * SCALE for line in lines)
-    header = struct.pack(">IIBBBBB", SIZE, SIZE, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", header)
-        + _chunk(b"IDAT", zlib.compress(pixels, 9))
-        + _chunk(b"IEND", b"")
-    )
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

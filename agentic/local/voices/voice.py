@@ -1,16 +1,12 @@
-"""A model over prepared lines.
-
-Idle tasks by a scripted voice: a summary and topics from what was said, and a line in place of news.
-
-A voice cannot look anything up, and says so: what it posts unasked only shows when and how such a message comes.
-
-A model without a key: the Model interface over prepared lines.
+"""A model without a key: the Model interface over prepared lines.
 
 It reads only a prompt's labels, never its text, so messages cannot control it, and answers with the decision JSON of
 agentic.turn.decision. Its tokens are estimated, its cost is 0.
 
 An answer depends on the labels, on what the voice has said before, and on chance. A reply names the last two in its
 label `voice`: a prompt that has this label gets the same answer again, from any voice of the agent (agentic.replay).
+
+A voice cannot look anything up, and says so: what it posts unprompted only shows when and how such a message comes.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agentic.local.voices.composing import Composer, caption_picture, draw_png
 from agentic.local.voices.debating import END, Debater, read_topic
-from agentic.local.voices.scene import PERSONAS, RoomScene, SaidInRooms, SaidLines, Scene, Words
+from agentic.local.voices.scene import PERSONAS, RoomLines, RoomScene, Scene, UsedLines, Words
 from agentic.local.voices.wording import capital, phrase, plain
 from agentic.themes import theme_named
 
@@ -36,53 +32,16 @@ if TYPE_CHECKING:
     from agentic.local.voices.answering import Answers
 
 
-MOST_TOPICS = 5
+MAX_TOPICS = 5
 MAX_QUOTE = 90  # characters
-
-_NEWS = "About “{x}”: this is where I would say what is new. A scripted voice cannot look it up, a model can."
-
-
-def written(labels: Mapping[str, str]) -> str:
-    """The text of the task in the label `reflection`: a summary, or a person's topics, one a line."""
-    said = [(name, plain(text)) for name, colon, text in map(_parts, labels.get("material", "").splitlines()) if colon]
-    if labels.get("reflection") == "profile":
-        return "\n".join(_topics([text for name, text in said if name == labels.get("person")])) or "none"
-    return _summary(said) if said else "Nothing was said."
-
-
-def news(query: str) -> str:
-    """A line about what a model would have looked up."""
-    return _NEWS.format(x=phrase(plain(query), MAX_QUOTE) or "what you like to talk about")
-
-
-def _summary(said: list[tuple[str, str]]) -> str:
-    (first, began), (last, ended) = said[0], said[-1]
-    others = [name for name in dict.fromkeys(name for name, _ in said) if name != first]
-    whom = f" with {' and '.join(others)}" if others else ""
-    closing = f" Last {last} said: “{phrase(ended, MAX_QUOTE)}”." if len(said) > 1 else ""
-    return f"{first} talked{whom} about “{phrase(began, MAX_QUOTE)}”.{closing}"
-
-
-def _topics(texts: list[str]) -> list[str]:
-    """The words that stand out most often, the longer ones first among equals."""
-    counts = Counter(word.lower() for text in texts for word in read_topic(text).words)
-    ranked = sorted(counts, key=lambda word: (-counts[word], -len(word), word))
-    return [capital(word) for word in ranked[:MOST_TOPICS]]
-
-
-def _parts(line: str) -> tuple[str, str, str]:
-    return line.strip().partition(": ")
-
-
 SKIP = 0.12
 REACT = 0.2
 ONLY_REACT = 0.04
 DRAW = 0.06  # in themes with occasional pictures
 FIRST_ENDING_ROUND = 4
 ENDING_STEP = 0.12  # added in each round from then on
-MOST_ENDING = 0.9
+MAX_ENDING = 0.9
 STATE = "voice"  # the label that a recorded answer is given again by
-_SEED_BITS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +81,7 @@ class ScriptedVoice:
         remedy: str = "",
         marks: str = "",
         answered: Mapping[str, int] | None = None,
-        rooms: SaidInRooms | None = None,
+        rooms: RoomLines | None = None,
     ) -> None:
         """`rooms` is shared with the other voices. `marks` and `answered`: the lines that it has said, and the number
         of its answers by the name of who asked, both as its label `voice` has them."""
@@ -131,8 +90,8 @@ class ScriptedVoice:
         self.free = True
         self._rng = random.Random()  # seeded for each answer
         self._marks, self._remedy = marks, remedy
-        self._said = SaidLines(self._rng, marks)
-        self._rooms = SaidInRooms() if rooms is None else rooms
+        self._said = UsedLines(self._rng, marks)
+        self._rooms = RoomLines() if rooms is None else rooms
         self._composer = Composer(agent, self._rng, self._said)
         self._answered = Counter(answered or {})
 
@@ -154,8 +113,17 @@ class ScriptedVoice:
         labels = prompt.labels or {"asked": prompt.text}
         scene = Scene.of(labels, me=self._agent.capitalize())
         recorded = labels.get(STATE)
-        state, voice = (recorded, self._as_recorded(recorded)) if recorded else (self._state(scene), self)
-        text = written(labels) if labels.get("reflection") else voice._answer(scene, json.loads(state)["seed"])
+        state, voice = recorded or self._state(scene), self
+        if recorded:  # a voice as it was before that answer
+            was = json.loads(recorded)
+            voice = ScriptedVoice(
+                self._agent, rng=self._seeds, remedy=was["remedy"], marks=was["said"], answered=was["answered"]
+            )
+        if labels.get("reflection"):
+            text = written(labels)
+        else:
+            voice._rng.seed(json.loads(state)["seed"])
+            text = voice._decide(scene).to_json()
         read = len(prompt.system) + len(prompt.text) + sum(len(message.text) for message in history)
         usage = Usage(model=self.name, calls=1, input_tokens=tokens_of(read), output_tokens=tokens_of(len(text)))
         return Reply(text=text, usage=usage, model=self.name, labels={STATE: state})
@@ -164,22 +132,11 @@ class ScriptedVoice:
         """Draw a seed and return the label of the next answer; it names no person whom the scene does not name."""
         answered = {name: self._answered[name] for name in (scene.asker, scene.human or "", "")}
         said = self._said if scene.room is None else self._said_in(scene.room)
-        state = {"seed": self._seeds.getrandbits(_SEED_BITS), "said": said.marks, "remedy": self._remedy}
+        state = {"seed": self._seeds.getrandbits(64), "said": said.marks, "remedy": self._remedy}
         return json.dumps(state | {"answered": {name: times for name, times in answered.items() if times}})
 
-    def _said_in(self, room: RoomScene) -> SaidLines:
-        return SaidLines(self._rng, self._marks, self._rooms.of(room.topic))
-
-    def _as_recorded(self, state: str) -> ScriptedVoice:
-        """A voice as it was before an answer."""
-        was = json.loads(state)
-        return ScriptedVoice(
-            self._agent, rng=self._seeds, remedy=was["remedy"], marks=was["said"], answered=was["answered"]
-        )
-
-    def _answer(self, scene: Scene, seed: int) -> str:
-        self._rng.seed(seed)
-        return self._decide(scene).to_json()
+    def _said_in(self, room: RoomScene) -> UsedLines:
+        return UsedLines(self._rng, self._marks, self._rooms.of(room.topic))
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """Draw a picture that depends only on the words."""
@@ -223,12 +180,14 @@ class ScriptedVoice:
 
     def _in_room(self, scene: Scene, room: RoomScene) -> _Decision:
         """A turn in a room. A bot speaks as in any conversation, on the room's topic."""
-        if room.take_up and (words := self._to_audience(scene, room)) is not None:
-            return self._say(scene, words)
+        # A person is answered, unless the debate itself answers better.
+        if room.take_up and (self._agent in PERSONAS or self._answers.is_set_piece(room.take_up)):
+            heard = replace(scene, human=room.taken_up_by, human_said=room.take_up)
+            return self._say(scene, self._answers.to_human(heard))
         if self._agent in PERSONAS:
             return self._round_in_room(scene, room)
-        debater = Debater(self._agent, self._rng, self._said_in(room))
-        speech = debater.speech(scene, room)
+        debater = Debater(self._agent, scene, room, self._rng, self._said_in(room))
+        speech = debater.speech()
         text = speech.text
         if room.take_up:
             text = self._answers.noted(Words(text), room.taken_up_by).text
@@ -241,12 +200,6 @@ class ScriptedVoice:
         )
         return self._react(scene, decision, debater.emoji)
 
-    def _to_audience(self, scene: Scene, room: RoomScene) -> Words | None:
-        """The answer to a person, None where the debate itself answers better."""
-        if not self._answers.is_set_piece(room.take_up) and self._agent not in PERSONAS:
-            return None
-        return self._answers.to_human(replace(scene, human=room.taken_up_by, human_said=room.take_up))
-
     def _round_in_room(self, scene: Scene, room: RoomScene) -> _Decision:
         composer = Composer(self._agent, self._rng, self._said_in(room))
         about = replace(scene, topic=read_topic(room.topic).it)
@@ -256,11 +209,9 @@ class ScriptedVoice:
         ending = last or (room.left < len(room.members) and self._chance(END))
         words = composer.turn(about, ending=ending) or Words(composer.farewell(about))
         decision = self._say(about, words, ending=ending and not last)
-        return replace(self._react(about, decision), next_speaker=self._next(scene, room))
-
-    def _next(self, scene: Scene, room: RoomScene) -> str | None:
+        decision = self._react(about, decision)
         others = [name for name in room.members if name != scene.me]
-        return self._rng.choice(others) if room.names_next and others else None
+        return replace(decision, next_speaker=self._rng.choice(others) if room.names_next and others else None)
 
     def _say(self, scene: Scene, words: Words | None, *, ending: bool = False) -> _Decision:
         if words is None:
@@ -290,4 +241,29 @@ class ScriptedVoice:
 
 def wish_to_end(round_number: int) -> float:
     """The probability (0 to 1) that a voice asks to end in this round."""
-    return min(MOST_ENDING, ENDING_STEP * max(0, round_number - FIRST_ENDING_ROUND + 1))
+    return min(MAX_ENDING, ENDING_STEP * max(0, round_number - FIRST_ENDING_ROUND + 1))
+
+
+def written(labels: Mapping[str, str]) -> str:
+    """The text of the task in the label `reflection`: a summary, or a person's topics, one a line."""
+    parts = (line.strip().partition(": ") for line in labels.get("material", "").splitlines())
+    said = [(name, plain(text)) for name, colon, text in parts if colon]
+    if labels.get("reflection") == "profile":
+        # The words that stand out most often, the longer ones first among equals.
+        texts = (text for name, text in said if name == labels.get("person"))
+        counts = Counter(word.lower() for text in texts for word in read_topic(text).words)
+        ranked = sorted(counts, key=lambda word: (-counts[word], -len(word), word))
+        return "\n".join(capital(word) for word in ranked[:MAX_TOPICS]) or "none"
+    if not said:
+        return "Nothing was said."
+    (first, began), (last, ended) = said[0], said[-1]
+    others = [name for name in dict.fromkeys(name for name, _ in said) if name != first]
+    whom = f" with {' and '.join(others)}" if others else ""
+    closing = f" Last {last} said: “{phrase(ended, MAX_QUOTE)}”." if len(said) > 1 else ""
+    return f"{first} talked{whom} about “{phrase(began, MAX_QUOTE)}”.{closing}"
+
+
+def news(query: str) -> str:
+    """A line about what a model would have looked up."""
+    subject = phrase(plain(query), MAX_QUOTE) or "what you like to talk about"
+    return f"About “{subject}”: this is where I would say what is new. A scripted voice cannot look it up, a model can."

@@ -1,14 +1,8 @@
-"""Sums, quotes, turned sentences.
+"""Works on the words of people: quotes, small sums, and sentences turned to the listener's side. Pure functions.
 
-Quoting other people: pure functions over text from a chat.
-
-Small sums, worked out: "what is 17 + 25?" → ("17 + 25", "42"). Exact, with bounds.
-
-Turning a person's words to the listener's side: "my garden" → "your garden", "I disagree with you" → "you disagree
-with me". Pure.
-
-"I" and "me" are both "you", "am" and "are" both "are", so a word's neighbours decide. Where they do not, there is no
-turned text: a wrong one reads worse than none.
+Sums are worked out exactly, with bounds: "what is 17 + 25?" → ("17 + 25", "42"). A sentence is turned: "my garden" →
+"your garden", "I disagree with you" → "you disagree with me". "I" and "me" are both "you", "am" and "are" both "are",
+so a word's neighbors decide. If they do not, there is no turned text: a wrong one reads worse than none.
 """
 
 from __future__ import annotations
@@ -83,9 +77,9 @@ def capital(text: str) -> str:
     return text[:start] + text[start : start + 1].upper() + text[start + 1 :]
 
 
-MOST = 10**15  # of every number on the way
-MOST_EXPONENT = 50
-MOST_CHARACTERS = 100  # of a sum
+MAX_NUMBER = 10**15  # of every number on the way
+MAX_EXPONENT = 50
+MAX_SUM = 100  # of a sum
 DECIMALS = 4  # shown of a result that has no end
 
 _ASKED = re.compile(r"^(?:what(?:'s|’s| is| are)|how much (?:is|are)|calculate|compute|and)\s+", re.IGNORECASE)
@@ -115,7 +109,7 @@ class NoResult(Exception):
 def worked_out(text: str) -> tuple[str, str] | None:
     """The sum as it was written, and its result; None for a text that is no sum. Raises NoResult."""
     written = _ASKED.sub("", text.strip()).strip(" =?!.")
-    if len(written) > MOST_CHARACTERS or _DATE.fullmatch(written):
+    if len(written) > MAX_SUM or _DATE.fullmatch(written):
         return None
     plain = _COMMA.sub(".", _THOUSANDS.sub("", written))
     for pattern, sign in _WORDS:
@@ -168,7 +162,7 @@ def _power(tokens: list[str]) -> tuple[Fraction, list[str]]:
     if not rest or rest[0] != "^":
         return value, rest
     exponent, rest = _power(rest[1:])
-    if exponent.denominator != 1 or abs(exponent) > MOST_EXPONENT:
+    if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
         raise NoResult
     return _bounded(value ** int(exponent)), rest
 
@@ -185,7 +179,7 @@ def _number(tokens: list[str]) -> tuple[Fraction, list[str]]:
 
 
 def _bounded(value: Fraction) -> Fraction:
-    if abs(value) > MOST or value.denominator > MOST:
+    if abs(value) > MAX_NUMBER or value.denominator > MAX_NUMBER:
         raise NoResult
     return value
 
