@@ -15,7 +15,7 @@ from typing import Any
 
 from agentic.local.discord import payloads
 from agentic.local.discord.backend import Backend
-from agentic.local.discord.messages import Draft, Posting, place, post, publish_update, reference
+from agentic.local.discord.messages import Draft, place, post, publish_update, reference
 from agentic.local.discord.world import (
     BOTS,
     DM,
@@ -188,10 +188,10 @@ def create_thread(
     if message is not None:
         message.thread_id = thread.id
         publish_update(backend, parent, message)
-        post(backend, thread, owner, Draft(reference=reference(parent, message)), Posting(type=THREAD_STARTER))
+        post(backend, thread, owner, Draft(reference=reference(parent, message), type=THREAD_STARTER))
     elif kind == PUBLIC_THREAD:
         pointer = {"type": 0, **place(thread)}
-        post(backend, parent, owner, Draft(name, reference=pointer), Posting(type=THREAD_CREATED))
+        post(backend, parent, owner, Draft(name, reference=pointer, type=THREAD_CREATED))
     return thread
 
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from agentic.local.discord import backend, messages, payloads
 from agentic.local.discord.backend import ANSWER_SECONDS, DEFERRED_UPDATE, EPHEMERAL, TOKEN_SECONDS, UPDATE, Interaction
-from agentic.local.discord.messages import Draft, Posting, Upload
+from agentic.local.discord.messages import Draft, Upload
 from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
-from agentic.local.discord.rest_channels import change_of
 from agentic.local.discord.world import (
     ALL,
     COMMAND_REPLY,
@@ -61,11 +60,6 @@ def slash_data(world: World, channel: Channel, app: BotApplication, path: str, o
     for name in reversed(rest):
         given = [{"name": name, "type": SUB_COMMAND, "options": given}]
     return {"id": command["id"], "name": first, "type": SLASH, "options": given, **resolved}
-
-
-def typed_data(world: World, channel: Channel, app: BotApplication, path: str, option: str, typed: str) -> Json:
-    """The data of a slash command of which one option is being typed."""
-    return slash_data(world, channel, app, path, [{"name": option, "type": TEXT, "value": typed, "focused": True}])
 
 
 def build_payload(world: World, channel: Channel, interaction: Interaction, data: Json, kind: int = COMMAND) -> Json:
@@ -162,24 +156,21 @@ def _post(call: RestCall, interaction: Interaction, draft: Draft) -> Json:
     """Post an answer; a hidden one is kept with the interaction, without an event."""
     draft.check()
     channel = call.world.channel(interaction.channel_id)
-    how = Posting(
-        COMMAND_REPLY,
-        webhook_id=interaction.application_id,
-        application_id=interaction.application_id,
-        interaction={
-            "id": str(interaction.id),
-            "type": 2,
-            "user": payloads.user(call.world.users[interaction.user_id]),
-            "name": interaction.command,
-            "authorizing_integration_owners": {},
-        },
-    )
+    draft.type = COMMAND_REPLY
+    draft.webhook_id = draft.application_id = interaction.application_id
+    draft.interaction = {
+        "id": str(interaction.id),
+        "type": 2,
+        "user": payloads.user(call.world.users[interaction.user_id]),
+        "name": interaction.command,
+        "authorizing_integration_owners": {},
+    }
     author = call.world.app(interaction.application_id).user
     if draft.flags & EPHEMERAL:
-        message = messages.build(call.backend, channel, author, draft, how)
+        message = messages.build(call.backend, channel, author, draft)
         call.backend.attachments |= {file.id: file for file in message.attachments}
     else:
-        message = messages.post(call.backend, channel, author, draft, how)
+        message = messages.post(call.backend, channel, author, draft)
     answer = payloads.message(call.world, message)
     if draft.flags & EPHEMERAL:
         interaction.hidden[message.id] = answer
@@ -251,7 +242,7 @@ def _change(call: RestCall, interaction: Interaction, message_id: int, body: Jso
         changed |= {key: value for key, value in body.items() if key in ("content", "embeds", "components")}
     else:
         channel, message = _channel_and_message(call, interaction, message_id)
-        messages.edit(call.backend, channel, message, change_of(body, uploads))
+        messages.edit(call.backend, channel, message, body, uploads)
         changed = payloads.message(call.world, message)
     if interaction.source is not None and message_id == int(interaction.source["id"]):
         interaction.answers = [*(one for one in interaction.answers if int(one["id"]) != message_id), changed]

@@ -56,7 +56,8 @@ class Upload:
 
 @dataclass(slots=True)
 class Draft:
-    """A message to be posted. allowed_mentions None means that every mention in the text pings."""
+    """A message to be posted. allowed_mentions None means that every mention in the text pings; the last fields are for
+    messages that are not simply a user's."""
 
     content: str = ""
     uploads: Sequence[Upload] = ()
@@ -68,6 +69,10 @@ class Draft:
     tts: bool = False
     flags: int = 0
     more: dict[str, Any] = field(default_factory=dict)
+    type: int = DEFAULT
+    webhook_id: int | None = None
+    application_id: int | None = None
+    interaction: dict[str, Any] | None = None
 
     def check(self) -> None:
         """Raise Discord's ApiError for a message that it would refuse."""
@@ -79,32 +84,9 @@ class Draft:
         check_uploads(self.uploads)
 
 
-@dataclass(frozen=True, slots=True)
-class Posting:
-    """How a message is posted that is not simply a user's."""
-
-    type: int = DEFAULT
-    webhook_id: int | None = None
-    application_id: int | None = None
-    interaction: dict[str, Any] | None = None
-
-
-@dataclass(slots=True)
-class Change:
-    """An edit. None leaves a field as it is; keep lists the ids of attachments that stay, new ones come after them."""
-
-    content: str | None = None
-    embeds: list[dict[str, Any]] | None = None
-    components: list[dict[str, Any]] | None = None
-    flags: int | None = None
-    keep: set[int] | None = None
-    uploads: Sequence[Upload] = ()
-    allowed_mentions: dict[str, Any] | None = None
-
-
-def post(backend: Backend, channel: Channel, author: User, draft: Draft, how: Posting = Posting()) -> Message:
+def post(backend: Backend, channel: Channel, author: User, draft: Draft) -> Message:
     """Post into the channel and publish the event. Unarchives a thread, as with Discord."""
-    message = build(backend, channel, author, draft, how)
+    message = build(backend, channel, author, draft)
     if channel.archived:
         channel.archived, channel.archive_changed_at = False, backend.clock()
         backend.emit("THREAD_UPDATE", payloads.channel(backend.world, channel), channel)
@@ -113,36 +95,36 @@ def post(backend: Backend, channel: Channel, author: User, draft: Draft, how: Po
     return message
 
 
-def build(backend: Backend, channel: Channel, author: User, draft: Draft, how: Posting) -> Message:
+def build(backend: Backend, channel: Channel, author: User, draft: Draft) -> Message:
     """Build a message without posting it, as for hidden answers to interactions."""
     answered = None
-    if draft.reference is not None and how.type == DEFAULT:
+    if draft.reference is not None and draft.type == DEFAULT:
         source = backend.world.find_channel(int(draft.reference["channel_id"]))
         original = source.messages.get(int(draft.reference["message_id"])) if source else None
         answered = original.author.id if original else None
-    pinger = author.id if how.webhook_id is None else None
-    pinged = pings(backend.world, channel, pinger, draft.content, draft.allowed_mentions, answered)
+    pinger = author.id if draft.webhook_id is None else None
+    users, roles, everyone = pings(backend.world, channel, pinger, draft.content, draft.allowed_mentions, answered)
     return Message(
         id=backend.world.new_id(),
         channel_id=channel.id,
         author=author,
         content=draft.content,
         timestamp=backend.clock(),
-        type=REPLY if draft.reference is not None and how.type == DEFAULT else how.type,
+        type=REPLY if draft.reference is not None and draft.type == DEFAULT else draft.type,
         embeds=[{"type": "rich", **embed} for embed in draft.embeds],
         components=draft.components,
         attachments=[_attachment(backend, channel, upload) for upload in draft.uploads],
-        mentions=pinged.users,
-        mention_roles=pinged.roles,
-        mention_everyone=pinged.everyone,
+        mentions=users,
+        mention_roles=roles,
+        mention_everyone=everyone,
         reference=draft.reference,
         nonce=draft.nonce,
         tts=draft.tts,
         flags=draft.flags,
         more=draft.more,
-        webhook_id=how.webhook_id,
-        application_id=how.application_id,
-        interaction=how.interaction,
+        webhook_id=draft.webhook_id,
+        application_id=draft.application_id,
+        interaction=draft.interaction,
     )
 
 
@@ -185,25 +167,33 @@ def _jpeg_size(content: bytes) -> tuple[int, int] | None:
     return None
 
 
-def edit(backend: Backend, channel: Channel, message: Message, change: Change) -> None:
-    """Change a message in place and publish the event."""
+def edit(
+    backend: Backend, channel: Channel, message: Message, body: dict[str, Any], uploads: Sequence[Upload] = ()
+) -> None:
+    """Change a message in place, as a request's body says, and publish the event.
+
+    A content of null empties the text. Attachments that the body does not list are removed, new ones come after them.
+    """
     require_unarchived(channel)
-    check_uploads(change.uploads)
-    if change.content is not None:
-        check_content(change.content)
+    check_uploads(uploads)
+    listed = None if body.get("attachments") is None else {int(a["id"]) for a in body["attachments"]}
+    if "content" in body:
+        content = str(body["content"] or "")
+        check_content(content)
         pinger = None if message.webhook_id else message.author.id
-        pinged = pings(backend.world, channel, pinger, change.content, change.allowed_mentions)
-        message.content = change.content
-        message.mentions, message.mention_roles, message.mention_everyone = pinged.users, pinged.roles, pinged.everyone
-    if change.embeds is not None:
-        message.embeds = [{"type": "rich", **embed} for embed in change.embeds]
-    if change.components is not None:
-        message.components = change.components
-    if change.flags is not None:
-        message.flags = change.flags
-    if change.keep is not None:
-        message.attachments = [a for a in message.attachments if a.id in change.keep]
-    added = [_attachment(backend, channel, upload) for upload in change.uploads]
+        message.mentions, message.mention_roles, message.mention_everyone = pings(
+            backend.world, channel, pinger, content, body.get("allowed_mentions")
+        )
+        message.content = content
+    if "embeds" in body:
+        message.embeds = [{"type": "rich", **embed} for embed in body["embeds"] or ()]
+    if "components" in body:
+        message.components = list(body["components"] or ())
+    if body.get("flags") is not None:
+        message.flags = body["flags"]
+    if listed is not None:
+        message.attachments = [a for a in message.attachments if a.id in listed]
+    added = [_attachment(backend, channel, upload) for upload in uploads]
     backend.attachments |= {a.id: a for a in added}
     message.attachments.extend(added)
     message.edited = backend.clock()
@@ -237,7 +227,7 @@ def pin(backend: Backend, channel: Channel, message: Message, by: User, pinned: 
     publish_update(backend, channel, message)
     backend.emit("CHANNEL_PINS_UPDATE", {**place(channel), "last_pin_timestamp": last}, channel)
     if pinned:
-        post(backend, channel, by, Draft(reference=reference(channel, message)), Posting(type=PINS_ADD))
+        post(backend, channel, by, Draft(reference=reference(channel, message), type=PINS_ADD))
 
 
 def publish_typing(backend: Backend, channel: Channel, user_id: int, bot: str | None) -> None:
@@ -312,13 +302,6 @@ def _reaction(channel: Channel, message: Message, emoji: Emoji) -> dict[str, Any
     return {**place(channel), "message_id": str(message.id), "emoji": payloads.emoji(*emoji)}
 
 
-@dataclass(frozen=True, slots=True)
-class Pings:
-    users: list[int] = field(default_factory=list)
-    roles: list[int] = field(default_factory=list)
-    everyone: bool = False
-
-
 def pings(
     world: World,
     channel: Channel,
@@ -326,8 +309,8 @@ def pings(
     content: str,
     allowed: dict[str, Any] | None = None,
     replied_to: int | None = None,
-) -> Pings:
-    """Find whom a text pings: its mentions, limited by allowed_mentions and by the author's permissions.
+) -> tuple[list[int], list[int], bool]:
+    """Find whom a text pings: the users, the roles, and whether everyone, limited by the author's permissions.
 
     allowed is the request's allowed_mentions, None if there is none (then all mentions count). replied_to is the author
     answered. A webhook (author_id None) may ping everything. Raises ApiError for a kind both parsed and listed.
@@ -340,16 +323,13 @@ def pings(
     if replied_to in world.users and replied_to not in users and (allowed is None or allowed.get("replied_user")):
         users.insert(0, replied_to)
     if channel.guild_id is None:
-        return Pings(users)
+        return users, [], False
     may_all = author_id is None or bool(permissions_of(world, author_id, channel) & MENTION_EVERYONE)
     known = world.guilds[channel.guild_id].roles
-    roles = [
-        r
-        for r in _ids(_ROLE, content)
-        if r in known and (may_all or known[r].mentionable) and _permits(allowed, "roles", r)
-    ]
+    pingable = (r for r in _ids(_ROLE, content) if r in known and (may_all or known[r].mentionable))
+    roles = [r for r in pingable if _permits(allowed, "roles", r)]
     everyone = may_all and bool(_EVERYONE.search(content)) and (allowed is None or "everyone" in _parse(allowed))
-    return Pings(users, roles, everyone)
+    return users, roles, everyone
 
 
 def _ids(pattern: re.Pattern[str], content: str) -> Iterable[int]:

@@ -26,6 +26,19 @@ from agentic.local.discord.world import (
 Json = dict[str, Any]
 
 FLAG_HAS_THREAD = 1 << 5
+_GUILD: Json = {  # fields that are the same for every guild
+    **dict.fromkeys(("icon", "splash", "discovery_splash", "banner", "description", "vanity_url_code")),
+    **dict.fromkeys(("afk_channel_id", "system_channel_id", "rules_channel_id", "public_updates_channel_id")),
+    **dict.fromkeys(("verification_level", "explicit_content_filter", "mfa_level", "nsfw_level"), 0),
+    **dict.fromkeys(("premium_tier", "premium_subscription_count", "system_channel_flags"), 0),
+    "afk_timeout": 300,
+    "default_message_notifications": 1,
+    "premium_progress_bar_enabled": False,
+    "preferred_locale": "en-US",
+    "features": [],
+    "stickers": [],
+    "max_members": 500_000,
+}
 _LIMITED_PRESENCES, _LIMITED_MEMBERS, _LIMITED_CONTENT = 1 << 13, 1 << 15, 1 << 19
 
 
@@ -137,34 +150,11 @@ def _thread(c: Channel, last: str | None) -> Json:
 def guild(g: Guild) -> Json:
     """A guild as in GET /guilds/{id}; gateway.py adds channels, threads and members for GUILD_CREATE."""
     return {
+        **_GUILD,
         "id": str(g.id),
         "name": g.name,
-        "icon": None,
-        "splash": None,
-        "discovery_splash": None,
-        "banner": None,
-        "description": None,
         "owner_id": str(g.owner_id),
-        "afk_channel_id": None,
-        "afk_timeout": 300,
-        "verification_level": 0,
-        "default_message_notifications": 1,
-        "explicit_content_filter": 0,
-        "mfa_level": 0,
-        "nsfw_level": 0,
-        "premium_tier": 0,
-        "premium_subscription_count": 0,
-        "premium_progress_bar_enabled": False,
-        "preferred_locale": "en-US",
-        "system_channel_id": None,
-        "system_channel_flags": 0,
-        "rules_channel_id": None,
-        "public_updates_channel_id": None,
-        "vanity_url_code": None,
-        "features": [],
         "emojis": [emoji(e, n) | {"roles": [], "available": True} for e, n in g.emojis.items()],
-        "stickers": [],
-        "max_members": 500_000,
         "approximate_member_count": len(g.members),
         "approximate_presence_count": len(g.members),
         "roles": [role(r) for r in g.roles.values()],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentic.local.discord import channels, messages, payloads
-from agentic.local.discord.messages import Change, Emoji
+from agentic.local.discord.messages import Emoji
 from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
 from agentic.local.discord.world import (
     ADD_REACTIONS,
@@ -187,22 +187,8 @@ async def change_message(call: RestCall) -> Any:
     body, uploads = await call.form()
     if message.author.id != call.me.id and (set(body) != {"flags"} or not call.may(channel, MANAGE_MESSAGES)):
         raise ApiError(403, 50005, "Cannot edit a message authored by another user")
-    messages.edit(call.backend, channel, message, change_of(body, uploads))
+    messages.edit(call.backend, channel, message, body, uploads)
     return payloads.message(call.world, message, call.me.id)
-
-
-def change_of(body: dict[str, Any], uploads: list[messages.Upload]) -> Change:
-    """An edit's body as a Change. A content of null empties the text; attachments that are not listed are removed."""
-    attachments = body.get("attachments")
-    return Change(
-        content=str(body["content"] or "") if "content" in body else None,
-        embeds=list(body["embeds"] or ()) if "embeds" in body else None,
-        components=list(body["components"] or ()) if "components" in body else None,
-        flags=body.get("flags"),
-        keep=None if attachments is None else {int(a["id"]) for a in attachments},
-        uploads=uploads,
-        allowed_mentions=body.get("allowed_mentions"),
-    )
 
 
 def delete_message(call: RestCall) -> None:

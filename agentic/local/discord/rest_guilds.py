@@ -13,9 +13,7 @@ from typing import Any
 from agentic.chat.directory import BLANK_LETTERS
 from agentic.local.discord import channels, interactions, messages, payloads
 from agentic.local.discord.backend import Backend
-from agentic.local.discord.messages import Posting
 from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of
-from agentic.local.discord.rest_channels import change_of
 from agentic.local.discord.world import (
     MANAGE_WEBHOOKS,
     ApiError,
@@ -268,8 +266,8 @@ async def execute_webhook(call: RestCall) -> Any:
         _check_name("username", str(body["username"]))
     channels.require_webhook_post(channel)
     author = webhook_author(webhook, body.get("username"), body.get("avatar_url"))
-    how = Posting(webhook_id=webhook.id, application_id=webhook.application_id)
-    message = messages.post(call.backend, channel, author, draft, how)
+    draft.webhook_id, draft.application_id = webhook.id, webhook.application_id
+    message = messages.post(call.backend, channel, author, draft)
     if call.request.query.get("wait", "").lower() in ("true", "1"):
         return payloads.message(call.world, message)
     return RestAnswer(204)
@@ -294,7 +292,7 @@ async def change_webhook_message(call: RestCall) -> Any:
     if interactions.is_interaction(call):
         return await interactions.change_answer(call)
     channel, message = _webhook_message(call)
-    messages.edit(call.backend, channel, message, change_of(*await call.form()))
+    messages.edit(call.backend, channel, message, *await call.form())
     return payloads.message(call.world, message)
 
 

@@ -128,7 +128,8 @@ class People:
     ) -> Interaction:
         """Type an option of a slash command. What the bot offers for it appears in what is returned."""
         place, app = self.world.channel(channel), self.world.app(bot)
-        data = interactions.typed_data(self.world, place, app, command, option, typed)
+        options = [{"name": option, "type": interactions.TEXT, "value": typed, "focused": True}]
+        data = interactions.slash_data(self.world, place, app, command, options)
         return self._use(author, place, app, data, interactions.COMPLETION)
 
     async def fill_in(self, shown: Interaction, *values: Filled) -> Interaction:
@@ -266,10 +267,8 @@ class DiscordStandIn(People):
         return lambda: self._subscribers.remove(callback)
 
     def _notify_subscribers(self, event: Event) -> None:
-        loop = asyncio.get_running_loop() if self._subscribers else None
         for callback in self._subscribers:
-            if loop is not None:
-                loop.call_soon(callback, event.name, event.data)
+            asyncio.get_running_loop().call_soon(callback, event.name, event.data)
 
     async def wait_for(self, predicate: Callable[[], T], timeout: float = 30) -> T:  # noqa: ASYNC109
         """Return the predicate's first truthy value.
@@ -304,16 +303,14 @@ class DiscordStandIn(People):
         except TimeoutError:
             if done.done() and not done.cancelled():
                 raise  # the predicate's own
-            raise TimeoutError(f"not within {timeout:g} s. {self._situation()}") from None
+            recent = "; ".join(f"{r.bot} {r.method} {r.path} {r.status}" for r in list(self.rest.requests)[-8:])
+            newest = [m for c in self.world.channels() for m in list(c.messages.values())[-3:]]
+            said = "; ".join(f"{m.author.display_name}: {m.content[:60]!r}" for m in newest[-8:])
+            online = f"Online: {sorted(self.online) or 'none'}. Last requests: {recent or 'none'}"
+            raise TimeoutError(f"not within {timeout:g} s. {online}. Messages: {said or 'none'}") from None
         finally:
             self.backend.watchers.remove(evaluate)
             ticking.cancel()
-
-    def _situation(self) -> str:
-        recent = "; ".join(f"{r.bot} {r.method} {r.path} {r.status}" for r in list(self.rest.requests)[-8:])
-        newest = [m for c in self.world.channels() for m in list(c.messages.values())[-3:]]
-        said = "; ".join(f"{m.author.display_name}: {m.content[:60]!r}" for m in newest[-8:])
-        return f"Online: {sorted(self.online) or 'none'}. Last requests: {recent or 'none'}. Messages: {said or 'none'}"
 
 
 @contextmanager

@@ -326,8 +326,18 @@ def permissions_of(world: World, user_id: int, channel: Channel) -> int:
     base = guild_permissions(guild, user_id)
     if base & ADMINISTRATOR or not base:
         return base
-    bearer = guild.channels.get(channel.parent_id or 0, channel) if channel.is_thread else channel
-    return _with_overwrites(guild, user_id, bearer, base)
+    overwrites = channel.overwrites
+    if channel.is_thread:
+        overwrites = guild.channels.get(channel.parent_id or 0, channel).overwrites
+    of_roles = [overwrites[role_id] for role_id in guild.members[user_id].roles if role_id in overwrites]
+    roles = Overwrite(0, 0)
+    for overwrite in of_roles:
+        roles.allow |= overwrite.allow
+        roles.deny |= overwrite.deny
+    for step in (overwrites.get(guild.id), roles, overwrites.get(user_id)):
+        if step is not None:
+            base = base & ~step.deny | step.allow
+    return base
 
 
 def guild_permissions(guild: Guild, user_id: int) -> int:
@@ -343,23 +353,6 @@ def guild_permissions(guild: Guild, user_id: int) -> int:
     return ALL if bits & ADMINISTRATOR else bits
 
 
-def _with_overwrites(guild: Guild, user_id: int, channel: Channel, bits: int) -> int:
-    if not channel.overwrites:
-        return bits
-    everyone = channel.overwrites.get(guild.id)
-    if everyone is not None:
-        bits = bits & ~everyone.deny | everyone.allow
-    allow = deny = 0
-    for role_id in guild.members[user_id].roles:
-        overwrite = channel.overwrites.get(role_id)
-        if overwrite is not None:
-            allow |= overwrite.allow
-            deny |= overwrite.deny
-    bits = bits & ~deny | allow
-    own = channel.overwrites.get(user_id)
-    return bits if own is None else bits & ~own.deny | own.allow
-
-
 def may_view(world: World, user_id: int, channel: Channel) -> bool:
     return bool(permissions_of(world, user_id, channel) & VIEW_CHANNEL)
 
@@ -371,10 +364,6 @@ def require(world: World, user_id: int, channel: Channel, needed: int) -> None:
         raise missing_access()
     if bits & needed != needed:
         raise missing_permissions()
-
-
-def sending_bit(channel: Channel) -> int:
-    return SEND_MESSAGES_IN_THREADS if channel.is_thread else SEND_MESSAGES
 
 
 def iso(unix_seconds: float) -> str:

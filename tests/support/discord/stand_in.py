@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from agentic.local.discord import channels, messages, payloads, server
 from agentic.local.discord.backend import Interaction, RequestInfo, TypingEvent
 from agentic.local.discord.gateway import INVALID_SESSION, RECONNECT, Session
 from agentic.local.discord.interactions import MESSAGE, Json, find_command
-from agentic.local.discord.messages import Change, Draft, Posting
+from agentic.local.discord.messages import Draft
 from agentic.local.discord.rest_guilds import make_webhook, webhook_author
 from agentic.local.discord.server import File, MessageRef, draft_of_text
 from agentic.local.discord.world import BotApplication, Channel, Member, Message, User, World
@@ -45,9 +46,9 @@ class DiscordStandIn(server.DiscordStandIn):
         parent = self.world.channel(place.parent_id) if place.parent_id else place
         foreign = (w for w in self.world.webhooks.values() if w.channel_id == parent.id and w.application_id is None)
         webhook = next(foreign, None) or make_webhook(self.backend, parent, "Captain Hook", None, None)
-        how = Posting(webhook_id=webhook.id)
-        author = webhook_author(webhook, name)
-        return self._payload(messages.post(self.backend, place, author, draft_of_text(text, attachments), how))
+        draft = draft_of_text(text, attachments)
+        draft.webhook_id = webhook.id
+        return self._payload(messages.post(self.backend, place, webhook_author(webhook, name), draft))
 
     async def say_as_foreign_bot(
         self, name: str, channel: int | str, text: str, *, reply_to: MessageRef | None = None
@@ -78,7 +79,7 @@ class DiscordStandIn(server.DiscordStandIn):
     async def send(self, author: int | str, channel: int | str, draft: Draft, *, kind: int = 0) -> dict[str, Any]:
         """Post any draft as a person, or Discord's own notice about one of them (`kind` is the message's type)."""
         place, who = self.world.channel(channel), self.world.user(author)
-        return self._payload(messages.post(self.backend, place, who, draft, Posting(type=kind)))
+        return self._payload(messages.post(self.backend, place, who, replace(draft, type=kind)))
 
     async def forward(
         self, author: int | str, channel: int | str, source: int | str, message: MessageRef
@@ -93,7 +94,7 @@ class DiscordStandIn(server.DiscordStandIn):
         reference = {**messages.reference(place, original), "type": 1}
         target, who = self.world.channel(channel), self.world.user(author)
         draft = Draft(reference=reference, more={"message_snapshots": [snapshot]})
-        built = messages.build(self.backend, target, who, draft, Posting())
+        built = messages.build(self.backend, target, who, draft)
         built.type, built.mentions = 0, []
         self.backend.remember(target, built)
         body = payloads.gateway_message(self.world, built, target)
@@ -111,7 +112,7 @@ class DiscordStandIn(server.DiscordStandIn):
     async def edit(self, channel: int | str, message: MessageRef, text: str) -> dict[str, Any]:
         place = self.world.channel(channel)
         target = self._message(place, message)
-        messages.edit(self.backend, place, target, Change(content=text))
+        messages.edit(self.backend, place, target, {"content": text})
         return self._payload(target)
 
     async def delete(self, channel: int | str, *which: MessageRef) -> None:
