@@ -22,8 +22,7 @@ from agent_config import AGENTS, load_settings
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import World
-from agentic.local.mode import LocalConversations
-from agentic.local.terminal.terminal import Terminal
+from agentic.local.terminal.terminal import LocalConversations, Terminal
 from agentic.local.terminal.view import Header, Names
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.runtime.process import Runtime

@@ -43,7 +43,7 @@ from agentic.local.settings import (
     local_world,
 )
 from agentic.local.terminal.commands import Use
-from agentic.local.terminal.terminal import Terminal
+from agentic.local.terminal.terminal import LocalConversations, Terminal
 from agentic.local.terminal.view import Header, Names, SavedFiles
 from agentic.local.voices.scene import RoomLines
 from agentic.local.voices.voice import ScriptedVoice
@@ -292,40 +292,6 @@ def content_of(server: DiscordStandIn) -> Callable[[int], bytes | None]:
     """A function that returns the content of an attachment by its id."""
     attachments = server.backend.attachments
     return lambda attachment_id: attachments[attachment_id].content if attachment_id in attachments else None
-
-
-class LocalConversations:
-    """Starts conversations of the bots of a running process in the channels of its world."""
-
-    def __init__(self, runtime: Runtime, world: World) -> None:
-        self._coordinator, self._stops, self._world = _coordinator(runtime), runtime.services.stops, world
-
-    def refusal(self, channel_id: int) -> str:
-        """Why none can start in a channel now, and what to do; "" if one can."""
-        if self._world.channel(channel_id).is_thread:
-            return "this thread is a room; use /room status to see how it is, and /room resume to continue"
-        if stopped := self.stopped(channel_id):
-            return stopped
-        name = self._world.channel(channel_id).name
-        if channel_id in self._coordinator.engine.holds.busy:
-            return f"one is running in #{name} already; write there to join it, or wait for its end"
-        return ""
-
-    def stopped(self, channel_id: int) -> str:
-        """A line about a channel that a person stopped, "" for any other."""
-        if self._stops.paused:
-            return "all bots are paused, perhaps since an earlier start; /bots resume lifts it"
-        if not self._stops.holds(channel_id):
-            return ""
-        name = self._world.channel(channel_id).name
-        return f"#{name} is stopped, perhaps since an earlier start; /resume there lifts it"
-
-    async def hold(self, channel_id: int, theme: str | None) -> str:
-        """Hold one to its end; return why none started, "" if one was held."""
-        if refusal := self.refusal(channel_id):
-            return refusal
-        report = await self._coordinator.fire(channel_id, theme)
-        return "" if report is not None else self.refusal(channel_id) or "the bots are busy; try again in a moment"
 
 
 def ended_line(report: ConversationReport, channel: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentic.console.parts import NotSaid, Upload
 from agentic.local.discord.backend import EPHEMERAL, MENU, Interaction, fields
-from agentic.local.discord.server import DiscordStandIn, File, People
+from agentic.local.discord.server import DiscordStandIn, File
 from agentic.local.discord.world import Attachment
 from agentic.local.settings import to_edit
 from agentic.local.terminal.commands import Answer, Choice, Field, Questions, Use, Values
@@ -22,18 +22,18 @@ COMMAND = "commands are typed in the terminal; to post this as text, begin with 
 
 
 class BrowserPerson:
-    """Implements agentic.console's People over those of the stand-in. `shown` are the names of the bots, `words` the
+    """Implements agentic.console's People over the stand-in. `shown` are the names of the bots, `words` the
     names that mention a user in a text, `roles` those that mention a role."""
 
     def __init__(
         self,
-        people: People,
+        server: DiscordStandIn,
         name: str,
         shown: Sequence[str],
         words: Mapping[str, int],
         roles: Mapping[str, int],
     ) -> None:
-        self._people, self._name = people, name
+        self._server, self._name = server, name
         self._shown, self._words = shown, Vocabulary({}, words, roles)
 
     @property
@@ -54,7 +54,7 @@ class BrowserPerson:
             if upload is not None:  # its type is guessed from its name, as Discord does
                 file_name = PurePosixPath(upload.name.replace("\\", "/")).name or "file"
                 files.append((file_name, upload.data, mimetypes.guess_type(file_name)[0] or "application/octet-stream"))
-            posted = await self._people.say(self._name, channel_id, text, reply_to=reply_to, attachments=files)
+            posted = await self._server.say(self._name, channel_id, text, reply_to=reply_to, attachments=files)
         except KeyError:
             raise NotSaid("the channel or the message that you answer is gone") from None
         except ValueError as error:
@@ -64,9 +64,9 @@ class BrowserPerson:
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
         try:
             if given:
-                await self._people.react(self._name, channel_id, message_id, emoji)
+                await self._server.react(self._name, channel_id, message_id, emoji)
             else:
-                await self._people.unreact(self._name, channel_id, message_id, emoji)
+                await self._server.unreact(self._name, channel_id, message_id, emoji)
         except KeyError:
             raise NotSaid("the message is gone") from None
         except ValueError as error:

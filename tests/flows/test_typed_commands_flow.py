@@ -6,9 +6,9 @@ from functools import partial
 from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.mode import LocalConversations, content_of
+from agentic.local.mode import content_of
 from agentic.local.person import CommandUse
-from agentic.local.terminal.terminal import Terminal
+from agentic.local.terminal.terminal import LocalConversations, Terminal
 from agentic.local.terminal.view import Names, SavedFiles
 from agentic.personas.files import PERSONA_FILES
 from agentic.themes import THEMES

@@ -54,163 +54,21 @@ _MAX_REQUEST_BYTES = 64 * 1024 * 1024
 _MAX_RECORDS = 5000
 
 
-class People:
-    """What people do in the stand-in, called in the same process, by the terminal and by benchmarks.
-
-    Authors and channels are given by name or id, messages by id or by the dict that an earlier call returned; methods
-    that post return the message as a dict, as REST shows it. No permission is checked here, but Manage Threads in a
-    locked thread. Methods raise KeyError for what does not exist, and ValueError with Discord's words for what it would
-    refuse.
-    """
-
-    world: World
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
-
-    async def say(
-        self,
-        author: int | str,
-        channel: int | str,
-        text: str,
-        *,
-        reply_to: MessageRef | None = None,
-        ping_reply: bool = True,
-        attachments: Sequence[File] = (),
-    ) -> dict[str, Any]:
-        """Post as a person (or as a bot user, without its program). Mentions are written <@id>."""
-        place, who = self.world.channel(channel), self.world.user(author)
-        draft = draft_of_text(text, attachments)
-        if reply_to is not None:
-            draft.reference = messages.reference(place, self._message(place, reply_to))
-            if not ping_reply:
-                draft.allowed_mentions = {"parse": ["users", "roles", "everyone"], "replied_user": False}
-        with _as_value_error():
-            channels.require_post(self.world, who.id, place)
-            return self._payload(messages.post(self.backend, place, who, draft))
-
-    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> bool:
-        """Add a reaction; False if it was there before."""
-        place, who = self.world.channel(channel), self.world.user(author).id
-        target = self._message(place, message)
-        with _as_value_error():
-            kind = messages.parse_emoji(self.world, emoji)
-            new = who not in target.reactions.get(kind, ())
-            messages.add_reaction(self.backend, place, target, who, kind)
-        return new
-
-    async def unreact(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
-        """Remove a reaction."""
-        place = self.world.channel(channel)
-        with _as_value_error():
-            kind = messages.parse_emoji(self.world, emoji)
-            target, who = self._message(place, message), self.world.user(author).id
-            messages.remove_reaction(self.backend, place, target, who, kind)
-
-    async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
-        """Pin a message, or remove its pin; False if that changed nothing."""
-        place = self.world.channel(channel)
-        target = self._message(place, message)
-        new = (target.pinned_at is not None) != pinned
-        with _as_value_error():
-            messages.pin(self.backend, place, target, self.world.user(author), pinned)
-        return new
-
-    async def interact(
-        self, author: int | str, channel: int | str, bot: str, command: str, options: Options = ()
-    ) -> Interaction:
-        """Use a slash command of a bot, "hello" or "bots status". The answers appear in what is returned."""
-        place, app = self.world.channel(channel), self.world.app(bot)
-        return self._use(author, place, app, interactions.slash_data(self.world, place, app, command, options))
-
-    async def type_option(
-        self, author: int | str, channel: int | str, bot: str, command: str, option: str, typed: str
-    ) -> Interaction:
-        """Type an option of a slash command. What the bot offers for it appears in what is returned."""
-        place, app = self.world.channel(channel), self.world.app(bot)
-        options = [{"name": option, "type": interactions.TEXT, "value": typed, "focused": True}]
-        data = interactions.slash_data(self.world, place, app, command, options)
-        return self._use(author, place, app, data, interactions.COMPLETION)
-
-    async def fill_in(self, shown: Interaction, *values: Filled) -> Interaction:
-        """Submit the form that answered a command, its fields filled in order."""
-        if shown.form is None:
-            raise KeyError("no form was shown")
-        place, app = self.world.channel(shown.channel_id), self.world.app(shown.application_id)
-        return self._use(shown.user_id, place, app, form_data(shown.form, values), interactions.MODAL_SUBMIT)
-
-    async def choose(self, shown: Interaction, *values: str, author: int | str | None = None) -> Interaction:
-        """Choose from the menu that answered a command, by default as the person who used it."""
-        if shown.menu is None:
-            raise KeyError("no menu was shown")
-        place, app = self.world.channel(shown.channel_id), self.world.app(shown.application_id)
-        who, data = shown.user_id if author is None else author, menu_data(shown.menu, values)
-        source = shown.answers[-1]
-        more = {"source": source, "original_id": int(source["id"]), "hidden": shown.hidden}
-        return self._use(who, place, app, data, interactions.COMPONENT, **more)
-
-    def _use(
-        self,
-        author: int | str,
-        place: Channel,
-        app: BotApplication,
-        data: dict[str, Any],
-        kind: int = interactions.COMMAND,
-        **more: Any,
-    ) -> Interaction:
-        """`more` are further fields of the interaction."""
-        sub_commands = [o["name"] for o in data.get("options", ()) if o["type"] == interactions.SUB_COMMAND]
-        interaction = Interaction(
-            id=self.world.new_id(),
-            token=secrets.token_urlsafe(48),
-            application_id=app.id,
-            user_id=self.world.user(author).id,
-            channel_id=place.id,
-            created=self.backend.clock(),
-            command=" ".join([data.get("name", ""), *sub_commands]),  # "bots status"; "" for a form
-            **more,
-        )
-        self.backend.remember_interaction(interaction)
-        body = interactions.build_payload(self.world, place, interaction, data, kind)
-        self.backend.publish(Event("INTERACTION_CREATE", body, place.guild_id, place, only=app.user.id))
-        return interaction
-
-    def messages(self, channel: int | str) -> list[dict[str, Any]]:
-        """The messages of a channel, oldest first, including system messages."""
-        return [self._payload(m) for m in self.world.channel(channel).messages.values()]
-
-    def _message(self, channel: Channel, which: MessageRef) -> Message:
-        message_id = int(which["id"] if isinstance(which, dict) else which)
-        return channel.messages[message_id]
-
-    def _payload(self, message: Message) -> dict[str, Any]:
-        return payloads.message(self.world, message)
-
-
-@contextmanager
-def _as_value_error() -> Iterator[None]:
-    """Let a person read Discord's words."""
-    try:
-        yield
-    except ApiError as error:
-        raise ValueError(error.body["message"]) from error
-
-
-def draft_of_text(text: str, attachments: Sequence[File]) -> Draft:
-    return Draft(text, [Upload(name, content, media_type) for name, content, media_type in attachments])
-
-
-class DiscordStandIn(People):
+class DiscordStandIn:
     """Serves a world on loopback while entered. port 0 takes any free one; limits None enforces none.
 
-    faults may be changed at any time.
+    faults may be changed at any time. What people do is called in the same process, by the terminal and by benchmarks:
+    authors and channels are given by name or id, messages by id or by the dict that an earlier call returned; methods
+    that post return the message as a dict, as REST shows it. No permission of people is checked, but Manage Threads in
+    a locked thread. These methods raise KeyError for what does not exist, and ValueError with Discord's words for what
+    it would refuse.
     """
 
     def __init__(
         self, world: World, *, port: int = 0, limits: RateLimits | None = None, history_limit: int = 2000
     ) -> None:
-        super().__init__(Backend(world, history_limit=history_limit))
         self.world = world
+        self.backend = Backend(world, history_limit=history_limit)
         self.faults = Faults()
         self.gateway = Gateway(self.backend, self.faults)
         self.rest = RestApi(self.backend, Limiter(limits, world.clock), self.faults)
@@ -311,6 +169,128 @@ class DiscordStandIn(People):
         finally:
             self.backend.watchers.remove(evaluate)
             ticking.cancel()
+
+    async def say(
+        self,
+        author: int | str,
+        channel: int | str,
+        text: str,
+        *,
+        reply_to: MessageRef | None = None,
+        ping_reply: bool = True,
+        attachments: Sequence[File] = (),
+    ) -> dict[str, Any]:
+        """Post as a person (or as a bot user, without its program). Mentions are written <@id>."""
+        place, who = self.world.channel(channel), self.world.user(author)
+        draft = draft_of_text(text, attachments)
+        if reply_to is not None:
+            draft.reference = messages.reference(place, self._message(place, reply_to))
+            if not ping_reply:
+                draft.allowed_mentions = {"parse": ["users", "roles", "everyone"], "replied_user": False}
+        with _as_value_error():
+            channels.require_post(self.world, who.id, place)
+            return self._payload(messages.post(self.backend, place, who, draft))
+
+    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> bool:
+        """Add a reaction; False if it was there before."""
+        place, who = self.world.channel(channel), self.world.user(author).id
+        target = self._message(place, message)
+        with _as_value_error():
+            kind = messages.parse_emoji(self.world, emoji)
+            new = who not in target.reactions.get(kind, ())
+            messages.add_reaction(self.backend, place, target, who, kind)
+        return new
+
+    async def unreact(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
+        """Remove a reaction."""
+        place = self.world.channel(channel)
+        with _as_value_error():
+            kind = messages.parse_emoji(self.world, emoji)
+            target, who = self._message(place, message), self.world.user(author).id
+            messages.remove_reaction(self.backend, place, target, who, kind)
+
+    async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
+        """Pin a message, or remove its pin; False if that changed nothing."""
+        place = self.world.channel(channel)
+        target = self._message(place, message)
+        new = (target.pinned_at is not None) != pinned
+        with _as_value_error():
+            messages.pin(self.backend, place, target, self.world.user(author), pinned)
+        return new
+
+    async def interact(
+        self, author: int | str, channel: int | str, bot: str, command: str, options: Options = ()
+    ) -> Interaction:
+        """Use a slash command of a bot, "hello" or "bots status". The answers appear in what is returned."""
+        place, app = self.world.channel(channel), self.world.app(bot)
+        return self._use(author, place, app, interactions.slash_data(self.world, place, app, command, options))
+
+    async def fill_in(self, shown: Interaction, *values: Filled) -> Interaction:
+        """Submit the form that answered a command, its fields filled in order."""
+        if shown.form is None:
+            raise KeyError("no form was shown")
+        place, app = self.world.channel(shown.channel_id), self.world.app(shown.application_id)
+        return self._use(shown.user_id, place, app, form_data(shown.form, values), interactions.MODAL_SUBMIT)
+
+    async def choose(self, shown: Interaction, *values: str, author: int | str | None = None) -> Interaction:
+        """Choose from the menu that answered a command, by default as the person who used it."""
+        if shown.menu is None:
+            raise KeyError("no menu was shown")
+        place, app = self.world.channel(shown.channel_id), self.world.app(shown.application_id)
+        who, data = shown.user_id if author is None else author, menu_data(shown.menu, values)
+        source = shown.answers[-1]
+        more = {"source": source, "original_id": int(source["id"]), "hidden": shown.hidden}
+        return self._use(who, place, app, data, interactions.COMPONENT, **more)
+
+    def _use(
+        self,
+        author: int | str,
+        place: Channel,
+        app: BotApplication,
+        data: dict[str, Any],
+        kind: int = interactions.COMMAND,
+        **more: Any,
+    ) -> Interaction:
+        """`more` are further fields of the interaction."""
+        sub_commands = [o["name"] for o in data.get("options", ()) if o["type"] == interactions.SUB_COMMAND]
+        interaction = Interaction(
+            id=self.world.new_id(),
+            token=secrets.token_urlsafe(48),
+            application_id=app.id,
+            user_id=self.world.user(author).id,
+            channel_id=place.id,
+            created=self.backend.clock(),
+            command=" ".join([data.get("name", ""), *sub_commands]),  # "bots status"; "" for a form
+            **more,
+        )
+        self.backend.remember_interaction(interaction)
+        body = interactions.build_payload(self.world, place, interaction, data, kind)
+        self.backend.publish(Event("INTERACTION_CREATE", body, place.guild_id, place, only=app.user.id))
+        return interaction
+
+    def messages(self, channel: int | str) -> list[dict[str, Any]]:
+        """The messages of a channel, oldest first, including system messages."""
+        return [self._payload(m) for m in self.world.channel(channel).messages.values()]
+
+    def _message(self, channel: Channel, which: MessageRef) -> Message:
+        message_id = int(which["id"] if isinstance(which, dict) else which)
+        return channel.messages[message_id]
+
+    def _payload(self, message: Message) -> dict[str, Any]:
+        return payloads.message(self.world, message)
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """Let a person read Discord's words."""
+    try:
+        yield
+    except ApiError as error:
+        raise ValueError(error.body["message"]) from error
+
+
+def draft_of_text(text: str, attachments: Sequence[File]) -> Draft:
+    return Draft(text, [Upload(name, content, media_type) for name, content, media_type in attachments])
 
 
 @contextmanager

@@ -305,86 +305,64 @@ class Questions:
     send: Callable[[Values], Awaitable[Answer]]
 
 
-class Asking:
-    """Questions as far as they are answered."""
-
-    def __init__(self, questions: Questions) -> None:
-        self.questions = questions
-        self.values: list[str | Sequence[str]] = []
-
-    @property
-    def field(self) -> Field | None:
-        """The field that is asked now, None once all are answered."""
-        return self.questions.fields[len(self.values)] if len(self.values) < len(self.questions.fields) else None
-
-    def render(self) -> str:
-        """The present question, with what may be typed."""
-        field = self.field
-        assert field is not None
-        if field.choices:
-            width = max(len(choice.label) for choice in field.choices)
-            numbered = enumerate(field.choices, 1)
-            lines = (f"{number:>2} {each.label.ljust(width)}  {each.about}".rstrip() for number, each in numbered)
-            return "\n".join([f"{field.label}: {_how_many(field)}", *lines])
-        notes = ["required" if field.fewest and not field.text else "", field.hint and f"such as {field.hint}"]
-        notes.append("an empty line keeps it" if field.text else "" if field.fewest else "an empty line skips it")
-        asked = f"{field.label} ({', '.join(filter(None, notes))})"
-        return f"{asked}:\n{field.text}" if field.text else asked
-
-    def take(self, line: str) -> str | None:
-        """Take a typed line as the answer to the present question; return a hint where it does not fit."""
-        field = self.field
-        assert field is not None
-        try:
-            self.values.append(_read_choices(line, field) if field.choices else _read_text(line, field))
-        except ValueError as error:
-            return str(error)
-        return None
-
-
 class Dialog:
     """Shows answers, and asks the questions in them. `note` prints a line, `plain` turns Discord's text into words."""
 
     def __init__(self, note: Callable[[str], None], plain: Callable[[str], str]) -> None:
         self._note, self._plain = note, plain
-        self._asking: Asking | None = None
+        self._questions: Questions | None = None  # those that are open
+        self._values: list[str | Sequence[str]] = []  # the answers to the first of them
 
     @property
     def label(self) -> str:
         """The field that is asked now, "" for none."""
-        field = self._asking.field if self._asking is not None else None
-        return field.label if field is not None else ""
+        return self._questions.fields[len(self._values)].label if self._questions is not None else ""
 
     def show(self, answer: Answer) -> None:
         if words := self._plain(answer.text):
             self._note(words)
         if answer.questions is not None:
-            self._asking = Asking(answer.questions)
+            self._questions, self._values = answer.questions, []
             if answer.questions.title:
                 self._note(f"{answer.questions.title}; {CANCEL} leaves it")
-            self._note(self._asking.render())
+            self._note(render_question(answer.questions.fields[0]))
 
     def takes(self, line: str) -> bool:
         """Whether the line answers an open question. The terminal's other commands remain what they are."""
         command = line.startswith("/") and not line.startswith("//") and line != CANCEL
-        return self._asking is not None and not command
+        return self._questions is not None and not command
 
     def take(self, line: str) -> Awaitable[Answer] | None:
         """Take a line as an answer. Return what sends the answers, once all are there."""
-        asking = self._asking
-        assert asking is not None
+        questions = self._questions
+        assert questions is not None
         if line == CANCEL:
-            self._asking = None
+            self._questions = None
             self._note("left, nothing was sent")
             return None
-        if hint := asking.take(line.removeprefix("/")):
-            self._note(hint)
+        try:
+            self._values.append(read_value(line.removeprefix("/"), questions.fields[len(self._values)]))
+        except ValueError as error:
+            self._note(str(error))
             return None
-        if asking.field is not None:
-            self._note(asking.render())
+        if len(self._values) < len(questions.fields):
+            self._note(render_question(questions.fields[len(self._values)]))
             return None
-        self._asking = None
-        return asking.questions.send(asking.values)
+        self._questions = None
+        return questions.send(self._values)
+
+
+def render_question(field: Field) -> str:
+    """The question for a field, with what may be typed."""
+    if field.choices:
+        width = max(len(choice.label) for choice in field.choices)
+        numbered = enumerate(field.choices, 1)
+        lines = (f"{number:>2} {each.label.ljust(width)}  {each.about}".rstrip() for number, each in numbered)
+        return "\n".join([f"{field.label}: {_how_many(field)}", *lines])
+    notes = ["required" if field.fewest and not field.text else "", field.hint and f"such as {field.hint}"]
+    notes.append("an empty line keeps it" if field.text else "" if field.fewest else "an empty line skips it")
+    asked = f"{field.label} ({', '.join(filter(None, notes))})"
+    return f"{asked}:\n{field.text}" if field.text else asked
 
 
 def _how_many(field: Field) -> str:
@@ -394,17 +372,15 @@ def _how_many(field: Field) -> str:
     return f"type {field.fewest} to {most} of these numbers"
 
 
-def _read_text(line: str, field: Field) -> str:
-    text = line.strip() or field.text
-    if field.fewest and not text:
-        raise ValueError(f"{field.label} is required; {CANCEL} leaves it")
-    if len(text) > field.most:
-        raise ValueError(f"that is {len(text):,} characters, {field.label} has at most {field.most:,}")
-    return text
-
-
-def _read_choices(line: str, field: Field) -> list[str]:
-    """The values that numbers or names mean. Raises ValueError."""
+def read_value(line: str, field: Field) -> str | list[str]:
+    """Read a typed text, or the values that numbers or names mean. Raises ValueError."""
+    if not field.choices:
+        text = line.strip() or field.text
+        if field.fewest and not text:
+            raise ValueError(f"{field.label} is required; {CANCEL} leaves it")
+        if len(text) > field.most:
+            raise ValueError(f"that is {len(text):,} characters, {field.label} has at most {field.most:,}")
+        return text
     chosen: dict[str, None] = {}
     if line.strip().lower() == "all":
         chosen = dict.fromkeys(choice.value for choice in field.choices)

@@ -1,4 +1,4 @@
-"""Shows events in the terminal and obeys typed lines. Knows no agents, models or Redis."""
+"""Shows events in the terminal and obeys typed lines. Knows no models and no Redis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.style import Style
@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentic.local.discord.server import DiscordStandIn
+from agentic.local.discord.world import World
 from agentic.local.terminal.commands import Answer, Dialog, MessageNumbers, Use
 from agentic.local.terminal.typed_lines import (
     Fire,
@@ -50,6 +51,7 @@ from agentic.local.terminal.view import (
     one_line,
     who_page,
 )
+from agentic.runtime.process import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -57,18 +59,6 @@ Ending = Literal["quit", "eof"]
 UseCommand = Callable[[int, Use], Awaitable[Answer]]
 
 _LONG_WORD = re.compile(r"(\S{60})\S+")  # a hint repeats what was typed, which may be a page
-
-
-class Conversations(Protocol):
-    """Conversations of the bots."""
-
-    def refusal(self, channel_id: int) -> str:
-        """Why none can start in a channel now, and what to do; "" if one can."""
-        ...
-
-    async def hold(self, channel_id: int, theme: str | None) -> str:
-        """Hold one to its end; return why none started, "" if one was held."""
-        ...
 
 
 class Terminal:
@@ -88,7 +78,7 @@ class Terminal:
         *,
         names: Names,
         me: int | str,
-        conversations: Conversations,
+        conversations: LocalConversations,
         mention_ids: Mapping[str, int],
         themes: Collection[str] = (),
         use: UseCommand | None = None,
@@ -296,3 +286,38 @@ class Terminal:
             self._dialog.show(await answering)
         except (LookupError, ValueError, TimeoutError) as error:
             self.note(f"the command failed: {error}")
+
+
+class LocalConversations:
+    """Starts conversations of the bots of a running process in the channels of its world."""
+
+    def __init__(self, runtime: Runtime, world: World) -> None:
+        assert runtime.coordinator is not None
+        self._coordinator, self._stops, self._world = runtime.coordinator, runtime.services.stops, world
+
+    def refusal(self, channel_id: int) -> str:
+        """Why none can start in a channel now, and what to do; "" if one can."""
+        if self._world.channel(channel_id).is_thread:
+            return "this thread is a room; use /room status to see how it is, and /room resume to continue"
+        if stopped := self.stopped(channel_id):
+            return stopped
+        name = self._world.channel(channel_id).name
+        if channel_id in self._coordinator.engine.holds.busy:
+            return f"one is running in #{name} already; write there to join it, or wait for its end"
+        return ""
+
+    def stopped(self, channel_id: int) -> str:
+        """A line about a channel that a person stopped, "" for any other."""
+        if self._stops.paused:
+            return "all bots are paused, perhaps since an earlier start; /bots resume lifts it"
+        if not self._stops.holds(channel_id):
+            return ""
+        name = self._world.channel(channel_id).name
+        return f"#{name} is stopped, perhaps since an earlier start; /resume there lifts it"
+
+    async def hold(self, channel_id: int, theme: str | None) -> str:
+        """Hold one to its end; return why none started, "" if one was held."""
+        if refusal := self.refusal(channel_id):
+            return refusal
+        report = await self._coordinator.fire(channel_id, theme)
+        return "" if report is not None else self.refusal(channel_id) or "the bots are busy; try again in a moment"

@@ -3,16 +3,14 @@
 import pytest
 
 from agentic.console.parts import NotSaid, Upload
-from agentic.local.discord.backend import Backend
 from agentic.local.discord.channels import small_world
-from agentic.local.discord.server import People
+from agentic.local.discord.server import DiscordStandIn
 from agentic.local.person import BrowserPerson
 
 
 async def test_what_is_written_in_the_page_is_posted_or_refused_in_one_line():
     world = small_world({"claude": ("Claude", "t")}, ("casual",), ("Sam",))
-    people = People(Backend(world))
-    people.world = world
+    people = DiscordStandIn(world)  # without a server
     claude, here = world.app("claude").user.id, world.channel("casual").id
     sam = BrowserPerson(people, "Sam", ("Claude",), {"claude": claude, "Claude": claude}, {"bots": 5})
     assert sam.mentions() == ["Claude", "bots"]

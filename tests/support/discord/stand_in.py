@@ -14,7 +14,7 @@ from typing import Any
 from agentic.local.discord import channels, messages, payloads, server
 from agentic.local.discord.backend import Interaction, RequestInfo, TypingEvent
 from agentic.local.discord.gateway import INVALID_SESSION, RECONNECT, Session
-from agentic.local.discord.interactions import MESSAGE, Json, find_command
+from agentic.local.discord.interactions import COMPLETION, MESSAGE, TEXT, Json, find_command, slash_data
 from agentic.local.discord.messages import Draft
 from agentic.local.discord.rest_guilds import make_webhook, webhook_author
 from agentic.local.discord.server import File, MessageRef, draft_of_text
@@ -169,6 +169,15 @@ class DiscordStandIn(server.DiscordStandIn):
     async def open_direct(self, person: int | str, bot: str) -> int:
         """The id of the DM between a person and a bot."""
         return channels.direct_channel(self.backend, self.world.app(bot).user.id, self.world.user(person).id).id
+
+    async def type_option(
+        self, author: int | str, channel: int | str, bot: str, command: str, option: str, typed: str
+    ) -> Interaction:
+        """Type an option of a slash command. What the bot offers for it appears in what is returned."""
+        place, app = self.world.channel(channel), self.world.app(bot)
+        options = [{"name": option, "type": TEXT, "value": typed, "focused": True}]
+        data = slash_data(self.world, place, app, command, options)
+        return self._use(author, place, app, data, COMPLETION)
 
     async def interact_on(
         self, author: int | str, channel: int | str, bot: str, command: str, message: MessageRef

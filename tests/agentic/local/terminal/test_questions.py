@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.local.terminal.commands import Answer, Asking, Choice, Dialog, Field, Questions, Values
+from agentic.local.terminal.commands import (
+    Answer,
+    Choice,
+    Dialog,
+    Field,
+    Questions,
+    Values,
+    read_value,
+    render_question,
+)
 
 WHO = Field(
     "Who takes part?",
@@ -28,10 +37,6 @@ class Sender:
         return self.answer
 
 
-def asking(*fields: Field) -> Asking:
-    return Asking(Questions("", fields, Sender(Answer())))
-
-
 def dialog(notes: list[str], sender: Sender, *fields: Field, text: str = "") -> Dialog:
     opened = Dialog(notes.append, str.strip)
     opened.show(Answer(text, Questions("A room", fields, sender)))
@@ -39,7 +44,7 @@ def dialog(notes: list[str], sender: Sender, *fields: Field, text: str = "") -> 
 
 
 def test_the_choices_of_a_menu_are_numbered() -> None:
-    assert asking(WHO).render().splitlines() == [
+    assert render_question(WHO).splitlines() == [
         "Who takes part?: type 2 to all of these numbers",
         " 1 Historian    reads the present",
         " 2 Engineer",
@@ -59,9 +64,7 @@ def test_the_choices_of_a_menu_are_numbered() -> None:
     ],
 )
 def test_a_choice_is_made_by_number_or_name(line: str, chosen: list[str]) -> None:
-    menu = asking(WHO)
-    assert menu.take(line) is None
-    assert menu.values == [chosen]
+    assert read_value(line, WHO) == chosen
 
 
 @pytest.mark.parametrize(
@@ -69,22 +72,30 @@ def test_a_choice_is_made_by_number_or_name(line: str, chosen: list[str]) -> Non
     [("1", "type 2 to all"), ("", "type 2 to all"), ("1 4", "4 is none of these"), ("1, poet", "poet is none")],
 )
 def test_a_choice_that_a_menu_does_not_take_is_asked_again(line: str, hint: str) -> None:
-    menu = asking(WHO)
-    assert hint in (menu.take(line) or "")
-    assert menu.field is WHO
+    notes: list[str] = []
+    opened = dialog(notes, Sender(Answer()), WHO)
+    assert opened.take(line) is None
+    assert hint in notes[-1]
+    assert opened.label == WHO.label
 
 
-def test_a_form_is_asked_field_after_field_and_an_empty_line_keeps_or_skips() -> None:
-    form = asking(TOPIC, RULES, NOTE)
-    assert form.render() == "Topic (required, such as Is P equal to NP?)"
-    assert "Topic is required" in (form.take("") or "")
-    assert "has at most 20" in (form.take("x" * 21) or "")
+async def test_a_form_is_asked_field_after_field_and_an_empty_line_keeps_or_skips() -> None:
+    notes: list[str] = []
+    sender = Sender(Answer())
+    form = dialog(notes, sender, TOPIC, RULES, NOTE)
+    assert notes[-1] == "Topic (required, such as Is P equal to NP?)"
+    assert form.take("") is None
+    assert "Topic is required" in notes[-1]
+    assert form.take("x" * 21) is None
+    assert "has at most 20" in notes[-1]
     assert form.take("P and NP") is None
-    assert form.render() == "Rules (an empty line keeps it):\nBe brief."
+    assert notes[-1] == "Rules (an empty line keeps it):\nBe brief."
     assert form.take("") is None
-    assert form.render() == "Note (an empty line skips it)"
-    assert form.take("") is None
-    assert (form.field, form.values) == (None, ["P and NP", "Be brief.", ""])
+    assert notes[-1] == "Note (an empty line skips it)"
+    sending = form.take("")
+    assert sending is not None
+    await sending
+    assert (form.label, sender.sent) == ("", [["P and NP", "Be brief.", ""]])
 
 
 async def test_what_was_filled_in_is_sent_once_all_is_there_and_its_answer_shown() -> None:
