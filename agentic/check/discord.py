@@ -374,11 +374,6 @@ async def read_application(http: HTTPClient) -> Application:
     )
 
 
-async def read_guild_names(http: HTTPClient) -> dict[int, str]:
-    """The guilds that the bot is in: id → name, the first 200."""
-    return {int(guild["id"]): str(guild["name"]) for guild in await http.get_guilds(200, with_counts=False)}
-
-
 async def read_guild_channels(http: HTTPClient, guild_id: int) -> list[ChannelView]:
     """All channels of a guild that the bot is in, categories and those that it may not view too."""
     return [_channel(one) for one in await http.get_all_guild_channels(guild_id)]

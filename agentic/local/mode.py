@@ -42,7 +42,7 @@ from agentic.local.settings import (
     local_settings,
     local_world,
 )
-from agentic.local.terminal.commands import Use
+from agentic.local.terminal.commands import TypedCommand
 from agentic.local.terminal.terminal import LocalConversations, Terminal
 from agentic.local.terminal.view import Header, Names, SavedFiles
 from agentic.local.voices.scene import RoomLines
@@ -385,7 +385,7 @@ async def open_room(
     others = [name for name in personas if name not in known]
     members = [*known, *others, *runtime.services.settings.agents][:SEATS]
     values: dict[str, str | int] = {"topic": topic, "personas": ", ".join(members)}
-    await terminal.use(Use("room create", {**values, "turns": SHORT_TURNS} if short else values))
+    await terminal.use(TypedCommand("room create", {**values, "turns": SHORT_TURNS} if short else values))
     thread_id = newest_thread(world)
     if thread_id is None or thread_id == before:
         return None

@@ -12,8 +12,8 @@ from agentic.local.discord.backend import EPHEMERAL, MENU, Interaction, fields
 from agentic.local.discord.server import DiscordStandIn, File
 from agentic.local.discord.world import Attachment
 from agentic.local.settings import to_edit
-from agentic.local.terminal.commands import Answer, Choice, Field, Questions, Use, Values
-from agentic.local.terminal.typed_lines import MAX_MESSAGE, Vocabulary, with_mentions
+from agentic.local.terminal.commands import Answer, Choice, Field, Questions, TypedCommand, Values, Vocabulary
+from agentic.local.terminal.typed_lines import MAX_MESSAGE, with_mentions
 from agentic.local.terminal.view import SaveFile
 
 MAX_SECONDS = 70.0  # for an answer; a bot gives up after a minute
@@ -79,7 +79,7 @@ class CommandUse:
     def __init__(self, server: DiscordStandIn, person: str, personas: Path, save: SaveFile) -> None:
         self._server, self._person, self._personas, self._save = server, person, personas, save
 
-    async def __call__(self, channel_id: int, use: Use) -> Answer:
+    async def __call__(self, channel_id: int, use: TypedCommand) -> Answer:
         """Raises LookupError and ValueError."""
         server, guild_id = self._server, self._server.world.guild.id
         bots = server.world.apps.values()
@@ -91,7 +91,7 @@ class CommandUse:
         used = await server.interact(self._person, channel_id, bot.key, use.command, dict(use.values))
         return await self._answer(used, use)
 
-    async def _answer(self, used: Interaction, use: Use) -> Answer:
+    async def _answer(self, used: Interaction, use: TypedCommand) -> Answer:
         async def fill_in(values: Values) -> Answer:
             return await self._answer(await self._server.fill_in(used, *values), use)
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from agent_config import (
@@ -35,7 +34,6 @@ from agentic.check.discord import (
     read_application,
     read_bot_view,
     read_guild_channels,
-    read_guild_names,
 )
 from agentic.check.run import quiet
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
@@ -57,40 +55,28 @@ ASKED = frozenset(
 """The settings that the set-up asks for. AGENT_CHANNEL_IDS is emptied if CHANNEL_THEME_MAP is chosen: it would hide
 channels of it."""
 _VISIBLE = 16  # characters; of a shorter secret not even the end is shown
-_KEY_SHAPES: Mapping[str, tuple[str, re.Pattern[str]]] = MappingProxyType(
-    {
-        "anthropic": ("Anthropic", re.compile(r"sk-ant-.+")),
-        "openrouter": ("OpenRouter", re.compile(r"sk-or-.+")),
-        "xai": ("xAI", re.compile(r"xai-.+")),
-        "google": ("Google", re.compile(r"AIza[\w-]{30,}")),
-        "openai": ("OpenAI", re.compile(r"sk-(proj|svcacct|admin)-.+")),
-    }
-)
+_KEY_SHAPES: Mapping[str, tuple[str, re.Pattern[str]]] = {
+    "anthropic": ("Anthropic", re.compile(r"sk-ant-.+")),
+    "openrouter": ("OpenRouter", re.compile(r"sk-or-.+")),
+    "xai": ("xAI", re.compile(r"xai-.+")),
+    "google": ("Google", re.compile(r"AIza[\w-]{30,}")),
+    "openai": ("OpenAI", re.compile(r"sk-(proj|svcacct|admin)-.+")),
+}
 """Provider → its name, and the beginning that only its keys have."""
 _NO_WORD = "That has spaces or characters that no token and no key has. Copy it again."
 _TOKEN = re.compile(r"[\w-]{22,30}\.[\w-]{6,7}\.[\w-]{27,45}")
 _WRAPPED = re.compile(r"""(?:export\s+)?[A-Z][A-Z0-9_]*=\s*(?P<rest>.+)""")
-_PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "openai": ("OpenAI", "https://platform.openai.com/api-keys"),
-        "anthropic": ("Anthropic", "https://console.anthropic.com/settings/keys"),
-        "google": ("Google", "https://aistudio.google.com/apikey"),
-        "xai": ("xAI", "https://console.x.ai/"),
-        "openrouter": ("OpenRouter", "https://openrouter.ai/settings/keys"),
-        "deepseek": ("DeepSeek", "https://platform.deepseek.com/api_keys"),
-        "mistral": ("Mistral", "https://console.mistral.ai/api-keys"),
-        "groq": ("Groq", "https://console.groq.com/keys"),
-    }
-)
+_PAGES: Mapping[str, tuple[str, str]] = {
+    "openai": ("OpenAI", "https://platform.openai.com/api-keys"),
+    "anthropic": ("Anthropic", "https://console.anthropic.com/settings/keys"),
+    "google": ("Google", "https://aistudio.google.com/apikey"),
+    "xai": ("xAI", "https://console.x.ai/"),
+    "openrouter": ("OpenRouter", "https://openrouter.ai/settings/keys"),
+    "deepseek": ("DeepSeek", "https://platform.deepseek.com/api_keys"),
+    "mistral": ("Mistral", "https://console.mistral.ai/api-keys"),
+    "groq": ("Groq", "https://console.groq.com/keys"),
+}
 """Provider → its name, and the page where keys are made."""
-
-
-class UnusableSettingsError(Exception):
-    """`.env` or the environment has other wrong settings. `problems` has a line for each."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
 
 
 @dataclass
@@ -187,7 +173,7 @@ class Session:
 def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[str]]:
     """The answers before the first question, and a line for each setting with a wrong value that is asked again.
 
-    Raises UnusableSettingsError for problems that the questions do not solve.
+    Raises SettingsError for problems that the questions do not solve.
     """
     problems: list[str] = []
     in_file, own = _in_capitals(read_env_file(path, problems)), _in_capitals(environ)
@@ -198,7 +184,7 @@ def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[
         wrong = error.problems
     unsolved = [*problems, *(line for line in wrong if not _keys(line) <= ASKED)]
     if unsolved:
-        raise UnusableSettingsError(unsolved)
+        raise SettingsError(unsolved)
     asked_again = {key for line in wrong for key in _keys(line)}
     kept = {key: text for key, text in in_file.items() if key not in asked_again}
     return Answers(kept, {key: text for key, text in own.items() if key not in asked_again}), wrong
@@ -247,8 +233,9 @@ def look_up_servers(tokens: Mapping[str, str]) -> tuple[dict[str, dict[int, str]
     """By agent: its servers (id → name), or the reason why they could not be read."""
 
     async def ask(token: str) -> dict[int, str]:
-        async with logged_in(token, SECONDS) as (http, _):
-            return await read_guild_names(http)
+        async with logged_in(token, SECONDS) as (http, _):  # the first 200
+            guilds = await http.get_guilds(200, with_counts=False)
+            return {int(guild["id"]): str(guild["name"]) for guild in guilds}
 
     return _run(_all(tokens, ask))
 

@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from rich.console import Console
@@ -21,23 +20,21 @@ from agentic.themes import DEFAULT_THEME, THEMES
 
 T = TypeVar("T")
 
-_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "would-you-rather": ("rather", "wyr"),
-        "debate": ("debate", "debates", "debating", "politics"),
-        "memes": ("meme", "memes", "shitpost", "shitposting"),
-        "roast": ("roast", "roasts", "roasting"),
-        "story": ("story", "stories", "storytelling", "writing", "fiction"),
-        "trivia": ("trivia", "quiz", "quizzes"),
-        "news": ("news", "headlines"),
-        "science": ("science", "tech", "technology", "physics"),
-        "finance": ("finance", "finances", "money", "stocks", "investing", "crypto", "economy"),
-        "prediction": ("prediction", "predictions", "forecast", "forecasts"),
-        "hypothetical": ("hypothetical", "hypotheticals", "hypothesis", "if"),
-        "spiritual": ("spiritual", "spirituality", "religion", "faith", "philosophy"),
-        "vent": ("vent", "venting", "rant", "rants"),
-    }
-)
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "would-you-rather": ("rather", "wyr"),
+    "debate": ("debate", "debates", "debating", "politics"),
+    "memes": ("meme", "memes", "shitpost", "shitposting"),
+    "roast": ("roast", "roasts", "roasting"),
+    "story": ("story", "stories", "storytelling", "writing", "fiction"),
+    "trivia": ("trivia", "quiz", "quizzes"),
+    "news": ("news", "headlines"),
+    "science": ("science", "tech", "technology", "physics"),
+    "finance": ("finance", "finances", "money", "stocks", "investing", "crypto", "economy"),
+    "prediction": ("prediction", "predictions", "forecast", "forecasts"),
+    "hypothetical": ("hypothetical", "hypotheticals", "hypothesis", "if"),
+    "spiritual": ("spiritual", "spirituality", "religion", "faith", "philosophy"),
+    "vent": ("vent", "venting", "rant", "rants"),
+}
 """Theme → the words in a channel's name that suggest it."""
 
 

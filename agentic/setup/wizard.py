@@ -34,7 +34,6 @@ from agentic.setup.answers import (
     SIGNAL_SERVER,
     TIME_ZONE,
     Session,
-    UnusableSettingsError,
     answers_on_signal,
     read_answers,
     tail,
@@ -71,7 +70,7 @@ def run_setup(
     except CannotWriteError as error:
         talk.bad(str(error))
         return 2
-    except UnusableSettingsError as error:
+    except SettingsError as error:
         return _refuse(talk, error.problems)
     session = Session(talk, answers)
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mimetypes
 import re
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +32,7 @@ from agentic.local.discord.world import (
     iso,
     permissions_of,
 )
+from agentic.net.images import media_type_of, size_of
 
 MAX_CONTENT = 2000
 MAX_NONCE = 25
@@ -131,7 +131,8 @@ def build(backend: Backend, channel: Channel, author: User, draft: Draft) -> Mes
 def _attachment(backend: Backend, channel: Channel, upload: Upload) -> Attachment:
     name = "".join(c if c.isalnum() or c in "._-" else "_" for c in upload.filename) or "file"
     media_type = upload.media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
-    size = image_size(upload.content)
+    kind = media_type_of(upload.content)
+    width, height = (size_of(upload.content, kind) if kind else None) or (None, None)
     return Attachment(
         id=backend.world.new_id(),
         filename=name,
@@ -139,32 +140,9 @@ def _attachment(backend: Backend, channel: Channel, upload: Upload) -> Attachmen
         media_type=media_type,
         channel_id=channel.id,
         description=upload.description,
-        width=size[0] if size else None,
-        height=size[1] if size else None,
+        width=width,
+        height=height,
     )
-
-
-def image_size(content: bytes) -> tuple[int, int] | None:
-    """(width, height) in pixels of a PNG, GIF or JPEG; None for anything else."""
-    if content.startswith(b"\x89PNG\r\n\x1a\n") and len(content) >= 24:
-        width, height = struct.unpack(">II", content[16:24])
-        return width, height
-    if content[:6] in (b"GIF87a", b"GIF89a") and len(content) >= 10:
-        width, height = struct.unpack("<HH", content[6:10])
-        return width, height
-    return _jpeg_size(content) if content.startswith(b"\xff\xd8") else None
-
-
-def _jpeg_size(content: bytes) -> tuple[int, int] | None:
-    """Walk the segments to the frame header (SOF0 to SOF15, without the tables that share its range)."""
-    at = 2
-    while at + 9 <= len(content) and content[at] == 0xFF:
-        marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4], "big")
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", content[at + 5 : at + 9])
-            return width, height
-        at += 2 + length
-    return None
 
 
 def edit(

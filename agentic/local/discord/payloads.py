@@ -65,12 +65,9 @@ def partial_member(m: Member) -> Json:
         "nick": m.nick,
         "avatar": None,
         "joined_at": iso(m.joined_at),
-        "premium_since": None,
-        "deaf": False,
-        "mute": False,
-        "pending": False,
         "flags": 0,
-        "communication_disabled_until": None,
+        **dict.fromkeys(("premium_since", "communication_disabled_until")),
+        **dict.fromkeys(("deaf", "mute", "pending"), False),
     }
 
 

@@ -12,7 +12,7 @@ names do too, `all` takes all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,7 +75,7 @@ class MessageNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class TypedCommand:
     """A command of the bots with its options, as the stand-in expects them."""
 
     command: str
@@ -83,14 +83,21 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownNames:
-    """Channels and people by lower-case name, messages by number; `newest` is the newest message of a bot in the
-    channel."""
+class Vocabulary:
+    """The names that a person may type, in upper or lower case: channels, `@` words of users and roles, themes;
+    `commands` are those of the bots, as in agent_cogs.slash_definitions. `guild` is part of a message's link."""
 
     channels: Mapping[str, int]
     users: Mapping[str, int]
+    roles: Mapping[str, int]
+    themes: Collection[str] = ()
+    commands: Sequence[Json] = ()
     messages: MessageNumbers = field(default_factory=MessageNumbers)
-    newest: NumberedMessage | None = None
+    guild: int = 0
+
+
+def look_up(names: Mapping[str, int], word: str) -> int | None:
+    return next((value for name, value in names.items() if name.lower() == word.lower()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +117,9 @@ def command_names(commands: Sequence[Json]) -> list[str]:
     return [f"/{command['name']}" for command in commands if command["type"] == SLASH]
 
 
-def read_use(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -> Use | str | None:
-    """Parse a command: its use, a hint if it is unclear, None if the command is unknown."""
-    filled = _fill_options(words, commands, names)
+def read_use(words: Sequence[str], current: int, known: Vocabulary) -> TypedCommand | str | None:
+    """Parse a command typed in the channel `current`: its use, a hint if it is unclear, None if it is unknown."""
+    filled = _fill_options(words, known)
     if not isinstance(filled, _Filled):
         return filled
     values = dict(filled.values)
@@ -122,19 +129,20 @@ def read_use(words: Sequence[str], commands: Sequence[Json], names: KnownNames) 
             continue
         if not _is_message(option):
             return f"/{filled.path} needs {name}: {_expected(option)}"
-        if names.newest is None:
+        newest = known.messages.newest(current, by_bot=True)
+        if newest is None:
             return "no bot has written in this channel yet"
-        values[name] = str(names.newest.id)
-    return Use(filled.path, values)
+        values[name] = str(newest.id)
+    return TypedCommand(filled.path, values)
 
 
-def next_words(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -> list[str]:
+def next_words(words: Sequence[str], known: Vocabulary) -> list[str]:
     """The words that may follow these of a command: sub-commands, and values of its next options."""
-    command = _command(words[0], commands)
+    command = _command(words[0], known.commands)
     parts = _parts(command) if command is not None else {}
     if parts and len(words) == 1:
         return list(parts)
-    filled = _fill_options(words, commands, names)
+    filled = _fill_options(words, known)
     if not isinstance(filled, _Filled):
         return []
     if filled.by_name:
@@ -143,9 +151,9 @@ def next_words(words: Sequence[str], commands: Sequence[Json], names: KnownNames
     for option in filled.left:  # up to the first required one
         follow += (str(choice["value"]) for choice in option.get("choices", ()))
         if option["type"] == CHANNEL:
-            follow += (f"#{name}" for name in names.channels)
+            follow += (f"#{name.lower()}" for name in known.channels)
         if option["type"] == USER:
-            follow += (f"@{name}" for name in names.users)
+            follow += (f"@{name.lower()}" for name in known.users)
         if option.get("required"):
             break
     return follow
@@ -161,12 +169,12 @@ def _parts(command: Json) -> dict[str, Json]:
     return {str(option["name"]): option for option in command.get("options", ()) if option["type"] == SUB_COMMAND}
 
 
-def _fill_options(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -> _Filled | str | None:
+def _fill_options(words: Sequence[str], known: Vocabulary) -> _Filled | str | None:
     """Find the command and fill its options; a hint if a word does not fit, None if the command is unknown.
 
     Options are filled by their places, then by their names: `turns: 4`. Free text goes on to the next name.
     """
-    command = _command(words[0], commands)
+    command = _command(words[0], known.commands)
     if command is None:
         return None
     path, rest, options = str(command["name"]), list(words[1:]), command.get("options", ())
@@ -186,7 +194,7 @@ def _fill_options(words: Sequence[str], commands: Sequence[Json], names: KnownNa
         elif open_text:
             texts[open_text].append(word)
         else:
-            fitting = next((option for option in left if _value(word, option, names) is not None), None)
+            fitting = next((option for option in left if _value(word, option, known) is not None), None)
             if fitting is None:
                 expected = "; ".join(f"{option['name']} is {_expected(option)}" for option in left)
                 return f"{word} does not fit /{path}: {expected or 'it takes no more options'}"
@@ -202,7 +210,7 @@ def _fill_options(words: Sequence[str], commands: Sequence[Json], names: KnownNa
         text, longest = " ".join(texts[option["name"]]), option.get("max_length")
         if longest is not None and len(text) > longest:
             return f"{option['name']} is {len(text)} characters long; {longest} is the most"
-        value = _value(text, option, names)
+        value = _value(text, option, known)
         if value is None:
             return f"{text} does not fit /{path}: {option['name']} is {_expected(option)}"
         values[option["name"]] = value
@@ -235,13 +243,13 @@ def _is_room(option: Json) -> bool:
     return bool(option["type"] == TEXT and option["name"] == "room")
 
 
-def _value(word: str, option: Json, names: KnownNames) -> Value | None:
+def _value(word: str, option: Json, known: Vocabulary) -> Value | None:
     """Convert a word for this option, of a free text several; None if it does not fit."""
     kind, name = option["type"], word.lower()
     if kind == CHANNEL:
-        return names.channels.get(name.removeprefix("#"))
+        return look_up(known.channels, name.removeprefix("#"))
     if kind == USER:
-        return names.users.get(name.removeprefix("@"))
+        return look_up(known.users, name.removeprefix("@"))
     if kind == WHOLE:
         number = int(name) if name.isdecimal() and len(name) < MIN_ID else None  # int() refuses very long ones
         return number if number is not None and option["min_value"] <= number <= option["max_value"] else None
@@ -251,12 +259,12 @@ def _value(word: str, option: Json, names: KnownNames) -> Value | None:
         return None
     is_short_number = word.isdecimal() and len(word) < MIN_ID
     if _is_message(option):  # a number, an id or a link
-        message = names.messages.get(int(word)) if is_short_number else None
+        message = known.messages.get(int(word)) if is_short_number else None
         if message is not None:
             return str(message.id)
         return word if not is_short_number and (word.isdecimal() or "://" in word) else None
     if _is_room(option):  # the id of a `#room-1`, else a link or topic
-        thread = names.channels.get(name.removeprefix("#"))
+        thread = look_up(known.channels, name.removeprefix("#"))
         if thread is not None:
             return str(thread)
         return None if is_short_number else word

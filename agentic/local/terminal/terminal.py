@@ -21,7 +21,7 @@ from rich.text import Text
 
 from agentic.local.discord.server import DiscordStandIn
 from agentic.local.discord.world import World
-from agentic.local.terminal.commands import Answer, Dialog, MessageNumbers, Use
+from agentic.local.terminal.commands import Answer, Dialog, MessageNumbers, TypedCommand, Vocabulary
 from agentic.local.terminal.typed_lines import (
     Fire,
     Move,
@@ -31,8 +31,7 @@ from agentic.local.terminal.typed_lines import (
     Say,
     Show,
     TypedLine,
-    Unclear,
-    Vocabulary,
+    UnparsedInput,
     completions,
     joined,
     piped_lines,
@@ -56,7 +55,7 @@ from agentic.runtime.process import Runtime
 log = logging.getLogger(__name__)
 
 Ending = Literal["quit", "eof"]
-UseCommand = Callable[[int, Use], Awaitable[Answer]]
+UseCommand = Callable[[int, TypedCommand], Awaitable[Answer]]
 
 _LONG_WORD = re.compile(r"(\S{60})\S+")  # a hint repeats what was typed, which may be a page
 
@@ -211,7 +210,7 @@ class Terminal:
         return f"{self._dialog.label or '#' + self._names.channels.get(self._channel, 'channel')} › "
 
     def _completions(self, text: str) -> list[str]:
-        return [] if self._dialog.label else completions(text, self._channel, self._vocabulary())
+        return [] if self._dialog.label else completions(text, self._vocabulary())
 
     def _vocabulary(self) -> Vocabulary:
         channels = {name: channel_id for channel_id, name in self._names.channels.items()}
@@ -232,7 +231,7 @@ class Terminal:
                 about = f", with the theme {theme}" if theme else ""
                 self.note(f"starting a conversation in #{self._names.channels[channel_id]}{about}")
                 self._start_task(self._hold_conversation(channel_id, theme), "conversation")
-            case Use() as use:
+            case TypedCommand() as use:
                 self._start_task(self.use(use), "command")
             case Show("help"):
                 self._console.print(help_page(self._console.width))
@@ -240,7 +239,7 @@ class Terminal:
                 self._console.print(who_page(self._names, self._header))
             case Show("channels"):
                 self._console.print(channels_page(self._names, self._threads, self._channel))
-            case Unclear(hint):
+            case UnparsedInput(hint):
                 self.note(_LONG_WORD.sub(r"\1…", hint))
 
     async def _act(self, act: Say | React | Pin) -> None:
@@ -276,7 +275,7 @@ class Terminal:
             log.exception("a conversation started by /fire failed")
             self.note(f"the conversation failed; {self._log_file} says why")
 
-    async def use(self, use: Use) -> None:
+    async def use(self, use: TypedCommand) -> None:
         """Use a command of the bots in the present channel and show the answer."""
         assert self._use is not None
         await self._show_answer(self._use(self._channel, use))

@@ -14,16 +14,16 @@ import select
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentic.local.terminal.commands import (
-    KnownNames,
-    MessageNumbers,
     NumberedMessage,
-    Use,
+    TypedCommand,
+    Vocabulary,
     command_names,
+    look_up,
     next_words,
     read_use,
 )
@@ -94,32 +94,13 @@ class Quit:
 
 
 @dataclass(frozen=True, slots=True)
-class Unclear:
+class UnparsedInput:
     """A line that was not understood; `hint` says why."""
 
     hint: str
 
 
-TypedLine = Say | React | Pin | Move | Fire | Use | Show | Quit | Unclear
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The names that a person may type, in upper or lower case: channels, `@` words of users and roles, themes;
-    `commands` are those of the bots, as in agent_cogs.slash_definitions. `guild` is part of a message's link."""
-
-    channels: Mapping[str, int]
-    users: Mapping[str, int]
-    roles: Mapping[str, int]
-    themes: Collection[str] = ()
-    commands: Sequence[Mapping[str, Any]] = ()
-    messages: MessageNumbers = field(default_factory=MessageNumbers)
-    guild: int = 0
-
-    def names(self, current: int) -> KnownNames:
-        """The names in the options of the bots' commands, used in the channel `current`."""
-        channels, users = ({name.lower(): each[name] for name in each} for each in (self.channels, self.users))
-        return KnownNames(channels, users, self.messages, self.messages.newest(current, by_bot=True))
+TypedLine = Say | React | Pin | Move | Fire | TypedCommand | Show | Quit | UnparsedInput
 
 
 def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
@@ -133,10 +114,10 @@ def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
         return _command(line, current, known)
     if re.match(r"#\w", line):
         name, _, text = line[1:].partition(" ")
-        channel = _lookup(known.channels, name)
+        channel = look_up(known.channels, name)
         if channel is None:
             meant = _suggest(f"#{name}", [f"#{each}" for each in known.channels]) or "/channels lists them"
-            return Unclear(
+            return UnparsedInput(
                 f"there is no channel #{name}, nothing was posted; {meant} (type ##{name} to post it as text)"
             )
         return _said(text.strip(), channel, known) if text.strip() else Move(channel)
@@ -164,14 +145,16 @@ def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
         case "/pin" | "/unpin" as name:
             return _pin(name, words, current, known)
     first = line.split()[0]
-    match read_use(line.split(), known.commands, known.names(current)):
-        case Use() as use:
+    match read_use(line.split(), current, known):
+        case TypedCommand() as use:
             return use
         case None:
             meant = _suggest(first, [*OWN_COMMANDS, *command_names(known.commands)]) or "/help lists the known ones"
-            return Unclear(f"unknown command {first}, nothing was posted; {meant} (type /{first} to post it as text)")
+            return UnparsedInput(
+                f"unknown command {first}, nothing was posted; {meant} (type /{first} to post it as text)"
+            )
         case hint:
-            return Unclear(hint)
+            return UnparsedInput(hint)
 
 
 def _suggest(word: str, known: Collection[str]) -> str:
@@ -184,11 +167,11 @@ def _reply(text: str, current: int, known: Vocabulary) -> TypedLine:
     number, _, rest = text.partition(" ")
     has_number = _NUMBER.fullmatch(number) is not None
     message = _message([number] if has_number else [], current, known)
-    if isinstance(message, Unclear):
+    if isinstance(message, UnparsedInput):
         return message
     text = rest.strip() if has_number else text
     if not text:
-        return Unclear("/reply needs a text: /reply 12 I agree")
+        return UnparsedInput("/reply needs a text: /reply 12 I agree")
     return _said(text, message.channel_id, known, reply_to=message.id)
 
 
@@ -197,8 +180,8 @@ def _react(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
     signs = [word for word in words if not _NUMBER.fullmatch(word)]
     message = _message(numbers, current, known)
     if len(signs) != 1 or len(numbers) > 1:
-        return Unclear(f"/react needs an emoji, or one of {', '.join(EMOJI)}: /react 12 stop")
-    if isinstance(message, Unclear):
+        return UnparsedInput(f"/react needs an emoji, or one of {', '.join(EMOJI)}: /react 12 stop")
+    if isinstance(message, UnparsedInput):
         return message
     return React(message, EMOJI.get(signs[0].lower(), signs[0]))
 
@@ -206,18 +189,18 @@ def _react(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
 def _pin(name: str, words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
     newest = known.messages.newest(current, by_bot=False) if name == "/pin" and not words else None
     if newest is None and not words:
-        return Unclear(f"{name} needs the number of a message, which stands before it: {name} 12")
+        return UnparsedInput(f"{name} needs the number of a message, which stands before it: {name} 12")
     message = newest or _message(words, current, known)
-    return message if isinstance(message, Unclear) else Pin(message, pinned=name == "/pin")
+    return message if isinstance(message, UnparsedInput) else Pin(message, pinned=name == "/pin")
 
 
-def _message(words: Sequence[str], current: int, known: Vocabulary) -> NumberedMessage | Unclear:
+def _message(words: Sequence[str], current: int, known: Vocabulary) -> NumberedMessage | UnparsedInput:
     """The message with the number in the first word; without a word the newest one of a bot in this channel."""
     if not words:
-        return known.messages.newest(current, by_bot=True) or Unclear("no bot has written in this channel yet")
+        return known.messages.newest(current, by_bot=True) or UnparsedInput("no bot has written in this channel yet")
     number = words[0].removeprefix("#")
     found = known.messages.get(int(number)) if _NUMBER.fullmatch(number) else None
-    return found or Unclear(f"there is no message {words[0]}; the number of a message stands before it")
+    return found or UnparsedInput(f"there is no message {words[0]}; the number of a message stands before it")
 
 
 def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
@@ -225,7 +208,7 @@ def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
     channel: int | None = None
     theme: str | None = None
     for word in words:
-        place = _lookup(known.channels, word.removeprefix("#"))
+        place = look_up(known.channels, word.removeprefix("#"))
         if place is not None and channel is None:
             channel = place
         elif (found := {each.lower(): each for each in known.themes}.get(word.lower())) and theme is None:
@@ -233,7 +216,7 @@ def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
         else:
             meant = _suggest(word.removeprefix("#"), [*known.channels, *known.themes])
             themes = meant or f"channels are in /channels, themes are {', '.join(known.themes)}"
-            return Unclear(f"{word} is neither a channel nor a theme; {themes}")
+            return UnparsedInput(f"{word} is neither a channel nor a theme; {themes}")
     return Fire(channel, theme)
 
 
@@ -243,9 +226,9 @@ def _said(text: str, channel: int, known: Vocabulary, reply_to: int | None = Non
         try:
             text = _HISTORY_FIELD.sub(lambda match: match[1] + _link(int(match[2]), known), text)
         except LookupError as error:
-            return Unclear(f"there is no message {error.args[0]}; the number of a message stands before it")
+            return UnparsedInput(f"there is no message {error.args[0]}; the number of a message stands before it")
     if len(text) > MAX_MESSAGE:
-        return Unclear(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
+        return UnparsedInput(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
     return Say(channel, text, reply_to)
 
 
@@ -269,12 +252,8 @@ def with_mentions(text: str, known: Vocabulary) -> str:
     return pattern.sub(lambda match: marks[match[1].lower()], text)
 
 
-def _lookup(names: Mapping[str, int], word: str) -> int | None:
-    return next((value for name, value in names.items() if name.lower() == word.lower()), None)
-
-
-def completions(text: str, current: int, known: Vocabulary) -> list[str]:
-    """The words that may replace the last one of `text`, which stands before the cursor in the channel `current`."""
+def completions(text: str, known: Vocabulary) -> list[str]:
+    """The words that may replace the last one of `text`, which stands before the cursor."""
     *before, word = text.split(" ")
     before = [each for each in before if each]
     channels = [f"#{name}" for name in known.channels]
@@ -289,7 +268,7 @@ def completions(text: str, current: int, known: Vocabulary) -> list[str]:
         case ["/react"] | ["/react", _]:
             follow = EMOJI
         case [command, *_] if command.startswith("/"):
-            follow = next_words(before, known.commands, known.names(current))
+            follow = next_words(before, known)
         case _:
             follow = ()
     mentions = (f"@{name}" for name in (*known.users, *known.roles)) if word.startswith("@") else ()

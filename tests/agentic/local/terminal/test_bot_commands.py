@@ -5,56 +5,62 @@ from __future__ import annotations
 import pytest
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.terminal.commands import KnownNames, Use, read_use
+from agentic.local.terminal.commands import TypedCommand, Vocabulary, read_use
 
 COMMANDS = command_list({"claude": "Claude", "grok": "Grok", "hal": "Klaus"}, ("debate", "story"), ("soul.md",))
-PLACES = KnownNames({"debate": 10, "casual": 11, "room-1": 12}, {"claude": 1, "you": 9})
+KNOWN = Vocabulary({"debate": 10, "casual": 11, "room-1": 12}, {"claude": 1, "you": 9}, {}, commands=COMMANDS)
 
 
 @pytest.mark.parametrize(
     ("line", "use"),
     [
-        ("/bots status", Use("bots status")),
-        ("/BOTS Status", Use("bots status")),
-        ("/bots mute grok 5", Use("bots mute", {"bot": "grok", "minutes": 5})),
-        ("/bots mute @Grok", Use("bots mute", {"bot": "grok"})),
-        ("/bots mute @klaus", Use("bots mute", {"bot": "hal"})),
-        ("/bots start", Use("bots start")),
-        ("/bots start #debate story", Use("bots start", {"channel": 10, "theme": "story"})),
-        ("/bots start story", Use("bots start", {"theme": "story"})),
-        ("/bots start debate debate", Use("bots start", {"channel": 10, "theme": "debate"})),
-        ("/bots ignore @you", Use("bots ignore", {"user": 9})),
-        ("/stop 30", Use("stop", {"minutes": 30})),
-        ("/forget me", Use("forget me")),
-        ("/ask @Claude what is up, grok?", Use("ask", {"agent": "claude", "prompt": "what is up, grok?"})),
-        ("/reset", Use("reset")),
-        ("/reset grok", Use("reset", {"agent": "grok"})),
-        ("/agent-file show grok soul.md 2", Use("agent-file show", {"agent": "grok", "file": "soul.md", "back": 2})),
-        ("/agent-file show grok soul.md", Use("agent-file show", {"agent": "grok", "file": "soul.md"})),
-        ("/why 123456789012345678", Use("why", {"message": "123456789012345678"})),
-        ("/why-not claude", Use("why-not", {"bot": "claude"})),
-        ("/room next sceptic #room-1", Use("room next", {"agent": "sceptic", "room": "12"})),
-        ("/room stop is P equal", Use("room stop", {"room": "is P equal"})),
-        ("/room resume 4", Use("room resume", {"turns": 4})),
-        ("/room resume #room-1 4", Use("room resume", {"room": "12", "turns": 4})),
-        ("/room resume turns: 4 room: #room-1", Use("room resume", {"room": "12", "turns": 4})),
-        ("/arena Is tea better than 2 coffees?", Use("arena", {"prompt": "Is tea better than 2 coffees?"})),
-        ("/arena Tea or coffee? minutes: 3", Use("arena", {"prompt": "Tea or coffee?", "minutes": 3})),
-        ("/ask claude What is a prompt: this?", Use("ask", {"agent": "claude", "prompt": "What is a prompt: this?"})),
-        ("/room create Is P equal to NP?", Use("room create", {"topic": "Is P equal to NP?"})),
+        ("/bots status", TypedCommand("bots status")),
+        ("/BOTS Status", TypedCommand("bots status")),
+        ("/bots mute grok 5", TypedCommand("bots mute", {"bot": "grok", "minutes": 5})),
+        ("/bots mute @Grok", TypedCommand("bots mute", {"bot": "grok"})),
+        ("/bots mute @klaus", TypedCommand("bots mute", {"bot": "hal"})),
+        ("/bots start", TypedCommand("bots start")),
+        ("/bots start #debate story", TypedCommand("bots start", {"channel": 10, "theme": "story"})),
+        ("/bots start story", TypedCommand("bots start", {"theme": "story"})),
+        ("/bots start debate debate", TypedCommand("bots start", {"channel": 10, "theme": "debate"})),
+        ("/bots ignore @you", TypedCommand("bots ignore", {"user": 9})),
+        ("/stop 30", TypedCommand("stop", {"minutes": 30})),
+        ("/forget me", TypedCommand("forget me")),
+        ("/ask @Claude what is up, grok?", TypedCommand("ask", {"agent": "claude", "prompt": "what is up, grok?"})),
+        ("/reset", TypedCommand("reset")),
+        ("/reset grok", TypedCommand("reset", {"agent": "grok"})),
+        (
+            "/agent-file show grok soul.md 2",
+            TypedCommand("agent-file show", {"agent": "grok", "file": "soul.md", "back": 2}),
+        ),
+        ("/agent-file show grok soul.md", TypedCommand("agent-file show", {"agent": "grok", "file": "soul.md"})),
+        ("/why 123456789012345678", TypedCommand("why", {"message": "123456789012345678"})),
+        ("/why-not claude", TypedCommand("why-not", {"bot": "claude"})),
+        ("/room next sceptic #room-1", TypedCommand("room next", {"agent": "sceptic", "room": "12"})),
+        ("/room stop is P equal", TypedCommand("room stop", {"room": "is P equal"})),
+        ("/room resume 4", TypedCommand("room resume", {"turns": 4})),
+        ("/room resume #room-1 4", TypedCommand("room resume", {"room": "12", "turns": 4})),
+        ("/room resume turns: 4 room: #room-1", TypedCommand("room resume", {"room": "12", "turns": 4})),
+        ("/arena Is tea better than 2 coffees?", TypedCommand("arena", {"prompt": "Is tea better than 2 coffees?"})),
+        ("/arena Tea or coffee? minutes: 3", TypedCommand("arena", {"prompt": "Tea or coffee?", "minutes": 3})),
+        (
+            "/ask claude What is a prompt: this?",
+            TypedCommand("ask", {"agent": "claude", "prompt": "What is a prompt: this?"}),
+        ),
+        ("/room create Is P equal to NP?", TypedCommand("room create", {"topic": "Is P equal to NP?"})),
         (
             "/room create Tea? personas: Ada, the sceptic channel: #debate Turns:4 goodbye-ends: yes",
-            Use(
+            TypedCommand(
                 "room create",
                 {"topic": "Tea?", "personas": "Ada, the sceptic", "channel": 10, "turns": 4, "goodbye-ends": True},
             ),
         ),
-        ("/room add ada tea", Use("room add", {"agent": "ada", "room": "tea"})),
-        ("/room next agent: the sceptic", Use("room next", {"agent": "the sceptic"})),
+        ("/room add ada tea", TypedCommand("room add", {"agent": "ada", "room": "tea"})),
+        ("/room next agent: the sceptic", TypedCommand("room next", {"agent": "the sceptic"})),
     ],
 )
-def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None:
-    assert read_use(line.split(), COMMANDS, PLACES) == use
+def test_words_stand_for_the_options_in_their_order(line: str, use: TypedCommand) -> None:
+    assert read_use(line.split(), 10, KNOWN) == use
 
 
 @pytest.mark.parametrize(
@@ -81,17 +87,17 @@ def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None
     ],
 )
 def test_what_discord_would_not_send_gets_a_hint(line: str, hint: str) -> None:
-    told = read_use(line.split(), COMMANDS, PLACES)
+    told = read_use(line.split(), 10, KNOWN)
     assert isinstance(told, str)
     assert hint in told
 
 
 def test_other_words_are_no_command_of_the_bots() -> None:
-    assert read_use(["/fire"], COMMANDS, PLACES) is None
-    assert read_use(["/Why?"], COMMANDS, PLACES) is None
+    assert read_use(["/fire"], 10, KNOWN) is None
+    assert read_use(["/Why?"], 10, KNOWN) is None
 
 
 def test_a_command_that_was_renamed_is_known_by_its_old_name() -> None:
-    commands = command_list({"claude": "Claude"}, ["casual"])
-    assert read_use(["/bots", "go-on"], commands, PLACES) == Use("bots resume", {})
-    assert read_use(["/bots", "resume"], commands, PLACES) == Use("bots resume", {})
+    known = Vocabulary({}, {}, {}, commands=command_list({"claude": "Claude"}, ["casual"]))
+    assert read_use(["/bots", "go-on"], 10, known) == TypedCommand("bots resume", {})
+    assert read_use(["/bots", "resume"], 10, known) == TypedCommand("bots resume", {})

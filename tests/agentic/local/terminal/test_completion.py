@@ -7,7 +7,8 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.terminal.typed_lines import EMOJI, Vocabulary, completer_of, completions
+from agentic.local.terminal.commands import Vocabulary
+from agentic.local.terminal.typed_lines import EMOJI, completer_of, completions
 
 COMMANDS = command_list({"claude": "Claude", "grok": "Grok"}, ("debate", "story"), ("soul.md",))
 KNOWN = Vocabulary(
@@ -48,10 +49,10 @@ KNOWN = Vocabulary(
     ],
 )
 def test_the_words_that_may_follow_are_offered(text: str, offered: list[str]) -> None:
-    assert completions(text, 10, KNOWN) == offered
+    assert completions(text, KNOWN) == offered
 
 
 def test_a_completion_replaces_the_word_before_the_cursor() -> None:
-    completer = completer_of(lambda text: completions(text, 10, KNOWN))
+    completer = completer_of(lambda text: completions(text, KNOWN))
     found = completer.get_completions(Document("/bots mute gr"), CompleteEvent())
     assert [(one.text, one.start_position) for one in found] == [("grok", -2)]

@@ -18,7 +18,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.terminal.commands import Answer, MessageNumbers, NumberedMessage, Use
+from agentic.local.terminal.commands import Answer, MessageNumbers, NumberedMessage, TypedCommand, Vocabulary
 from agentic.local.terminal.terminal import Terminal
 from agentic.local.terminal.typed_lines import (
     Fire,
@@ -29,8 +29,7 @@ from agentic.local.terminal.typed_lines import (
     Say,
     Show,
     TypedLine,
-    Unclear,
-    Vocabulary,
+    UnparsedInput,
     piped_lines,
     read_line,
     typed_lines,
@@ -304,7 +303,7 @@ def test_a_typed_line_is_read(line: str, typed: TypedLine | None) -> None:
 )
 def test_what_is_not_understood_posts_nothing_and_gets_a_hint(line: str, hint: str) -> None:
     typed = read_line(line, 10, KNOWN)
-    assert isinstance(typed, Unclear)
+    assert isinstance(typed, UnparsedInput)
     assert hint in typed.hint
 
 
@@ -330,8 +329,8 @@ def numbered() -> Vocabulary:
         ("/pin 1", Pin(NumberedMessage(1, 101, 11, by_bot=True))),
         ("/pin", Pin(NumberedMessage(2, 102, 11, by_bot=False))),
         ("/unpin 1", Pin(NumberedMessage(1, 101, 11, by_bot=True), pinned=False)),
-        ("/why", Use("why", {"message": "101"})),
-        ("/why 2", Use("why", {"message": "102"})),
+        ("/why", TypedCommand("why", {"message": "101"})),
+        ("/why 2", TypedCommand("why", {"message": "102"})),
         (
             ".history grok first: 1 last: 3",
             Say(
@@ -352,8 +351,8 @@ def test_a_deleted_message_is_not_meant_any_more() -> None:
     known = numbered()
     known.messages.delete(101)
     typed = read_line("/why 1", 11, known)
-    assert typed == Unclear("1 does not fit /why: message is the number before a message, or its id")
-    assert read_line("/why", 11, known) == Unclear("no bot has written in this channel yet")
+    assert typed == UnparsedInput("1 does not fit /why: message is the number before a message, or its id")
+    assert read_line("/why", 11, known) == UnparsedInput("no bot has written in this channel yet")
     assert known.messages.add(104, 11, by_bot=True) == 4, "its number is not given again"
 
 
@@ -582,9 +581,9 @@ async def test_help_lists_every_command() -> None:
 
 
 async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_reads_as_words() -> None:
-    used: list[tuple[int, Use]] = []
+    used: list[tuple[int, TypedCommand]] = []
 
-    async def use(channel_id: int, command: Use) -> Answer:
+    async def use(channel_id: int, command: TypedCommand) -> Answer:
         used.append((channel_id, command))
         if command.command == "resume":
             raise LookupError("no bot has its commands yet")
@@ -595,7 +594,7 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
     async with screen.watching():
         await screen.run()
         await screen.tasks_done()
-    assert used == [(10, Use("bots mute", {"bot": "grok", "minutes": 5})), (10, Use("resume"))]
+    assert used == [(10, TypedCommand("bots mute", {"bot": "grok", "minutes": 5})), (10, TypedCommand("resume"))]
     for line in (
         "Grok is muted in #debate, as @you wished",
         "until 12:00",
@@ -606,7 +605,7 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
 
 
 async def test_an_answer_with_a_time_that_no_calendar_has_is_shown_as_it_is() -> None:
-    async def use(channel_id: int, command: Use) -> Answer:
+    async def use(channel_id: int, command: TypedCommand) -> Answer:
         return Answer("somebody wrote <t:999999999999:R>")
 
     screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
@@ -624,7 +623,7 @@ async def test_a_hint_does_not_repeat_a_page_of_what_was_typed() -> None:
 
 
 async def test_what_goes_on_in_a_note_stands_below_where_it_began() -> None:
-    async def use(channel_id: int, command: Use) -> Answer:
+    async def use(channel_id: int, command: TypedCommand) -> Answer:
         return Answer("first " * 20 + "\n-# small\n```md\nin code\n```")
 
     screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
