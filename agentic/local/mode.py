@@ -31,7 +31,7 @@ from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import User, World
 from agentic.local.models import Found, Thinking, WatchedModel, advice, looking_for_servers, nothing_found
 from agentic.local.person import BrowserPerson, CommandUse
-from agentic.local.session import LOG_FILE, SessionLog, allow_any_characters, fill_standard_streams, summary, writable
+from agentic.local.session import LOG_FILE, allow_any_characters, fill_standard_streams, session_log, summary, writable
 from agentic.local.settings import (
     CHANNELS,
     LOCAL,
@@ -103,7 +103,6 @@ class _Local:
         elif self.settings.console:
             port = free_port(self.settings.console_host, self.settings.console_port)
             self.settings = self.settings.with_(console_port=port)
-        self.log = SessionLog(self.settings)
 
     def _model(self, agent: AgentSettings) -> Model:
         if agent.name in self.with_model:
@@ -122,7 +121,7 @@ class _Local:
 
     async def run(self) -> int:
         async with AsyncExitStack() as stack:
-            stack.enter_context(self.log.open())
+            self.show_warnings = stack.enter_context(session_log(self.settings))
             log.info("%s", version_line())
             for warning in self.setting_warnings:
                 log.warning("%s", warning)
@@ -199,7 +198,7 @@ class _Local:
 
     async def _begin(self, terminal: Terminal, found: Found) -> None:
         """Show what there is to know at the start."""
-        self.log.show_warnings(terminal.note)
+        self.show_warnings(terminal.note)
         for server in await found():
             terminal.note(advice(server))
 

@@ -110,40 +110,33 @@ def writable() -> Iterator[None]:
         raise SettingsError([problem]) from error
 
 
-class SessionLog:
-    """The log, entered by `open()`. Warnings are held until `show_warnings()`, since the first come before the
-    terminal."""
+@contextmanager
+def session_log(settings: Settings) -> Iterator[Callable[[Callable[[str], None]], None]]:
+    """Log into a file while entered. What is returned passes warnings on: earlier ones now, others as they come, since
+    the first come before the terminal. Raises SettingsError if the file cannot be written."""
+    folder, redact = settings.data_dir, Redactor(settings.secrets()).secrets
+    early = MemoryHandler(MAX_EARLY_WARNINGS, logging.CRITICAL + 1, flushOnClose=False)
+    early.setLevel(logging.WARNING)
+    with writable():
+        for each_folder in (folder.parent, folder):
+            each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._redact = Redactor(settings.secrets()).secrets
-        self._early = MemoryHandler(MAX_EARLY_WARNINGS, logging.CRITICAL + 1, flushOnClose=False)
-        self._early.setLevel(logging.WARNING)
-
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        """Raises SettingsError if the file cannot be written."""
-        settings, folder = self._settings, self._settings.data_dir
-        with writable():
-            for each_folder in (folder.parent, folder):
-                each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
-        set_up_logging(settings.log_level, (file, self._early), style=settings.log_format, redact=self._redact)
-        try:
-            yield
-        finally:
-            file.close()
-            logging.getLogger().handlers.clear()
-
-    def show_warnings(self, note: Callable[[str], None]) -> None:
-        """Pass warnings to `note`: earlier ones now, others as they come."""
-        names = {name: agent.display_name for name, agent in self._settings.agents.items()}
-        warnings = WarningNotes(note, self._redact, names, str(self._settings.data_dir / LOG_FILE))
+    def show_warnings(note: Callable[[str], None]) -> None:
+        names = {name: agent.display_name for name, agent in settings.agents.items()}
+        warnings = WarningNotes(note, redact, names, str(folder / LOG_FILE))
         root = logging.getLogger()
-        self._early.setTarget(warnings)
-        self._early.flush()
-        root.removeHandler(self._early)
+        early.setTarget(warnings)
+        early.flush()
+        root.removeHandler(early)
         root.addHandler(warnings)
+
+    set_up_logging(settings.log_level, (file, early), style=settings.log_format, redact=redact)
+    try:
+        yield show_warnings
+    finally:
+        file.close()
+        logging.getLogger().handlers.clear()
 
 
 class WarningNotes(logging.Handler):

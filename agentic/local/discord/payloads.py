@@ -86,8 +86,7 @@ def role(r: Role) -> Json:
         "hoist": False,
         "managed": r.bot_id is not None,
         "mentionable": r.mentionable,
-        "icon": None,
-        "unicode_emoji": None,
+        **dict.fromkeys(("icon", "unicode_emoji")),
         "flags": 0,
     }
     if r.bot_id is not None:
@@ -192,14 +191,12 @@ def application(world: World, app: BotApplication) -> Json:
     return {
         "id": str(app.id),
         "name": app.user.username,
-        "icon": None,
-        "description": "",
-        "summary": "",
         "bot_public": True,
         "bot_require_code_grant": False,
         "verify_key": "0" * 64,
         "owner": user(owner),
-        "team": None,
+        **dict.fromkeys(("icon", "team")),
+        **dict.fromkeys(("description", "summary"), ""),
         "bot": user(app.user),
         "flags": application_flags(app),
         "approximate_guild_count": sum(app.user.id in g.members for g in world.guilds.values()),

@@ -72,6 +72,7 @@ class DiscordStandIn:
         self.faults = Faults()
         self.gateway = Gateway(self.backend, self.faults)
         self.rest = RestApi(self.backend, Limiter(limits, world.clock), self.faults)
+        self.counts = self.rest.counts
         self.extra_routes: list[web.RouteDef] = []  # added when the server starts
         self.port = port
         self._subscribers: list[Subscriber] = []
@@ -107,11 +108,6 @@ class DiscordStandIn:
     def api_base(self) -> str:
         """The value for py-cord's Route.API_BASE_URL, with its literal placeholder."""
         return f"http://{LOOPBACK}:{self.port}/api/v{{API_VERSION}}"
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Counts so far: "requests", each status ("429"), each "METHOD route"."""
-        return self.rest.counts
 
     @property
     def online(self) -> set[str]:

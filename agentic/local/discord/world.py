@@ -24,37 +24,15 @@ THREADS = frozenset({10, PUBLIC_THREAD, PRIVATE_THREAD})
 
 DEFAULT, PINS_ADD, THREAD_CREATED, REPLY, COMMAND_REPLY, THREAD_STARTER = 0, 6, 18, 19, 20, 21
 
-ADD_REACTIONS = 1 << 6
-VIEW_CHANNEL = 1 << 10
-SEND_MESSAGES = 1 << 11
-MANAGE_MESSAGES = 1 << 13
-EMBED_LINKS = 1 << 14
-ATTACH_FILES = 1 << 15
-READ_MESSAGE_HISTORY = 1 << 16
-MENTION_EVERYONE = 1 << 17
-MANAGE_CHANNELS = 1 << 4
-ADMINISTRATOR = 1 << 3
-MANAGE_ROLES = 1 << 28
-MANAGE_WEBHOOKS = 1 << 29
-USE_APPLICATION_COMMANDS = 1 << 31
-MANAGE_THREADS = 1 << 34
-CREATE_PUBLIC_THREADS = 1 << 35
-CREATE_PRIVATE_THREADS = 1 << 36
-SEND_MESSAGES_IN_THREADS = 1 << 38
-PIN_MESSAGES = 1 << 51
+ADMINISTRATOR, MANAGE_CHANNELS, ADD_REACTIONS, VIEW_CHANNEL = 1 << 3, 1 << 4, 1 << 6, 1 << 10
+SEND_MESSAGES, MANAGE_MESSAGES, EMBED_LINKS, ATTACH_FILES = 1 << 11, 1 << 13, 1 << 14, 1 << 15
+READ_MESSAGE_HISTORY, MENTION_EVERYONE, MANAGE_ROLES, MANAGE_WEBHOOKS = 1 << 16, 1 << 17, 1 << 28, 1 << 29
+USE_APPLICATION_COMMANDS, MANAGE_THREADS, CREATE_PUBLIC_THREADS = 1 << 31, 1 << 34, 1 << 35
+CREATE_PRIVATE_THREADS, SEND_MESSAGES_IN_THREADS, PIN_MESSAGES = 1 << 36, 1 << 38, 1 << 51
 
 ALL = (1 << 53) - 1
-PEOPLE = (
-    VIEW_CHANNEL
-    | SEND_MESSAGES
-    | SEND_MESSAGES_IN_THREADS
-    | READ_MESSAGE_HISTORY
-    | ADD_REACTIONS
-    | ATTACH_FILES
-    | EMBED_LINKS
-    | CREATE_PUBLIC_THREADS
-    | USE_APPLICATION_COMMANDS
-)
+PEOPLE = VIEW_CHANNEL | SEND_MESSAGES | SEND_MESSAGES_IN_THREADS | READ_MESSAGE_HISTORY | ADD_REACTIONS
+PEOPLE |= ATTACH_FILES | EMBED_LINKS | CREATE_PUBLIC_THREADS | USE_APPLICATION_COMMANDS
 """The permissions of @everyone in a usual server."""
 BOTS = PEOPLE | MANAGE_MESSAGES | MANAGE_WEBHOOKS | MANAGE_THREADS | PIN_MESSAGES
 """The permissions of an invited bot's own role."""
@@ -287,10 +265,7 @@ class World:
         return _found(found, "channel", which, (c.name for c in self.channels()))
 
     def user(self, which: int | str) -> User:
-        """A user by id, by a bot's key, by user name or by display name.
-
-        Raises KeyError with the names that there are.
-        """
+        """A user by id, by a bot's key, by user name or by display name. Raises KeyError with the known names."""
         if isinstance(which, int):
             return _found(self.users.get(which), "user", which, (u.username for u in self.users.values()))
         if which in self.apps:
@@ -329,11 +304,11 @@ def permissions_of(world: World, user_id: int, channel: Channel) -> int:
     overwrites = channel.overwrites
     if channel.is_thread:
         overwrites = guild.channels.get(channel.parent_id or 0, channel).overwrites
-    of_roles = [overwrites[role_id] for role_id in guild.members[user_id].roles if role_id in overwrites]
-    roles = Overwrite(0, 0)
-    for overwrite in of_roles:
-        roles.allow |= overwrite.allow
-        roles.deny |= overwrite.deny
+    roles = Overwrite(0, 0)  # together
+    for role_id in guild.members[user_id].roles:
+        if (overwrite := overwrites.get(role_id)) is not None:
+            roles.allow |= overwrite.allow
+            roles.deny |= overwrite.deny
     for step in (overwrites.get(guild.id), roles, overwrites.get(user_id)):
         if step is not None:
             base = base & ~step.deny | step.allow
