@@ -245,20 +245,16 @@ async def check_signal(settings: Settings, found: Findings) -> None:
             wrong = f"signal-cli-rest-api runs with MODE={mode[:20]}, in which it hands over no messages"
             found.wrong("Signal", wrong, "start it with MODE=json-rpc, as compose.yaml does")
         for key, number in settings.numbers.items():
-            await _check_account(client, key, number, found)
-
-
-async def _check_account(client: SignalClient, key: str, number: str, found: Findings) -> None:
-    """The server lists an account's groups; for a number that it does not know it says no."""
-    try:
-        await client.groups(number)
-    except Unreachable as error:
-        found.warn("Signal", f"{key}: the account {masked(number)} was not looked at: {error}", "check again")
-    except SignalError as error:
-        advice = "register the number, or correct SIGNAL_NUMBERS; docs/signal.md has the steps"
-        found.wrong("Signal", f"{key}: the server has no account {masked(number)}: {error}", advice)
-    else:
-        found.ok("Signal", f"{key} has the account {masked(number)}")
+            # The server lists an account's groups; for a number that it does not know it says no.
+            try:
+                await client.groups(number)
+            except Unreachable as error:
+                found.warn("Signal", f"{key}: the account {masked(number)} was not looked at: {error}", "check again")
+            except SignalError as error:
+                advice = "register the number, or correct SIGNAL_NUMBERS; docs/signal.md has the steps"
+                found.wrong("Signal", f"{key}: the server has no account {masked(number)}: {error}", advice)
+            else:
+                found.ok("Signal", f"{key} has the account {masked(number)}")
 
 
 async def check_pulled(settings: Settings, personas: Iterable[RosterEntry], found: Findings) -> None:

@@ -26,19 +26,7 @@ from rich.text import Text
 from agent_config import Settings, SettingsError
 from agent_coordinator.events import ConversationReport
 from agent_coordinator.state import Tally
-from agentic.llm.errors import (
-    BadAnswer,
-    BadKey,
-    BadRequest,
-    ConnectionFailed,
-    ModelError,
-    NotInstalled,
-    PromptTooLong,
-    QuotaUsedUp,
-    RateLimited,
-    ServerFailed,
-    TimedOut,
-)
+from agentic.llm import errors
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
 from agentic.settings.models import KEY_SETTINGS
@@ -50,17 +38,17 @@ LOG_BYTES = 2_000_000
 MAX_EARLY_WARNINGS = 1_000
 EVERY_SECONDS = 60.0
 MODEL_CALLS = "agentic.llm."  # each attempt is logged there; the failure of the turn is what a person wants to know
-ADVICE: Mapping[type[ModelError], str] = {
-    BadKey: "check its API key in .env",
-    QuotaUsedUp: "add money or quota at the provider",
-    ConnectionFailed: "check the network, or start the model's server",
-    RateLimited: "wait a minute",
-    ServerFailed: "try again later",
-    TimedOut: "ask for less, or give it a faster model",
-    PromptTooLong: "load it with a longer context, or lower CONTEXT_WINDOW_SIZE",
-    BadRequest: "check the model's name in .env",
-    BadAnswer: "ask again, or give it another model",
-    NotInstalled: "install the package that the log names",
+ADVICE: Mapping[type[errors.ModelError], str] = {
+    errors.BadKey: "check its API key in .env",
+    errors.QuotaUsedUp: "add money or quota at the provider",
+    errors.ConnectionFailed: "check the network, or start the model's server",
+    errors.RateLimited: "wait a minute",
+    errors.ServerFailed: "try again later",
+    errors.TimedOut: "ask for less, or give it a faster model",
+    errors.PromptTooLong: "load it with a longer context, or lower CONTEXT_WINDOW_SIZE",
+    errors.BadRequest: "check the model's name in .env",
+    errors.BadAnswer: "ask again, or give it another model",
+    errors.NotInstalled: "install the package that the log names",
 }
 HEADINGS = ("messages", "skips", "timeouts", "reactions", "pictures", "calls", "tokens", "cost")
 PLAIN = {"·": "-", "↳": ">", "↱": ">", "←": "<", "›": ">", "…": "...", "✗": "x", "✎": "~"}
@@ -156,14 +144,14 @@ class WarningNotes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         arguments = record.args if isinstance(record.args, tuple) else ()
-        failed = next((one for one in arguments if isinstance(one, ModelError)), None)
+        failed = next((one for one in arguments if isinstance(one, errors.ModelError)), None)
         if failed is None or record.levelno > logging.WARNING:
             text = f"{record.levelname.lower()}: {self._redact(record.getMessage())}"
             self._note_rarely(text, text)
         elif not record.name.startswith(MODEL_CALLS):
             agent = str(arguments[0])
             advice = next((text for kind, text in ADVICE.items() if isinstance(failed, kind)), "")
-            if isinstance(failed, BadKey) and (setting := KEY_SETTINGS.get(failed.provider)):
+            if isinstance(failed, errors.BadKey) and (setting := KEY_SETTINGS.get(failed.provider)):
                 advice = f"check {setting} in .env"
             done = f"{self._names.get(agent, agent)} could not answer, {failed.kind} ({failed.model})"
             self._note_rarely(agent, f"{done}{f'; {advice}' if advice else ''}. More is in {self._log_file}")

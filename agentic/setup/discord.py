@@ -34,7 +34,7 @@ from agentic.setup.answers import (
     tail,
     wrong_token,
 )
-from agentic.setup.dialogue import example_numbers, guess_theme, read_numbers, read_theme
+from agentic.setup.dialogue import Dialogue, example_numbers, guess_theme, read_numbers, read_theme
 from agentic.themes import THEMES
 
 CATEGORY = 4  # https://discord.com/developers/docs/resources/channel#channel-object-channel-types
@@ -103,36 +103,35 @@ def _ask_token(session: Session, agent: AgentSettings, token: str) -> None:
             if not before:
                 talk.say(f"  {agent.display_name} is left out; you can come back to it at the end.")
             return
-        found = _check_token(session, agent, token)
-        if found is None:
+        try:
+            found = _look_up(talk, token)
+        except TokenRefusedError:
+            talk.bad("Discord refuses this token. Copy it whole; Reset Token makes a new one, and ends the old one.")
+            token = ""
+            continue
+        if found is not None and not _is_bot_of(session, agent, found, tail(token)):
             token = ""
             continue
         session.answers.give(setting, token)
-        if isinstance(found, FoundBot):
+        if found is None:
+            session.bots.pop(agent.name, None)
+        else:
             session.bots[agent.name] = found
             _check_application(session, agent, token)
-        else:
-            session.bots.pop(agent.name, None)
         return
 
 
-def _check_token(session: Session, agent: AgentSettings, token: str) -> FoundBot | str | None:
-    """The token's bot; the token itself if it goes unchecked; None if another one is needed."""
-    talk = session.talk
+def _look_up(talk: Dialogue, token: str) -> FoundBot | None:
+    """The token's bot; None if it goes unchecked. Raises TokenRefusedError."""
     while True:
         try:
             with talk.waiting("Asking Discord"):
-                found = look_up_bot(token)
-        except TokenRefusedError:
-            talk.bad("Discord refuses this token. Copy it whole; Reset Token makes a new one, and ends the old one.")
-            return None
+                return look_up_bot(token)
         except NoAnswerError as error:
             talk.bad(f"Discord {error}. This says nothing about the token.")
-            if talk.goes_on("Try again?"):
-                continue
+        if not talk.goes_on("Try again?"):
             talk.warn("The token goes unchecked.")
-            return token
-        return found if _is_bot_of(session, agent, found, tail(token)) else None
+            return None
 
 
 def _is_bot_of(session: Session, agent: AgentSettings, found: FoundBot, ending: str) -> bool:
@@ -179,9 +178,8 @@ def choose_servers(session: Session) -> bool:
     talk = session.talk
     talk.heading("Server")
     if not session.tokens():
-        talk.warn(
-            f"No token could be checked, so servers and channels cannot be listed: set {SERVERS} and CHANNEL_THEME_MAP."
-        )
+        what = f"set {SERVERS} and CHANNEL_THEME_MAP"
+        talk.warn(f"No token could be checked, so servers and channels cannot be listed: {what}.")
         return False
     found = _invited(session, ())
     session.servers = {server: name for servers in found.values() for server, name in servers.items()}
@@ -208,10 +206,8 @@ def _chosen(session: Session, found: Servers) -> list[int]:
     def read(text: str) -> list[int]:
         return [listed[number - 1] for number in read_numbers(text or kept, len(listed))]
 
-    leaves = f" [{kept}]" if kept else ""
-    return talk.pick(
-        f"In which servers shall they speak? By number, such as {example_numbers(len(listed))}{leaves}:", read
-    )
+    example, leaves = example_numbers(len(listed)), f" [{kept}]" if kept else ""
+    return talk.pick(f"In which servers shall they speak? By number, such as {example}{leaves}:", read)
 
 
 def _invited(session: Session, servers: Collection[int]) -> Servers:
@@ -267,11 +263,8 @@ def choose_channels(session: Session) -> None:
     leaves = "Enter keeps them" if before else "Enter chooses none yet"
 
     def read(text: str) -> list[ChannelView]:
-        return (
-            [listed[number - 1] for number in read_numbers(text, len(listed), [one.name for one in listed])]
-            if text
-            else []
-        )
+        numbers = read_numbers(text, len(listed), [one.name for one in listed]) if text else []
+        return [listed[number - 1] for number in numbers]
 
     question = f"In which channels shall they speak? By number, such as {example_numbers(len(listed))} ({leaves}):"
     chosen = talk.pick(question, read)

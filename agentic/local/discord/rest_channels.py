@@ -4,40 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentic.local.discord import channels, messages, payloads
+from agentic.local.discord import channels, messages, payloads, world
 from agentic.local.discord.messages import Emoji
 from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
-from agentic.local.discord.world import (
-    ADD_REACTIONS,
-    ATTACH_FILES,
-    CREATE_PRIVATE_THREADS,
-    CREATE_PUBLIC_THREADS,
-    MANAGE_CHANNELS,
-    MANAGE_MESSAGES,
-    MANAGE_ROLES,
-    MANAGE_THREADS,
-    PIN_MESSAGES,
-    PRIVATE_THREAD,
-    PUBLIC_THREAD,
-    READ_MESSAGE_HISTORY,
-    SEND_MESSAGES,
-    SEND_MESSAGES_IN_THREADS,
-    THREADS,
-    ApiError,
-    Channel,
-    Message,
-    Overwrite,
-    invalid_form,
-    iso,
-    may_view,
-)
+from agentic.local.discord.world import ApiError, Channel, Message, Overwrite
 
 _TWO_WEEKS = 14 * 86_400
 _MAX_PINS = 250
 
 
 async def create_channel(call: RestCall) -> Any:
-    guild = call.guild(MANAGE_CHANNELS)
+    guild = call.guild(world.MANAGE_CHANNELS)
     body = await call.json()
     channel = channels.create_channel(call.backend, guild, body["name"], body.get("topic"))
     return RestAnswer(201, payloads.channel(call.world, channel))
@@ -51,11 +28,11 @@ async def change_channel(call: RestCall) -> Any:
         channels.require_thread_change(call.world, call.me.id, channel, body)
         channels.change_thread(call.backend, channel, body)
     else:
-        call.require(channel, MANAGE_CHANNELS)
+        call.require(channel, world.MANAGE_CHANNELS)
         channel.name = body.get("name", channel.name)
         channel.topic = body.get("topic", channel.topic)
         if "permission_overwrites" in body:
-            call.require(channel, MANAGE_ROLES)
+            call.require(channel, world.MANAGE_ROLES)
             channel.overwrites = {
                 int(o["id"]): Overwrite(int(o["id"]), int(o["type"]), int(o.get("allow", 0)), int(o.get("deny", 0)))
                 for o in body["permission_overwrites"]
@@ -66,14 +43,14 @@ async def change_channel(call: RestCall) -> Any:
 
 def delete_channel(call: RestCall) -> Any:
     channel = call.channel()
-    call.require(channel, MANAGE_THREADS if channel.is_thread else MANAGE_CHANNELS)
+    call.require(channel, world.MANAGE_THREADS if channel.is_thread else world.MANAGE_CHANNELS)
     body = payloads.channel(call.world, channel)
     channels.delete(call.backend, channel)
     return body
 
 
 async def create_thread_from_message(call: RestCall) -> Any:
-    channel = call.channel(CREATE_PUBLIC_THREADS)
+    channel = call.channel(world.CREATE_PUBLIC_THREADS)
     message = call.message(channel)
     if message.thread_id is not None:
         raise ApiError(400, 160004, "A thread has already been created for this message")
@@ -82,10 +59,12 @@ async def create_thread_from_message(call: RestCall) -> Any:
 
 async def create_thread_alone(call: RestCall) -> Any:
     body = await call.json()
-    kind = int(body.get("type") or PRIVATE_THREAD)
-    channel = call.channel(CREATE_PRIVATE_THREADS if kind == PRIVATE_THREAD else CREATE_PUBLIC_THREADS)
-    if kind not in THREADS:
-        raise invalid_form("type", "BASE_TYPE_CHOICES", f"Value must be one of {sorted(THREADS)}.")
+    kind = int(body.get("type") or world.PRIVATE_THREAD)
+    channel = call.channel(
+        world.CREATE_PRIVATE_THREADS if kind == world.PRIVATE_THREAD else world.CREATE_PUBLIC_THREADS
+    )
+    if kind not in world.THREADS:
+        raise world.invalid_form("type", "BASE_TYPE_CHOICES", f"Value must be one of {sorted(world.THREADS)}.")
     return _create_thread(call, channel, body, kind=kind)
 
 
@@ -106,14 +85,16 @@ def join_thread(call: RestCall) -> None:
 
 def list_active_threads(call: RestCall) -> Any:
     active = [c for c in call.guild().channels.values() if c.is_thread and not c.archived]
-    seen = [t for t in active if may_view(call.world, call.me.id, t)]
+    seen = [t for t in active if world.may_view(call.world, call.me.id, t)]
     return {"threads": [payloads.channel(call.world, t) for t in seen], "members": []}
 
 
 def list_archived_threads(call: RestCall) -> Any:
-    channel = call.channel(READ_MESSAGE_HISTORY)
+    channel = call.channel(world.READ_MESSAGE_HISTORY)
     guild = call.world.guilds[channel.guild_id or 0]
-    past = [c for c in guild.channels.values() if c.parent_id == channel.id and c.archived and c.type == PUBLIC_THREAD]
+    past = [
+        c for c in guild.channels.values() if c.parent_id == channel.id and c.archived and c.type == world.PUBLIC_THREAD
+    ]
     return {"threads": [payloads.channel(call.world, t) for t in past], "members": [], "has_more": False}
 
 
@@ -130,7 +111,7 @@ def read_history(call: RestCall) -> Any:
     Discord."""
     channel = call.channel()
     limit = call.limit(50, 100)
-    if not call.may(channel, READ_MESSAGE_HISTORY):
+    if not call.may(channel, world.READ_MESSAGE_HISTORY):
         return []
     before, after, around = (call.query_id(name) for name in ("before", "after", "around"))
     found = list(channel.messages.values())  # oldest first
@@ -148,7 +129,7 @@ def read_history(call: RestCall) -> Any:
 
 
 def read_message(call: RestCall) -> Any:
-    channel = call.channel(READ_MESSAGE_HISTORY)
+    channel = call.channel(world.READ_MESSAGE_HISTORY)
     return _payload_for(call, channel, call.message(channel))
 
 
@@ -158,15 +139,15 @@ async def post_message(call: RestCall) -> Any:
     draft = draft_of(body, uploads)
     draft.check()
     if uploads:
-        call.require(channel, ATTACH_FILES)
+        call.require(channel, world.ATTACH_FILES)
     channels.require_post(call.world, call.me.id, channel)
     if wanted := body.get("message_reference"):
-        call.require(channel, READ_MESSAGE_HISTORY)
+        call.require(channel, world.READ_MESSAGE_HISTORY)
         target = channel.messages.get(snowflake("message_reference.message_id", str(wanted["message_id"])))
         if target is not None:
             draft.reference = messages.reference(channel, target)
         elif wanted.get("fail_if_not_exists", True):
-            raise invalid_form("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
+            raise world.invalid_form("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
     nonce = str(draft.nonce) if draft.nonce is not None and body.get("enforce_nonce") else None
     message = call.backend.message_of_nonce(call.me.id, nonce) if nonce else None
     if message is None:
@@ -178,14 +159,14 @@ async def post_message(call: RestCall) -> Any:
 
 def _channel_to_post(call: RestCall) -> Channel:
     channel = call.channel()
-    call.require(channel, SEND_MESSAGES_IN_THREADS if channel.is_thread else SEND_MESSAGES)
+    call.require(channel, world.SEND_MESSAGES_IN_THREADS if channel.is_thread else world.SEND_MESSAGES)
     return channel
 
 
 async def change_message(call: RestCall) -> Any:
     channel, message = _target(call)
     body, uploads = await call.form()
-    if message.author.id != call.me.id and (set(body) != {"flags"} or not call.may(channel, MANAGE_MESSAGES)):
+    if message.author.id != call.me.id and (set(body) != {"flags"} or not call.may(channel, world.MANAGE_MESSAGES)):
         raise ApiError(403, 50005, "Cannot edit a message authored by another user")
     messages.edit(call.backend, channel, message, body, uploads)
     return payloads.message(call.world, message, call.me.id)
@@ -194,12 +175,12 @@ async def change_message(call: RestCall) -> Any:
 def delete_message(call: RestCall) -> None:
     channel, message = _target(call)
     if message.author.id != call.me.id:
-        call.require(channel, MANAGE_MESSAGES)
+        call.require(channel, world.MANAGE_MESSAGES)
     messages.delete(call.backend, channel, [message.id])
 
 
 async def delete_messages(call: RestCall) -> None:
-    channel = call.channel(MANAGE_MESSAGES)
+    channel = call.channel(world.MANAGE_MESSAGES)
     ids = [int(m) for m in (await call.json()).get("messages") or ()]
     if not 2 <= len(ids) <= 100:
         raise ApiError(400, 50016, "Provided too few or too many messages to delete. Must provide 2 to 100.")
@@ -214,7 +195,7 @@ def start_typing(call: RestCall) -> None:
 
 
 def _pinned(call: RestCall) -> tuple[Channel, list[Message]]:
-    channel = call.channel(READ_MESSAGE_HISTORY)
+    channel = call.channel(world.READ_MESSAGE_HISTORY)
     pinned = [m for m in channel.messages.values() if m.pinned_at is not None]
     return channel, sorted(pinned, key=lambda m: m.pinned_at or 0.0, reverse=True)
 
@@ -224,8 +205,10 @@ def list_pins(call: RestCall) -> Any:
     limit = call.limit(50, 50)
     before = call.request.query.get("before")
     if before:
-        pinned = [m for m in pinned if iso(m.pinned_at or 0.0) < before]
-    items = [{"pinned_at": iso(m.pinned_at or 0.0), "message": _payload_for(call, channel, m)} for m in pinned[:limit]]
+        pinned = [m for m in pinned if world.iso(m.pinned_at or 0.0) < before]
+    items = [
+        {"pinned_at": world.iso(m.pinned_at or 0.0), "message": _payload_for(call, channel, m)} for m in pinned[:limit]
+    ]
     return {"items": items, "has_more": len(pinned) > limit}
 
 
@@ -236,14 +219,14 @@ def list_pins_as_before(call: RestCall) -> Any:
 
 
 def pin(call: RestCall) -> None:
-    channel = call.channel(PIN_MESSAGES)
+    channel = call.channel(world.PIN_MESSAGES)
     if sum(m.pinned_at is not None for m in channel.messages.values()) >= _MAX_PINS:
         raise ApiError(400, 30003, f"Maximum number of pins reached for the channel ({_MAX_PINS})")
     messages.pin(call.backend, channel, call.message(channel), call.me)
 
 
 def unpin(call: RestCall) -> None:
-    channel, message = _target(call, PIN_MESSAGES)
+    channel, message = _target(call, world.PIN_MESSAGES)
     messages.pin(call.backend, channel, message, call.me, pinned=False)
 
 
@@ -257,10 +240,10 @@ def _emoji(call: RestCall) -> Emoji:
 
 
 def add_reaction(call: RestCall) -> None:
-    channel, message = _target(call, READ_MESSAGE_HISTORY)
+    channel, message = _target(call, world.READ_MESSAGE_HISTORY)
     emoji = _emoji(call)
     if emoji not in message.reactions:  # joining one that is there needs no permission
-        call.require(channel, ADD_REACTIONS)
+        call.require(channel, world.ADD_REACTIONS)
     messages.add_reaction(call.backend, channel, message, call.me.id, emoji)
 
 
@@ -269,19 +252,19 @@ def remove_own_reaction(call: RestCall) -> None:
 
 
 def remove_persons_reaction(call: RestCall) -> None:
-    messages.remove_reaction(call.backend, *_target(call, MANAGE_MESSAGES), call.id("user_id"), _emoji(call))
+    messages.remove_reaction(call.backend, *_target(call, world.MANAGE_MESSAGES), call.id("user_id"), _emoji(call))
 
 
 def clear_emoji(call: RestCall) -> None:
-    messages.clear_emoji(call.backend, *_target(call, MANAGE_MESSAGES), _emoji(call))
+    messages.clear_emoji(call.backend, *_target(call, world.MANAGE_MESSAGES), _emoji(call))
 
 
 def clear_reactions(call: RestCall) -> None:
-    messages.clear_reactions(call.backend, *_target(call, MANAGE_MESSAGES))
+    messages.clear_reactions(call.backend, *_target(call, world.MANAGE_MESSAGES))
 
 
 def list_reaction_users(call: RestCall) -> Any:
-    _, message = _target(call, READ_MESSAGE_HISTORY)
+    _, message = _target(call, world.READ_MESSAGE_HISTORY)
     after = call.query_id("after") or 0
     users = sorted(u for u in message.reactions.get(_emoji(call), []) if u > after)
     return [payloads.user(call.world.users[u]) for u in users[: call.limit(25, 100)]]

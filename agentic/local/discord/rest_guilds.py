@@ -11,21 +11,10 @@ import unicodedata
 from typing import Any
 
 from agentic.chat.directory import BLANK_LETTERS
-from agentic.local.discord import channels, interactions, messages, payloads
+from agentic.local.discord import channels, interactions, messages, payloads, world
 from agentic.local.discord.backend import Backend
 from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of
-from agentic.local.discord.world import (
-    MANAGE_WEBHOOKS,
-    ApiError,
-    Channel,
-    Message,
-    User,
-    Webhook,
-    guild_permissions,
-    invalid_form,
-    missing_access,
-    unknown,
-)
+from agentic.local.discord.world import ApiError, Channel, Message, User, Webhook
 
 _MAX_WEBHOOKS = 15  # of a channel
 
@@ -36,7 +25,7 @@ def _own_commands(call: RestCall) -> list[dict[str, Any]]:
         raise ApiError(403, 20012, "You are not authorized to perform this action on this application")
     guild_id = call.guild().id if "guild_id" in call.request.match_info else None
     if guild_id in call.app.without_commands:
-        raise missing_access()
+        raise world.missing_access()
     return call.app.commands.setdefault(guild_id, [])
 
 
@@ -88,14 +77,14 @@ def remove_command(call: RestCall) -> None:
     commands = _own_commands(call)
     wanted = call.request.match_info["command_id"]
     if all(c["id"] != wanted for c in commands):
-        raise unknown("application command")
+        raise world.unknown("application command")
     commands[:] = [c for c in commands if c["id"] != wanted]
 
 
 def read_user(call: RestCall) -> Any:
     user = call.world.users.get(call.id("user_id"))
     if user is None:
-        raise unknown("User")
+        raise world.unknown("User")
     return payloads.user(user)
 
 
@@ -107,7 +96,7 @@ def list_own_guilds(call: RestCall) -> Any:
             "name": guild.name,
             "icon": None,
             "owner": guild.owner_id == call.me.id,
-            "permissions": str(guild_permissions(guild, call.me.id)),
+            "permissions": str(world.guild_permissions(guild, call.me.id)),
             "features": [],
         }
         for guild in call.world.guilds.values()
@@ -129,7 +118,7 @@ def list_channels(call: RestCall) -> Any:
 def list_members(call: RestCall) -> Any:
     guild = call.guild()
     if not call.app.members_intent:
-        raise missing_access()
+        raise world.missing_access()
     after = call.query_id("after") or 0
     found = sorted((m for m in guild.members.values() if m.user.id > after), key=lambda m: m.user.id)
     return [payloads.member(m) for m in found[: call.limit(1, 1000)]]
@@ -145,7 +134,7 @@ def read_member(call: RestCall) -> Any:
     guild = call.guild()
     user_id = call.me.id if call.request.match_info["user_id"] == "@me" else call.id("user_id")
     if user_id not in guild.members:
-        raise unknown("Member")
+        raise world.unknown("Member")
     return payloads.member(guild.members[user_id])
 
 
@@ -171,7 +160,7 @@ def webhook_author(webhook: Webhook, name: str | None, avatar: str | None = None
 
 
 async def create_webhook(call: RestCall) -> Any:
-    channel = call.channel(MANAGE_WEBHOOKS)
+    channel = call.channel(world.MANAGE_WEBHOOKS)
     name = str((await call.json()).get("name") or "").strip()
     _check_name("name", name)
     if sum(w.channel_id == channel.id for w in call.world.webhooks.values()) >= _MAX_WEBHOOKS:
@@ -190,16 +179,16 @@ def _check_name(field: str, name: str) -> None:
         or any(word in plain for word in ("discord", "clyde", "```"))
         or any(char in name for char in "@#:")
     ):
-        raise invalid_form(field, "WEBHOOK_NAME_INVALID", "Webhook name is not allowed.")
+        raise world.invalid_form(field, "WEBHOOK_NAME_INVALID", "Webhook name is not allowed.")
 
 
 def list_channel_webhooks(call: RestCall) -> Any:
-    channel = call.channel(MANAGE_WEBHOOKS)
+    channel = call.channel(world.MANAGE_WEBHOOKS)
     return [_list_item(call, w) for w in call.world.webhooks.values() if w.channel_id == channel.id]
 
 
 def list_guild_webhooks(call: RestCall) -> Any:
-    guild = call.guild(MANAGE_WEBHOOKS)
+    guild = call.guild(world.MANAGE_WEBHOOKS)
     return [_list_item(call, w) for w in call.world.webhooks.values() if w.guild_id == guild.id]
 
 
@@ -215,10 +204,10 @@ def _webhook(call: RestCall) -> Webhook:
     """The webhook in the path, authorized by the token in the path, otherwise by the bot's permission."""
     webhook = call.world.webhooks.get(call.id("webhook_id"))
     if webhook is None:
-        raise unknown("Webhook")
+        raise world.unknown("Webhook")
     token = call.request.match_info.get("token")
     if token is None:
-        call.require(call.world.channel(webhook.channel_id), MANAGE_WEBHOOKS)
+        call.require(call.world.channel(webhook.channel_id), world.MANAGE_WEBHOOKS)
     elif token != webhook.token:
         raise ApiError(401, 50027, "Invalid Webhook Token")
     return webhook
@@ -250,7 +239,7 @@ def _place(call: RestCall, webhook: Webhook) -> Channel:
         return call.world.channel(webhook.channel_id)
     thread = call.world.find_channel(thread_id)
     if thread is None or thread.parent_id != webhook.channel_id:
-        raise unknown("Channel")
+        raise world.unknown("Channel")
     return thread
 
 
@@ -278,7 +267,7 @@ def _webhook_message(call: RestCall) -> tuple[Channel, Message]:
     channel = _place(call, webhook)
     message = call.message(channel)
     if message.webhook_id != webhook.id:
-        raise unknown("Message")
+        raise world.unknown("Message")
     return channel, message
 
 

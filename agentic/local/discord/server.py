@@ -34,7 +34,7 @@ from agentic.local.discord.backend import (
 from agentic.local.discord.gateway import Gateway
 from agentic.local.discord.interactions import Options
 from agentic.local.discord.messages import Draft, Upload
-from agentic.local.discord.rest import LimitCheck, Limiter, RateLimits, RestAnswer, RestCall, RestEndpoint
+from agentic.local.discord.rest import Limiter, RateLimits, RestAnswer, RestCall, RestEndpoint
 from agentic.local.discord.world import ApiError, BotApplication, Channel, Message, World, invalid_form
 from agentic.net.http_server import Connections, connection_limit, serve_http
 
@@ -351,7 +351,10 @@ class RestApi:
                 response = await self._fail(call, endpoint, fault)
             if half_way:
                 await asyncio.sleep(half_way)
-            self._record(info, response.status, call.payload)
+            info.status, info.time, info.payload = response.status, self._backend.clock(), call.payload
+            self.requests.append(info)
+            self.counts.update(("requests", str(response.status), f"{info.method} {info.route}"))
+            self._backend.changed()
             return response
 
         return serve
@@ -383,7 +386,10 @@ class RestApi:
         """Authenticate first: a request without a valid token does not count against a limit."""
         headers: dict[str, str] = {}
         try:
-            check = self._check_limits(call, endpoint)
+            path = call.request.match_info
+            major = next((path[name] for name in ("channel_id", "guild_id", "webhook_id") if name in path), "")
+            caller = major if endpoint.open else call.app.key  # raises without a valid token
+            check = self.limiter.check(caller, endpoint.bucket, major, counts_globally=not endpoint.open)
             headers = check.headers
             if check.retry_after is not None:
                 text = "You are being rate limited."
@@ -401,21 +407,6 @@ class RestApi:
         if isinstance(result, RestAnswer):
             return _response(result.status, result.body, headers)
         return _response(204 if result is None else 200, result, headers)
-
-    def _check_limits(self, call: RestCall, endpoint: RestEndpoint) -> LimitCheck:
-        """Raises ApiError if the route needs a bot's token and the request has none."""
-        path = call.request.match_info
-        major = next((path[name] for name in ("channel_id", "guild_id", "webhook_id") if name in path), "")
-        caller = major if endpoint.open else call.app.key
-        return self.limiter.check(caller, endpoint.bucket, major, counts_globally=not endpoint.open)
-
-    def _record(self, info: RequestInfo, status: int, payload: Any) -> None:
-        info.status, info.time, info.payload = status, self._backend.clock(), payload
-        self.requests.append(info)
-        self.counts["requests"] += 1
-        self.counts[str(status)] += 1
-        self.counts[f"{info.method} {info.route}"] += 1
-        self._backend.changed()
 
 
 def _response(status: int, body: Any = None, headers: dict[str, str] | None = None) -> web.Response:

@@ -122,7 +122,11 @@ class Terminal:
         if self._lines is not None:
             source = self._lines
         elif self.has_toolbar:
-            source = typed_lines(self._prompt, lambda: self._status() or self._view.typing(), self._completions)
+            source = typed_lines(
+                lambda: f"{self._dialog.label or '#' + self._names.channels.get(self._channel, 'channel')} › ",
+                lambda: self._status() or self._view.typing(),
+                lambda text: [] if self._dialog.label else completions(text, self._vocabulary()),
+            )
         else:
             source = piped_lines(sys.stdin.fileno())
         async with self.watching(), aclosing(joined(source)) as lines:
@@ -205,12 +209,6 @@ class Terminal:
             raise RuntimeError("export_svg() needs a Console(record=True)")
         svg = self._console.export_svg(title=title, clear=False)
         path.write_text(re.sub(r"@font-face \{[^{}]*\}\s*", "", svg), encoding="utf-8")
-
-    def _prompt(self) -> str:
-        return f"{self._dialog.label or '#' + self._names.channels.get(self._channel, 'channel')} › "
-
-    def _completions(self, text: str) -> list[str]:
-        return [] if self._dialog.label else completions(text, self._vocabulary())
 
     def _vocabulary(self) -> Vocabulary:
         channels = {name: channel_id for channel_id, name in self._names.channels.items()}

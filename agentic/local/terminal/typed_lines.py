@@ -223,21 +223,16 @@ def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
 def _said(text: str, channel: int, known: Vocabulary, reply_to: int | None = None) -> TypedLine:
     text = with_mentions(text, known)
     if _HISTORY.match(text):
-        try:
-            text = _HISTORY_FIELD.sub(lambda match: match[1] + _link(int(match[2]), known), text)
-        except LookupError as error:
-            return UnparsedInput(f"there is no message {error.args[0]}; the number of a message stands before it")
+        links: dict[str, str] = {}
+        for match in _HISTORY_FIELD.finditer(text):
+            found = known.messages.get(int(match[2]))
+            if found is None:
+                return UnparsedInput(f"there is no message {int(match[2])}; the number of a message stands before it")
+            links[match[2]] = LINK.format(guild=known.guild, channel=found.channel_id, message=found.id)
+        text = _HISTORY_FIELD.sub(lambda match: match[1] + links[match[2]], text)
     if len(text) > MAX_MESSAGE:
         return UnparsedInput(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
     return Say(channel, text, reply_to)
-
-
-def _link(number: int, known: Vocabulary) -> str:
-    """A message's link, as Discord copies it. Raises LookupError with the number of an unknown message."""
-    found = known.messages.get(number)
-    if found is None:
-        raise LookupError(number)
-    return LINK.format(guild=known.guild, channel=found.channel_id, message=found.id)
 
 
 def with_mentions(text: str, known: Vocabulary) -> str:
