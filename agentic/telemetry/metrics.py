@@ -1,4 +1,4 @@
-"""Metrics of one process, for Prometheus. They count from its start; their names are listed in docs/operations.md.
+"""Measure one process for Prometheus. Metrics count from its start; their names are listed in docs/operations.md.
 
 Turns and model calls are counted as they end. What is true at a moment (queues, latencies) is read when it is asked.
 """
@@ -93,8 +93,8 @@ class Metrics:
             ):
                 self._tokens.labels(call.model, kind).inc(max(0, tokens))
 
-    def shown(self) -> bytes:
-        """All metrics, in Prometheus' text format; without when each was first counted, which nobody asks for."""
+    def to_text(self) -> bytes:
+        """Return all metrics in Prometheus' text format; without when each was first counted, which nobody asks for."""
         lines = generate_latest(self.registry).split(b"\n")
         return b"\n".join(line for line in lines if b"_created" not in line)
 
@@ -103,21 +103,17 @@ class Metrics:
         loop, count = asyncio.get_running_loop(), 0
         while True:
             if count % PING_EVERY == 0:
-                await self._measure_redis()
+                began = time.perf_counter()
+                try:
+                    await self._ping()
+                    self._redis.set(time.perf_counter() - began)
+                    self._redis_up.set(1)
+                except RedisAway:
+                    self._redis_up.set(0)
             count += 1
             due = loop.time() + EVERY
             await asyncio.sleep(EVERY)
             self._lag.observe(max(0.0, loop.time() - due))
-
-    async def _measure_redis(self) -> None:
-        began = time.perf_counter()
-        try:
-            await self._ping()
-        except RedisAway:
-            self._redis_up.set(0)
-            return
-        self._redis_up.set(1)
-        self._redis.set(time.perf_counter() - began)
 
 
 class _AtTheMoment(Collector):
@@ -146,6 +142,6 @@ def metrics_route(metrics: Metrics) -> web.RouteDef:
     """GET /metrics."""
 
     async def answer(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.shown(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=metrics.to_text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return web.get("/metrics", answer)

@@ -1,11 +1,11 @@
-"""Turns, model calls and tools as OpenTelemetry spans, by the semantic conventions for generative AI.
+"""Send turns, model calls and tools as OpenTelemetry spans, by the semantic conventions for generative AI.
 
     invoke_agent claude ─┬─ chat claude-haiku-5-5
                          ├─ execute_tool web_search
                          └─ chat claude-haiku-5-5
 
 A turn's spans are made when it has ended, with the times that it had, in a thread of their own; a further thread, of
-OpenTelemetry's BatchSpanProcessor, sends them. Words go along only where the owner wants it, without secrets.
+OpenTelemetry's BatchSpanProcessor, sends them. Words go along only if the owner wants it, without secrets.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from agentic.state.record_stream import TurnWords
 from agentic.state.turn_records import TurnRecord
-from agentic.wire.entries import CallRecord, CallWords, ToolCallRecord
+from agentic.wire.entries import CallRecord, CallWords
 from agentic.wire.messages import TurnNotice
 
 if TYPE_CHECKING:
@@ -36,23 +36,20 @@ MISSING = (
     "no spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT: the packages for it are missing; install them with"
     " `.venv/bin/pip install -e '.[otel]'`"
 )
-MOST_WAITING = 200  # turns whose spans are not made yet
+MAX_WAITING = 200  # turns whose spans are not made yet
 SEND_SECONDS = 5.0  # for a request
 LAST_WAIT = 3.0  # seconds to send at the end of the process
-PROVIDERS: Mapping[str, str] = {
-    "google": "gcp.gemini",
-    "xai": "x_ai",
-    "bedrock": "aws.bedrock",
-    "mistral": "mistral_ai",
-}
-"""Our names of providers → those of the conventions, where they differ."""
+# Our names of providers → the conventions' names, if they differ.
+PROVIDERS = {"google": "gcp.gemini", "xai": "x_ai", "bedrock": "aws.bedrock", "mistral": "mistral_ai"}
 
 log = logging.getLogger(__name__)
 
 
 def http_exporter(endpoint: str, headers: str) -> SpanExporter:
-    """The exporter over HTTP to this address, as OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS have it. Raises
-    ImportError."""
+    """Make the exporter over HTTP to this address, as OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS have it.
+
+    Raises ImportError.
+    """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.util.re import parse_env_headers
 
@@ -62,8 +59,10 @@ def http_exporter(endpoint: str, headers: str) -> SpanExporter:
 
 
 class Spans:
-    """Watches the turns of a process. `words`: prompts and answers go along, redacted. Raises ImportError where the
-    packages are missing."""
+    """Watches the turns of a process. `words`: prompts and answers go along, redacted.
+
+    Raises ImportError if the packages are missing.
+    """
 
     def __init__(self, exporter: SpanExporter, redact: Redact, *, version: str, words: bool = False) -> None:
         from opentelemetry.sdk.resources import Resource
@@ -82,7 +81,7 @@ class Spans:
         """Spans are made when a turn ends."""
 
     def ended(self, record: TurnRecord, words: TurnWords) -> None:
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             log.debug("the spans of turn %s are dropped", record.id)
             return
         self._waiting += 1
@@ -126,34 +125,38 @@ class Spans:
         for call in record.calls:
             attributes = of_call(call)
             if call.n in words:
-                attributes |= self._shown(words[call.n])
+                attributes |= self._words_of(words[call.n])
             span = self._span(f"{operation(call)} {model_name(call.model)}", SpanKind.CLIENT, here, call.at, attributes)
             _end(span, call.at + call.seconds, call.error)
         for tool in record.tool_calls:
-            span = self._span(f"execute_tool {tool.name}", SpanKind.INTERNAL, here, tool.at, of_tool(tool))
+            name = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool.name}
+            attributes = {**name, "gen_ai.tool.type": "function"}
+            span = self._span(f"execute_tool {tool.name}", SpanKind.INTERNAL, here, tool.at, attributes)
             _end(span, tool.at + tool.seconds, "tool_error" if tool.error else None)
         _end(turn, record.at, record.reason if record.outcome in ("failed", "timed_out") else None)
 
     def _span(self, name: str, kind: Any, context: Any, at: float, attributes: Attributes) -> Span:
         return self._tracer.start_span(name, context, kind, attributes, start_time=_ns(at))
 
-    def _shown(self, words: CallWords) -> Attributes:
-        """The words of a call."""
-        asked = [{"role": each.role, "parts": _text(self._redact(each.text))} for each in words.history]
+    def _words_of(self, words: CallWords) -> Attributes:
+        def part(text: str) -> list[dict[str, str]]:
+            return [{"type": "text", "content": self._redact(text)}]
+
+        asked = [{"role": each.role, "parts": part(each.text)} for each in words.history]
         if words.text:
-            asked.append({"role": "user", "parts": _text(self._redact(words.text))})
+            asked.append({"role": "user", "parts": part(words.text)})
         if words.prefill is not None:
-            asked.append({"role": "assistant", "parts": _text(self._redact(words.prefill))})
-        answer = {"role": "assistant", "parts": _text(self._redact(words.completion)), "finish_reason": words.stop}
+            asked.append({"role": "assistant", "parts": part(words.prefill)})
+        answer = {"role": "assistant", "parts": part(words.completion), "finish_reason": words.stop}
         return {
-            "gen_ai.system_instructions": _json(_text(self._redact(words.system))),
+            "gen_ai.system_instructions": _json(part(words.system)),
             "gen_ai.input.messages": _json(asked),
             "gen_ai.output.messages": _json([answer]),
         }
 
 
 def of_turn(record: TurnRecord) -> Attributes:
-    """The attributes of a turn: those of an agent's invocation, and ours. Tokens and money are those of its calls: some
+    """Return the attributes of a turn: those of an agent's invocation, and ours. Its calls have tokens and money: some
     viewers add up what a span and its children have."""
     found: dict[str, str | int | float | bool | None] = {
         "gen_ai.operation.name": "invoke_agent",
@@ -171,8 +174,8 @@ def of_turn(record: TurnRecord) -> Attributes:
 
 
 def of_call(call: CallRecord) -> Attributes:
-    """The attributes of a model call. `gen_ai.usage.cost` is no part of the conventions yet; Langfuse reads it."""
-    found: Attributes = {
+    """Return the attributes of a call. `gen_ai.usage.cost` is no part of the conventions yet; Langfuse reads it."""
+    return {
         "gen_ai.operation.name": operation(call),
         "gen_ai.provider.name": provider(call.model),
         "gen_ai.request.model": model_name(call.model),
@@ -185,11 +188,6 @@ def of_call(call: CallRecord) -> Attributes:
         "gen_ai.usage.reasoning.output_tokens": call.reasoning_tokens,
         "gen_ai.usage.cost": call.cost_usd,
     }
-    return found
-
-
-def of_tool(tool: ToolCallRecord) -> Attributes:
-    return {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool.name, "gen_ai.tool.type": "function"}
 
 
 def operation(call: CallRecord) -> str:
@@ -197,7 +195,7 @@ def operation(call: CallRecord) -> str:
 
 
 def provider(model: str) -> str:
-    """The conventions' name of the provider of `provider/model`."""
+    """Return the conventions' name of the provider of `provider/model`."""
     name = model.partition("/")[0]
     return PROVIDERS.get(name, name)
 
@@ -217,10 +215,6 @@ def _end(span: Span, at: float, error: str | None) -> None:
 
 def _ns(at: float) -> int:
     return round(at * 1e9)
-
-
-def _text(text: str) -> Sequence[Mapping[str, str]]:
-    return [{"type": "text", "content": text}]
 
 
 def _json(value: object) -> str:
