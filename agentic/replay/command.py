@@ -1,11 +1,4 @@
-"""The sub-command and its output.
-
-Show comparisons in a terminal: both answers beside each other, or below each other where it is narrow.
-
-`python -m agentic.record replay`: plan the turns, confirm what they may cost, make them again, show both answers.
-
-The command line of `python -m agentic.record replay`. It imports nothing heavy, for `--help`.
-"""
+"""`python -m agentic.record replay`: plan the turns, confirm what they may cost, make them again, show both answers."""
 
 from __future__ import annotations
 
@@ -13,7 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +33,8 @@ from agentic.replay.replay import (
     Prepared,
     RecordedTurn,
     Replayer,
-    compared,
-    decided,
+    compare,
+    describe_decision,
     totals,
 )
 from agentic.runtime.services import caps_of
@@ -51,234 +44,7 @@ from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, Red
 from agentic.wire.server import locate_redis
 
 NARROW = 90  # columns, below which two answers do not fit beside each other
-
-
-def header(comparison: Comparison, name: str) -> str:
-    """ "Claude · round 2 · instruction-id" """
-    round_number = f"round {comparison.round}" if comparison.round is not None else comparison.trigger
-    return f"{name} · {round_number} · {comparison.agent}/{comparison.turn_id}"
-
-
-def show(console: Console, comparison: Comparison, name: str) -> None:
-    console.rule(Text(header(comparison, name)), align="left", characters="─")
-    if comparison.new is None:
-        console.print(Text(f"not replayed: {comparison.problem}", style="yellow"))
-        return
-    if comparison.same:
-        console.print(_answer("Both", comparison.old, other=comparison.new))
-        return
-    old, new = _answer("Then", comparison.old), _answer("Now", comparison.new)
-    if console.width < NARROW:
-        console.print(old, new, sep="\n")
-    else:
-        table = Table(box=None, expand=True, show_header=False, padding=(0, 2, 0, 0))
-        table.add_column(ratio=1, overflow="fold")
-        table.add_column(ratio=1, overflow="fold")
-        table.add_row(old, new)
-        console.print(table)
-    if comparison.problem:
-        console.print(Text(comparison.problem, style="yellow"))
-
-
-def _answer(title: str, answer: Answer, *, other: Answer | None = None) -> Text:
-    models = dict.fromkeys(filter(None, (answer.model, other.model if other else "")))
-    facts = [f"{title}: {', '.join(models)}", decided(answer.decision), used(answer)]
-    if other is not None and used(other) != used(answer):
-        facts.append(f"now {used(other)}")
-    text = Text(" · ".join(facts), style="dim")
-    return text.append(f"\n{answer.says}", style="not dim") if answer.says else text
-
-
-def used(answer: Answer) -> str:
-    """ "1,200 + 80 tokens, $0.0012" """
-    return f"{answer.input_tokens:,} + {answer.output_tokens:,} tokens, {dollars(answer.cost_usd)}"
-
-
-def summary(comparisons: Sequence[Comparison]) -> str:
-    replayed = [comparison for comparison in comparisons if comparison.new is not None]
-    old, new = totals(each.old for each in replayed), totals(each.new for each in replayed)
-    same, failed = sum(each.same for each in replayed), sum(bool(each.problem) for each in replayed)
-    return (
-        f"{counted(len(replayed), 'turn')} replayed: {same} with the same answer to the byte, {failed} without an"
-        f" answer; {len(comparisons) - len(replayed)} not replayed.\n"
-        f"Then {_sum(old)}; now {_sum(new)}.{_pictures(comparisons)}"
-    )
-
-
-def _sum(sums: dict[str, float]) -> str:
-    return f"{sums['input_tokens']:,.0f} + {sums['output_tokens']:,.0f} tokens, {dollars(sums['cost_usd'])}"
-
-
-def _pictures(comparisons: Iterable[Comparison]) -> str:
-    missing = sum(comparison.pictures_missing for comparison in comparisons)
-    return f" {counted(missing, 'picture')} of the prompts were not sent: pictures are not recorded." if missing else ""
-
-
 ASKS_FROM = 0.01  # US dollars: a replay that may cost more is confirmed first
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The turns that can be replayed, and the reasons why others cannot, by turn; both in the turns' order."""
-
-    turns: Sequence[RecordedTurn]
-    prepared: dict[tuple[str, str], Prepared]
-    problems: dict[tuple[str, str], str]
-
-    @property
-    def most_usd(self) -> float:
-        return sum(each.most_usd for each in self.prepared.values())
-
-
-def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Exit codes: 0 done; 1 a turn could not be replayed, or its model failed; 2 the command line is wrong."""
-    try:
-        named = load_settings(process_environment(), local=options.local, model=options.model, fronts=read_fronts)
-    except SettingsError as error:
-        print(error, file=sys.stderr)
-        return 2
-    set_up_logging("ERROR", redact=Redactor(named.secrets()).secrets)  # what fails is shown with its turn
-    if options.model is not None and not options.estimate and (problem := check_model(named, options.model).problem):
-        print(problem, file=sys.stderr)
-        return 2
-    return asyncio.run(replay(options, named.with_(data_dir=settings.data_dir)))
-
-
-async def replay(options: argparse.Namespace, settings: Settings) -> int:
-    """Replay by these settings, whose agents have the model that is asked; return the exit code."""
-    return await _Command(options, settings).run()
-
-
-class _Command:
-    def __init__(self, options: argparse.Namespace, settings: Settings) -> None:
-        self.options, self.settings = options, settings
-        self.console = Console(highlight=False, soft_wrap=False)
-
-    async def run(self) -> int:
-        turns = await recorded_turns(self.settings.record_file, self.options)
-        if not turns:
-            print(f"The record has no such turn: {self.settings.record_file}", file=sys.stderr)
-            return 1
-        load_prices()
-        models = AskedModels(self.settings, named=self.options.model is not None)
-        try:
-            return await self._replay(turns, models)
-        finally:
-            await models.aclose()
-
-    async def _replay(self, turns: Sequence[RecordedTurn], models: AskedModels) -> int:
-        persona = self._persona()
-        plan = planned(turns, Replayer(self.settings, models, None, persona=persona))
-        if self.options.estimate:
-            self._say_estimate(plan)
-            return 0 if plan.prepared else 1
-        if not self._confirmed(plan):
-            return 2
-        try:
-            async with ledger_for(self.settings, paid=plan.most_usd > 0) as ledger:
-                costs = ledger.replay_costs if ledger else None
-                replayer = Replayer(self.settings, models, costs, persona=persona)
-                found = [await self._one(replayer, plan, turn) for turn in turns]
-                for notice in ledger.budgets.notices() if ledger else ():
-                    print(notice, file=sys.stderr)
-        except (RedisAway, RedisStartError, RedisAddressError) as away:
-            print(f"Redis does not answer, so no money can be reserved: {away}. No model is called", file=sys.stderr)
-            return 1
-        self._end(found)
-        return 0 if all(each.new is not None and not each.problem for each in found) else 1
-
-    def _persona(self) -> Path | None:
-        """A folder, or the name of one below PERSONAS_DIR."""
-        given: Path | None = self.options.persona
-        if given is None or given.is_dir():
-            return given
-        return self.settings.personas_dir / given
-
-    async def _one(self, replayer: Replayer, plan: Plan, turn: RecordedTurn) -> Comparison:
-        key = (turn.turn.agent, turn.turn.id)
-        if key in plan.prepared:
-            comparison = await replayer.replay(plan.prepared[key])
-        else:
-            comparison = compared(turn, problem=plan.problems[key])
-        if not self.options.json:
-            show(self.console, comparison, self._name(comparison.agent))
-        return comparison
-
-    def _name(self, agent: str) -> str:
-        configured = self.settings.agents.get(agent)
-        return configured.display_name if configured else agent
-
-    def _say_estimate(self, plan: Plan) -> None:
-        most = {f"{agent}/{turn}": each.most_usd for (agent, turn), each in plan.prepared.items()}
-        if self.options.json:
-            problems = {f"{agent}/{turn}": problem for (agent, turn), problem in plan.problems.items()}
-            print(json.dumps({"most_usd": plan.most_usd, "turns": most, "problems": problems}))
-            return
-        for (agent, turn), problem in plan.problems.items():
-            print(f"{agent}/{turn} cannot be replayed: {problem}")
-        print(f"{counted(len(most), 'turn')}, at most {dollars(plan.most_usd)}. No model was called.")
-
-    def _confirmed(self, plan: Plan) -> bool:
-        if self.options.yes or plan.most_usd <= ASKS_FROM:
-            return True
-        cost = f"{counted(len(plan.prepared), 'turn')} may cost {dollars(plan.most_usd)} at most"
-        if not sys.stdin.isatty():
-            print(f"{cost}. Give --yes to replay them", file=sys.stderr)
-            return False
-        print(f"{cost}. Replay? [y/N] ", end="", file=sys.stderr, flush=True)
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-    def _end(self, found: Sequence[Comparison]) -> None:
-        if not self.options.json:
-            self.console.rule(characters="─")
-            print(summary(found))
-            return
-        replayed = [each for each in found if each.new is not None]
-        sums = {"old": totals(each.old for each in replayed), "new": totals(each.new for each in replayed)}
-        clean = Redactor(self.settings.secrets()).secrets
-        print(clean(json.dumps({"turns": [each.to_json() for each in found], "totals": sums}, ensure_ascii=False)))
-
-
-def planned(turns: Sequence[RecordedTurn], replayer: Replayer) -> Plan:
-    plan = Plan(turns, {}, {})
-    for each in turns:
-        key = (each.turn.agent, each.turn.id)
-        try:
-            plan.prepared[key] = replayer.prepare(each)
-        except NotReplayable as error:
-            plan.problems[key] = str(error)
-    return plan
-
-
-async def recorded_turns(path: Path, options: argparse.Namespace) -> list[RecordedTurn]:
-    """The turns that the options name, in order. Raises RecordError."""
-    async with opened(path) as db:
-        if options.turn is not None:
-            whole = await whole_turn(db, *options.turn)
-            turns = [whole.turn] if whole is not None else []
-        elif options.last:
-            conversation = await last_conversation(db)
-            turns = list(await turns_of_conversation(db, conversation.id)) if conversation is not None else []
-        else:
-            turns = list(await turns_of_conversation(db, options.conversation))
-        wanted = [turn for turn in turns if options.agent in (None, turn.agent)]
-        return [RecordedTurn.of(turn, await calls_of_turn(db, turn.agent, turn.id)) for turn in wanted]
-
-
-@asynccontextmanager
-async def ledger_for(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger | None]:
-    """The ledger of the day's budgets, where a call costs money. Raises RedisStartError, RedisAddressError."""
-    if not paid:
-        yield None
-        return
-    url = None if settings.data_dir.name == LOCAL else settings.redis_url
-    async with (
-        locate_redis(
-            url, settings.data_dir, runtime_dir=settings.runtime_dir, use_default_port=settings.data_dir.name != LOCAL
-        ) as place,
-        RedisLink(place.address) as link,
-    ):
-        yield Ledger(link, caps=caps_of(settings))
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -300,12 +66,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask, whatever it may cost")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--local", action="store_true", help="from the record of local mode (run_all.py --local)")
-    parser.set_defaults(run=_run)
-
-
-def _run(options: argparse.Namespace, settings: Settings) -> int:
-
-    return run(options, settings)
+    parser.set_defaults(run=run)
 
 
 def _turn(text: str) -> tuple[str, str]:
@@ -313,3 +74,212 @@ def _turn(text: str) -> tuple[str, str]:
     if not (agent and turn_id):
         raise argparse.ArgumentTypeError("expected AGENT/ID, such as claude/m1234")
     return agent, turn_id
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Return 0 if it is done; 1 if a turn could not be replayed, or its model failed; 2 for a wrong command line."""
+    try:
+        named = load_settings(process_environment(), local=options.local, model=options.model, fronts=read_fronts)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    set_up_logging("ERROR", redact=Redactor(named.secrets()).secrets)  # what fails is shown with its turn
+    if options.model is not None and not options.estimate and (problem := check_model(named, options.model).problem):
+        print(problem, file=sys.stderr)
+        return 2
+    return asyncio.run(replay(options, named.with_(data_dir=settings.data_dir)))
+
+
+async def replay(options: argparse.Namespace, settings: Settings) -> int:
+    """Replay by these settings, whose agents have the model that is asked; return the exit code."""
+    turns = await recorded_turns(settings.record_file, options)
+    if not turns:
+        print(f"The record has no such turn: {settings.record_file}", file=sys.stderr)
+        return 1
+    load_prices()
+    persona = _persona_folder(options, settings)
+    models = AskedModels(settings, named=options.model is not None)
+    try:
+        plan = plan_replays(turns, Replayer(settings, models, None, persona=persona))
+        if options.estimate:
+            _print_estimate(options, plan)
+            return 0 if plan.prepared else 1
+        if not _is_confirmed(options, plan):
+            return 2
+        return await _replay_all(options, settings, models, persona, turns, plan)
+    finally:
+        await models.aclose()
+
+
+def _persona_folder(options: argparse.Namespace, settings: Settings) -> Path | None:
+    """Return the folder that --persona names, which may be below PERSONAS_DIR."""
+    given: Path | None = options.persona
+    return given if given is None or given.is_dir() else settings.personas_dir / given
+
+
+async def _replay_all(
+    options: argparse.Namespace,
+    settings: Settings,
+    models: AskedModels,
+    persona: Path | None,
+    turns: Sequence[RecordedTurn],
+    plan: Plan,
+) -> int:
+    console = Console(highlight=False, soft_wrap=False)
+    found: list[Comparison] = []
+    try:
+        async with ledger_for(settings, paid=plan.most_usd > 0) as ledger:
+            replayer = Replayer(settings, models, ledger.replay_costs if ledger else None, persona=persona)
+            for turn in turns:
+                agent, key = turn.turn.agent, (turn.turn.agent, turn.turn.id)
+                if key in plan.prepared:
+                    found.append(await replayer.replay(plan.prepared[key]))
+                else:
+                    found.append(compare(turn, problem=plan.problems[key]))
+                if not options.json:
+                    configured = settings.agents.get(agent)
+                    show(console, found[-1], configured.display_name if configured else agent)
+            for notice in ledger.budgets.notices() if ledger else ():
+                print(notice, file=sys.stderr)
+    except (RedisAway, RedisStartError, RedisAddressError) as away:
+        print(f"Redis does not answer, so no money can be reserved: {away}. No model is called", file=sys.stderr)
+        return 1
+    if options.json:
+        replayed = [each for each in found if each.new is not None]
+        sums = {"old": totals(each.old for each in replayed), "new": totals(each.new for each in replayed)}
+        clean = Redactor(settings.secrets()).secrets
+        print(clean(json.dumps({"turns": [each.to_json() for each in found], "totals": sums}, ensure_ascii=False)))
+    else:
+        console.rule(characters="─")
+        print(summary(found))
+    return 0 if all(each.new is not None and not each.problem for each in found) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The turns that can be replayed, and the reasons why others can't, by agent and turn, in the turns' order."""
+
+    prepared: dict[tuple[str, str], Prepared]
+    problems: dict[tuple[str, str], str]
+
+    @property
+    def most_usd(self) -> float:
+        return sum(each.most_usd for each in self.prepared.values())
+
+
+def plan_replays(turns: Sequence[RecordedTurn], replayer: Replayer) -> Plan:
+    plan = Plan({}, {})
+    for each in turns:
+        key = (each.turn.agent, each.turn.id)
+        try:
+            plan.prepared[key] = replayer.prepare(each)
+        except NotReplayable as error:
+            plan.problems[key] = str(error)
+    return plan
+
+
+def _print_estimate(options: argparse.Namespace, plan: Plan) -> None:
+    most = {f"{agent}/{turn}": each.most_usd for (agent, turn), each in plan.prepared.items()}
+    problems = {f"{agent}/{turn}": problem for (agent, turn), problem in plan.problems.items()}
+    if options.json:
+        print(json.dumps({"most_usd": plan.most_usd, "turns": most, "problems": problems}))
+        return
+    for turn, problem in problems.items():
+        print(f"{turn} cannot be replayed: {problem}")
+    print(f"{counted(len(most), 'turn')}, at most {dollars(plan.most_usd)}. No model was called.")
+
+
+def _is_confirmed(options: argparse.Namespace, plan: Plan) -> bool:
+    if options.yes or plan.most_usd <= ASKS_FROM:
+        return True
+    cost = f"{counted(len(plan.prepared), 'turn')} may cost {dollars(plan.most_usd)} at most"
+    if not sys.stdin.isatty():
+        print(f"{cost}. Give --yes to replay them", file=sys.stderr)
+        return False
+    print(f"{cost}. Replay? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+async def recorded_turns(path: Path, options: argparse.Namespace) -> list[RecordedTurn]:
+    """Read the turns that the options name, in order. Raises RecordError."""
+    async with opened(path) as db:
+        if options.turn is not None:
+            whole = await whole_turn(db, *options.turn)
+            turns = [whole.turn] if whole is not None else []
+        elif options.last:
+            conversation = await last_conversation(db)
+            turns = list(await turns_of_conversation(db, conversation.id)) if conversation is not None else []
+        else:
+            turns = list(await turns_of_conversation(db, options.conversation))
+        wanted = [turn for turn in turns if options.agent in (None, turn.agent)]
+        return [RecordedTurn.of(turn, await calls_of_turn(db, turn.agent, turn.id)) for turn in wanted]
+
+
+@asynccontextmanager
+async def ledger_for(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger | None]:
+    """Open the ledger of the day's budgets if a call costs money. Raises RedisStartError, RedisAddressError."""
+    if not paid:
+        yield None
+        return
+    url = None if settings.data_dir.name == LOCAL else settings.redis_url
+    async with (
+        locate_redis(
+            url, settings.data_dir, runtime_dir=settings.runtime_dir, use_default_port=settings.data_dir.name != LOCAL
+        ) as place,
+        RedisLink(place.address) as link,
+    ):
+        yield Ledger(link, caps=caps_of(settings))
+
+
+def show(console: Console, comparison: Comparison, name: str) -> None:
+    """Print both answers beside each other, or below each other if the terminal is narrow."""
+    round_number = f"round {comparison.round}" if comparison.round is not None else comparison.trigger
+    title = f"{name} · {round_number} · {comparison.agent}/{comparison.turn_id}"
+    console.rule(Text(title), align="left", characters="─")
+    if comparison.new is None:
+        console.print(Text(f"not replayed: {comparison.problem}", style="yellow"))
+        return
+    if comparison.same:
+        console.print(_answer("Both", comparison.old, other=comparison.new))
+        return
+    old, new = _answer("Then", comparison.old), _answer("Now", comparison.new)
+    if console.width < NARROW:
+        console.print(old, new, sep="\n")
+    else:
+        table = Table(box=None, expand=True, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(ratio=1, overflow="fold")
+        table.add_column(ratio=1, overflow="fold")
+        table.add_row(old, new)
+        console.print(table)
+    if comparison.problem:
+        console.print(Text(comparison.problem, style="yellow"))
+
+
+def _answer(title: str, answer: Answer, *, other: Answer | None = None) -> Text:
+    models = dict.fromkeys(filter(None, (answer.model, other.model if other else "")))
+    used, used_now = (_format_use(totals([each])) for each in (answer, other))
+    facts = [f"{title}: {', '.join(models)}", describe_decision(answer.decision), used]
+    if other is not None and used_now != used:
+        facts.append(f"now {used_now}")
+    text = Text(" · ".join(facts), style="dim")
+    return text.append(f"\n{answer.says}", style="not dim") if answer.says else text
+
+
+def _format_use(sums: dict[str, float]) -> str:
+    """ "1,200 + 80 tokens, $0.0012" """
+    return f"{sums['input_tokens']:,.0f} + {sums['output_tokens']:,.0f} tokens, {dollars(sums['cost_usd'])}"
+
+
+def summary(comparisons: Sequence[Comparison]) -> str:
+    replayed = [comparison for comparison in comparisons if comparison.new is not None]
+    old, new = totals(each.old for each in replayed), totals(each.new for each in replayed)
+    same, failed = sum(each.same for each in replayed), sum(bool(each.problem) for each in replayed)
+    missing = sum(comparison.pictures_missing for comparison in comparisons)
+    pictures = (
+        f" {counted(missing, 'picture')} of the prompts were not sent: pictures are not recorded." if missing else ""
+    )
+    return (
+        f"{counted(len(replayed), 'turn')} replayed: {same} with the same answer to the byte, {failed} without an"
+        f" answer; {len(comparisons) - len(replayed)} not replayed.\n"
+        f"Then {_format_use(old)}; now {_format_use(new)}.{pictures}"
+    )

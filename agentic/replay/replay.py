@@ -1,25 +1,13 @@
-"""Recorded prompts asked again; comparison.
-
-From the words of a recorded call to the prompt and history that it was made with. Pure, but for a persona's files.
-
-A prompt is what it was to the byte, without its pictures: those are not recorded.
-
-The model that a replay asks: the agent's own, another one by name, or the script that spoke in local mode.
-
-The results of a recorded turn's tool calls, given back to a model that makes the same calls. Pure.
-
-Ask a model again what it was asked in a recorded turn.
+"""Ask a model again what it was asked in a recorded turn, and compare the answers.
 
     recorded words ─ prompt ─ model ─┬─ an answer ─ decision
                        ▲             └─ tool calls ─ recorded results ─┐
                        └───────────────────────────────────────────────┘
 
-A call whose result is not recorded ends the replay: no tool is run. A turn's second attempt after an unreadable answer
-(agentic.turn.decide) is not made.
-
-A recorded turn and its replay, beside each other. Values only.
-
-Replay one turn: what it may cost, the reservation, the answer, and the booking of what it has cost.
+A prompt is what it was to the byte, without its pictures: those are not recorded. The model is the agent's own, another
+one by name, or the script that spoke in local mode. A call whose result is not recorded ends the replay: no tool is
+run. A turn's second attempt after an unreadable answer (agentic.turn.decide) is not made. What a replay may cost is
+reserved, and what it has cost is charged.
 """
 
 from __future__ import annotations
@@ -30,11 +18,12 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from agent_config import AgentSettings, Settings
 from agentic.agent.limits import Tariff
@@ -52,19 +41,34 @@ from agentic.state.budgets import ReplayCosts
 from agentic.tools.own_tools import NAME as MEMORY
 from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, went_on
 from agentic.turn.decision import Decision, UnreadableDecision, parse_decision
-from agentic.turn.prefill_mode import SYSTEM_SPEAKS, Actions, ActionTool
+from agentic.turn.prefill_mode import SYSTEM_SPEAKS, Actions
 from agentic.wire.connection import RedisAway
 from agentic.wire.entries import CallRecord, CallWords, ReplayNote
 
-log = logging.getLogger(__name__)
-
-
+# Options that are recorded as a Prompt has them. Its conversation is left out: a replay joins no model's session. It is
+# not retried either, since each attempt may cost as much as the first.
 SAME = (
     *("schema", "schema_name", "search", "max_output_tokens", "cache_key", "since", "cache_ttl", "temperature"),
     *("fields", "labels"),
 )
-"""Options that are recorded as a Prompt has them. Its conversation is left out: a replay joins no model's session. It
-is not retried either, since each attempt may cost as much as the first."""
+COUNTS = ("calls", "input_tokens", "cached_tokens", "output_tokens", "cost_usd")  # of an answer
+SCRIPTED = "scripted/"
+FORCED = ("mention", "continue", "call")  # triggers of a person who waits for words
+SETTLED_AFTER = 60.0  # seconds after the last call: a replay is settled by then, or its process is gone
+REFUSED = {
+    "budget": "the day's budget is used up (BUDGET_DAILY_USD)",
+    "agent_budget": "the agent's budget of the day is used up (BUDGET_AGENT_DAILY_USD)",
+}
+GONE = {
+    "forgotten": "a person had its words removed with /forget me",
+    "deleted": "a message that its prompt quotes was deleted",
+    "unreadable": "its words were recorded by another version",
+}
+
+Key = tuple[str, str]  # a tool's name, its arguments as JSON
+MakeModel = Callable[[AgentSettings], Model]
+
+log = logging.getLogger(__name__)
 
 
 class NotReplayable(Exception):
@@ -72,296 +76,9 @@ class NotReplayable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """`pictures_missing`: how many pictures the call had."""
-
-    prompt: Prompt
-    history: tuple[Message, ...]
-    pictures_missing: int
-
-
-def inputs_of(words: CallWords, *, least_seconds: float) -> Inputs:
-    """The inputs of a call, with as much time as it had and at least so many seconds. Raises NotReplayable."""
-    options = words.options
-    try:
-        history = tuple(Message(_role(message.role), message.text, cache=message.cache) for message in words.history)
-        prompt = Prompt(
-            text=words.text,
-            system=words.system,
-            stable=words.stable,
-            prefill=words.prefill,
-            retries=0,
-            timeout=max(least_seconds, float(options.get("timeout", 0.0))),
-            tools=tuple(Tool(**tool) for tool in options.get("tools", ())),
-            rounds=tuple(map(_round, options.get("rounds", ()))),
-            stop=tuple(options.get("stop", ())),
-            **{name: options[name] for name in SAME if name in options},
-        )
-    except (TypeError, ValueError, KeyError) as error:
-        raise NotReplayable("its prompt was recorded in a form that this version cannot read") from error
-    pictures = sum(message.pictures for message in words.history) + int(options.get("pictures", 0))
-    return Inputs(prompt, history, pictures)
-
-
-def _role(name: str) -> Role:
-    return get_args(Role)[get_args(Role).index(name)]  # type: ignore[no-any-return]
-
-
-def _round(step: Mapping[str, Any]) -> ToolRound:
-    calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in step["calls"])
-    results = tuple(
-        ToolResult(result["call_id"], result["name"], result["text"], is_error=bool(result.get("is_error")))
-        for result in step["results"]
-    )
-    return ToolRound(calls, results, step.get("text", ""))
-
-
-def persona_in(folder: Path, recorded: Sequence[CallWords]) -> str:
-    """The persona of these files as turns show it, with the memory tool where the recorded turn had it. Raises
-    NotReplayable for a folder without any."""
-    if not folder.is_dir():
-        raise NotReplayable(f"there is no folder {folder.name}")
-    writes = any(preamble(MEMORY).strip() in words.persona for words in recorded)
-    persona = Persona(folder.name, folder).system(memory_tool=MEMORY if writes else None).stable.strip()
-    if not persona:
-        raise NotReplayable(f"{folder.name} has no file of a persona, such as soul.md")
-    return persona
-
-
-def with_persona(words: CallWords, persona: str) -> CallWords:
-    """The call with another persona in the place of its own; all else is the same, the agent's notes too. Raises
-    NotReplayable."""
-    if not words.persona or words.persona not in words.system:
-        raise NotReplayable("its prompt has no persona to replace")
-    longer = len(persona) - len(words.persona)
-    system = words.system.replace(words.persona, persona, 1)
-    stable = words.stable + longer if words.stable else 0
-    return words.model_copy(update={"system": system, "stable": stable, "persona": persona})
-
-
-SCRIPTED = "scripted/"
-MakeModel = Callable[[AgentSettings], Model]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    model: Model
-    tariff: Tariff
-
-
-class AskedModels:
-    """Models, made once each. `settings` have the models of the agents; where one was `named`, it is the model of all,
-    also of turns that were a script's or a coding agent's."""
-
-    def __init__(self, settings: Settings, *, named: bool, make_model: MakeModel = provider_model) -> None:
-        self._settings, self._named, self._make = settings, named, make_model
-        self._made: dict[tuple[str, int | None], Asked] = {}
-
-    def of(self, agent: str, guild_id: int | None, recorded_model: str) -> Asked:
-        """Raises NotReplayable."""
-        if recorded_model.startswith(SCRIPTED) and not self._named:
-            return _script(agent)
-        configured = self._settings.agents.get(agent)
-        if configured is None:
-            raise NotReplayable(f"there is no agent {agent} any more; name a model")
-        there = configured.elsewhere.get(guild_id or 0)
-        key = (agent, guild_id if there is not None else None)
-        if key not in self._made:
-            self._made[key] = self._asked(there or configured)
-        return self._made[key]
-
-    def _asked(self, agent: AgentSettings) -> Asked:
-        if self._named:
-            agent = replace(agent, coding=None)
-        if agent.coding is not None:
-            raise NotReplayable(f"{agent.display_name} is a coding agent, whose tools act; name another model")
-        if not agent.usable:
-            lacks = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
-            raise NotReplayable(f"{agent.display_name} has no usable model here: {lacks} is not set")
-        model = self._make(agent)
-        return Asked(model, Tariff.of(agent, free=model.free))
-
-    async def aclose(self) -> None:
-        for asked in self._made.values():
-            await asked.model.aclose()
-
-
-def _script(agent: str) -> Asked:
-    voice = ScriptedVoice(agent, rng=random.Random())
-    return Asked(voice, Tariff("scripted", agent, None, free=True))
-
-
-Key = tuple[str, str]  # a tool's name, its arguments as JSON
-
-
-class RecordedResults:
-    """The results by their calls. Each is given once, so a replay makes at most one call of the model more than there
-    are results."""
-
-    def __init__(self, recorded: Sequence[CallWords]) -> None:
-        """`recorded`: the turn's calls of a model, in order. Raises NotReplayable."""
-        self._results: dict[Key, ToolResult] = {}
-        self._blocks: dict[Key, str] = {}  # of prefill mode, where calls and results are text
-        for words in recorded:
-            for step in inputs_of(words, least_seconds=0.0).prompt.rounds:
-                for call, result in zip(step.calls, step.results, strict=False):
-                    self._results[_key(call.name, call.arguments)] = result
-        for words, following in pairwise(recorded):
-            self._note_block(words, following)
-
-    def __len__(self) -> int:
-        return len(self._results) + len(self._blocks)
-
-    def round_of(self, calls: Sequence[ToolCall], text: str, echo: object) -> ToolRound | None:
-        """The step in which these calls got their results; None where one of them is not recorded."""
-        wanted = [_key(call.name, call.arguments) for call in calls]
-        if not self._results.keys() >= set(wanted) or len(set(wanted)) < len(wanted):
-            return None
-        found = [self._results.pop(key) for key in wanted]
-        results = (
-            ToolResult(call.id, call.name, result.text, is_error=result.is_error)
-            for call, result in zip(calls, found, strict=True)
-        )
-        return ToolRound(tuple(calls), tuple(results), text, echo)
-
-    def lacks(self, calls: Sequence[ToolCall]) -> list[str]:
-        """The names of the tools whose results are not recorded for these calls, or were given before."""
-        return [call.name for call in calls if _key(call.name, call.arguments) not in self._results]
-
-    def prefill_after(self, prefill: str, call: TextCall) -> str | None:
-        """The text from which the model continues after the call's result; None where it is not recorded."""
-        block = self._blocks.pop(_key(call.name, call.arguments or {}), None)
-        return None if block is None else f"{_up_to(prefill, call)}{block}"
-
-    def _note_block(self, words: CallWords, following: CallWords) -> None:
-        call = call_in(words.completion) if words.prefill is not None else None
-        if call is None or following.prefill is None:
-            return
-        start = _up_to(words.prefill or "", call)
-        if following.prefill.startswith(start):
-            self._blocks[_key(call.name, call.arguments or {})] = following.prefill[len(start) :]
-
-
-def _up_to(prefill: str, call: TextCall) -> str:
-    """As agentic.tools.prefill_tools.went_on begins."""
-    return f"{prefill}{call.before}{call.text}{CALL_STOP}\n"
-
-
-def _key(name: str, arguments: Mapping[str, Any]) -> Key:
-    return name, json.dumps(arguments, sort_keys=True, default=str)
-
-
-FORCED = ("mention", "continue", "call")  # triggers of a person who waits for words
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewAnswer:
-    """`text` is the whole completion. `decision` is None where there is none, and `problem` then says why in one
-    line."""
-
-    model: str
-    usage: Usage
-    text: str = ""
-    decision: Decision | None = None
-    problem: str = ""
-
-
-@dataclass(slots=True)
-class Replaying:
-    """A turn that is made again. `recorded`: the words of its calls, in order. `usage` grows with each call that has
-    answered; `asking`: one is under way."""
-
-    model: Model
-    recorded: Sequence[CallWords]
-    redact: Callable[[str], str]
-    least_seconds: float
-    usage: Usage = field(default_factory=Usage, init=False)
-    asking: bool = field(default=False, init=False)
-
-    async def answer(self) -> NewAnswer:
-        """Raises NotReplayable. Where it is cancelled during a call, that call's cost is not in `usage`."""
-        inputs = inputs_of(self.recorded[0], least_seconds=self.least_seconds)
-        results = RecordedResults(self.recorded)
-        try:
-            if inputs.prompt.prefill is None:
-                return await self._chat(inputs.prompt, inputs.history, results)
-            return await self._prefilled(inputs.prompt, inputs.history, results)
-        except ModelError as error:
-            self.asking = False
-            self.usage += error.usage or Usage()
-            status = f" ({error.status})" if error.status else ""
-            return self._ended(problem=f"{error.kind}{status}")
-
-    async def _chat(self, prompt: Prompt, history: Sequence[Message], results: RecordedResults) -> NewAnswer:
-        while True:
-            reply = await self._ask(prompt, history)
-            if not reply.tool_calls:
-                return self._read(reply)
-            step = results.round_of(reply.tool_calls, reply.text, reply.echo)
-            if step is None:
-                return self._ended(reply.text, problem=_wants(results.lacks(reply.tool_calls) or ["a tool twice"]))
-            prompt = replace(prompt, rounds=(*prompt.rounds, step))
-
-    def _read(self, reply: Reply) -> NewAnswer:
-        try:
-            return self._ended(reply.text, parse_decision(reply.text))
-        except UnreadableDecision as error:
-            return self._ended(reply.text, problem=f"the answer cannot be read: {error.reason}")
-
-    async def _prefilled(self, prompt: Prompt, history: Sequence[Message], results: RecordedResults) -> NewAnswer:
-        actions = Actions(forced=prompt.labels.get("trigger") in FORCED, can_draw=True, in_conversation=True)
-        known = {tool.spec.name: tool for tool in actions.tools}  # each once
-        speaker, parts, whole = prompt.labels.get("display_name", ""), list[str](), ""
-        while True:
-            reply = await self._ask(prompt, history)
-            text = cut_at_stop(reply.text, (SYSTEM_SPEAKS, *prompt.stop))
-            whole += text
-            call = call_in(text)
-            parts.append(call.before if call else text)
-            action = known.pop(call.name, None) if call else None
-            if call is not None and action is not None:
-                action.note(call.arguments or {})
-            if call is None or (action is not None and action.ends_turn):
-                return self._ended(whole, actions.decision(spoken(parts, speaker)))
-            prefill = _after(prompt.prefill or "", call, action, results)
-            if prefill is None:
-                return self._ended(whole, problem=_wants([call.name or "a tool"]))
-            prompt = replace(prompt, prefill=prefill)
-
-    async def _ask(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
-        self.asking = True
-        reply = await self.model.complete(prompt, history)
-        self.asking = False
-        self.usage += reply.usage
-        return replace(reply, text=self.redact(reply.text))
-
-    def _ended(self, text: str = "", decision: Decision | None = None, problem: str = "") -> NewAnswer:
-        model = self.usage.model or self.model.name
-        return NewAnswer(model=model, text=text, decision=decision, usage=self.usage, problem=problem)
-
-
-def _after(prefill: str, call: TextCall, action: ActionTool | None, results: RecordedResults) -> str | None:
-    """The text to continue from; None where the call's result is not recorded."""
-    if action is None:
-        return results.prefill_after(prefill, call)
-    return went_on(prefill, call, ToolResult("", call.name, "done"))
-
-
-def _wants(names: Sequence[str]) -> str:
-    return f"it wants {', '.join(dict.fromkeys(names))}, and no such call is recorded; tools are not run"
-
-
-GONE = {
-    "forgotten": "a person had its words removed with /forget me",
-    "deleted": "a message that its prompt quotes was deleted",
-    "unreadable": "its words were recorded by another version",
-}
-
-
-@dataclass(frozen=True, slots=True)
 class RecordedTurn:
     """A turn with its calls of a text model, in order, and the words of the first ones. `gone` says in one line why
-    there are no words, "" where there are."""
+    there are no words, "" if there are."""
 
     turn: Turn
     calls: tuple[CallRecord, ...]
@@ -402,7 +119,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """`new` is None where the turn could not be replayed; `problem` says why, or what the new answer lacks, in one
+    """`new` is None if the turn could not be replayed; `problem` says why, or what the new answer lacks, in one
     line. `same`: the completions are equal to the byte."""
 
     agent: str
@@ -414,108 +131,16 @@ class Comparison:
     new: Answer | None = None
     problem: str = ""
     pictures_missing: int = 0
-    same: bool = field(default=False)
+    same: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def old_answer(recorded: RecordedTurn) -> Answer:
-    last = recorded.words[-1] if recorded.words else None
-    decided = next((words.decision for words in reversed(recorded.words) if words.decision is not None), None)
-    calls, turn = recorded.calls, recorded.turn
-    return Answer(
-        model=(last.model if last else "") or turn.model,
-        text=last.completion if last else "",
-        decision=_set(decided) if decided is not None else _parsed(last.completion) if last else None,
-        calls=len(calls),
-        input_tokens=sum(call.input_tokens for call in calls),
-        cached_tokens=sum(call.cached_tokens for call in calls),
-        output_tokens=sum(call.output_tokens for call in calls),
-        cost_usd=sum(call.cost_usd for call in calls),
-    )
-
-
-def new_answer(answer: NewAnswer) -> Answer:
-    usage = answer.usage
-    return Answer(
-        model=answer.model,
-        text=answer.text,
-        decision=_fields(answer.decision) if answer.decision is not None else None,
-        calls=usage.calls,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        cost_usd=usage.cost_usd,
-    )
-
-
-def compared(
-    recorded: RecordedTurn, new: NewAnswer | None = None, *, problem: str = "", pictures_missing: int = 0
-) -> Comparison:
-    turn, old = recorded.turn, old_answer(recorded)
-    return Comparison(
-        agent=turn.agent,
-        turn_id=turn.id,
-        round=turn.round,
-        at=turn.at,
-        trigger=turn.trigger,
-        old=old,
-        new=new_answer(new) if new is not None else None,
-        problem=new.problem if new is not None else problem,
-        pictures_missing=pictures_missing,
-        same=new is not None and not new.problem and new.text == old.text,
-    )
-
-
-def decided(decision: Mapping[str, Any] | None) -> str:
-    """A decision in a few words: "says it, reacts 👍"."""
-    if decision is None:
-        return "no decision"
-    if decision.get("skip"):
-        return "skips"
-    parts = ["speaks"] if decision.get("text") else []
-    parts += ["draws"] if decision.get("generate_image") else []
-    parts += [f"reacts {decision['react_emoji']}"] if decision.get("react_emoji") else []
-    parts += ["ends"] if decision.get("end_conversation") else []
-    return ", ".join(parts) or "does nothing"
-
-
-def totals(answers: Iterable[Answer | None]) -> dict[str, float]:
-    found = [answer for answer in answers if answer is not None]
-    names = [each.name for each in fields(Answer) if each.name not in ("model", "text", "decision")]
-    return {name: sum(getattr(answer, name) for answer in found) for name in names}
-
-
-def _parsed(completion: str) -> Mapping[str, Any] | None:
-    try:
-        return _fields(parse_decision(completion))
-    except UnreadableDecision:
-        return None
-
-
-def _fields(decision: Decision) -> Mapping[str, Any]:
-    shown = {**asdict(decision)}
-    if decision.react_to_message_id is not None:
-        shown["react_to_message_id"] = str(decision.react_to_message_id)  # beyond JavaScript's numbers
-    return _set(shown)
-
-
-def _set(decision: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: value for name, value in decision.items() if value not in (None, False, "")}
-
-
-SETTLED_AFTER = 60.0  # seconds after the last call: a replay is settled by then, or its process is gone
-REFUSED = {
-    "budget": "the day's budget is used up (BUDGET_DAILY_USD)",
-    "agent_budget": "the agent's budget of the day is used up (BUDGET_AGENT_DAILY_USD)",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A turn that can be replayed. `most_usd`: what it costs at most. `call`: the most that
-    one call consumes; `calls`: how many there are at most."""
+    """A turn that can be replayed. `most_usd`: what it costs at most. `call`: the most that one call consumes; `calls`:
+    how many there are at most."""
 
     recorded: RecordedTurn
     words: tuple[CallWords, ...]
@@ -530,8 +155,8 @@ class Prepared:
 
 
 class Replayer:
-    """Replays turns by `models`, with the `persona` of a folder where one is given. `costs` is asked for money where a
-    call costs any. `clock` gives unix seconds."""
+    """Replays turns by `models`, with the `persona` of a folder if it is given. `costs` is asked for money if a call
+    costs any. `clock` gives unix seconds."""
 
     def __init__(
         self,
@@ -554,34 +179,34 @@ class Replayer:
         if self._persona is not None:
             persona = persona_in(self._persona, words)
             words = tuple(with_persona(each, persona) for each in words)
-        asked = self._models.of(turn.agent, turn.guild_id, words[0].model)
+        model, tariff = self._models.of(turn.agent, turn.guild_id, words[0].model)
         inputs = [inputs_of(each, least_seconds=0.0) for each in words]
         call = max(
-            (asked.tariff.most(expected(each.prompt, each.history)) for each in inputs),
+            (tariff.most(expected(each.prompt, each.history)) for each in inputs),
             key=lambda usage: usage.cost_usd,
         )
         action = inputs[0].prompt.prefill is not None  # a reaction, after which the words may follow
         calls = 1 + len(RecordedResults(words)) + action
-        return Prepared(recorded, words, asked.model, call, calls, inputs[0].pictures_missing)
+        return Prepared(recorded, words, model, call, calls, inputs[0].pictures_missing)
 
     async def replay(self, prepared: Prepared) -> Comparison:
-        """Ask the model. Raises RedisAway where the call costs money and Redis does not answer: nothing was called."""
+        """Ask the model. Raises RedisAway if the call costs money and Redis is unavailable: nothing was called."""
         agent, now = prepared.recorded.turn.agent, self._clock()
         replaying = Replaying(prepared.model, prepared.words, self._redact, self._settings.turn_timeout_seconds)
         replay_id = f"replay-{secrets.token_hex(8)}"
         date = datetime.fromtimestamp(now, self._settings.timezone).date().isoformat()
         if prepared.most_usd and (refused := await self._reserve(agent, replay_id, date, prepared)):
-            return compared(prepared.recorded, problem=refused, pictures_missing=prepared.pictures_missing)
+            return compare(prepared.recorded, problem=refused, pictures_missing=prepared.pictures_missing)
         try:
-            answer = await replaying.answer()
-        finally:  # also where it is cancelled
+            answer, problem = await replaying.answer()
+        finally:  # even if it is cancelled
             spent = replaying.usage + (prepared.call if replaying.asking else Usage())
             if prepared.most_usd:
                 await self._settle(agent, replay_id, date, spent, prepared.model.name)
-        return compared(prepared.recorded, answer, pictures_missing=prepared.pictures_missing)
+        return compare(prepared.recorded, answer, problem=problem, pictures_missing=prepared.pictures_missing)
 
     async def _reserve(self, agent: str, replay_id: str, date: str, prepared: Prepared) -> str:
-        """The line of a refusal, "" for none."""
+        """Return the line of a refusal, "" for none."""
         if self._costs is None:
             raise RedisAway("no Redis")
         seconds = max(each.options.get("timeout", 0.0) for each in prepared.words)
@@ -591,18 +216,8 @@ class Replayer:
 
     async def _settle(self, agent: str, replay_id: str, date: str, usage: Usage, model: str) -> None:
         assert self._costs is not None
-        note = ReplayNote(
-            id=replay_id,
-            at=self._clock(),
-            day=date,
-            agent=agent,
-            model=usage.model or model,
-            calls=usage.calls,
-            input_tokens=usage.input_tokens,
-            cached_tokens=usage.cached_tokens,
-            output_tokens=usage.output_tokens,
-            cost_usd=usage.cost_usd,
-        )
+        counts = {name: getattr(usage, name) for name in COUNTS}
+        note = ReplayNote(id=replay_id, at=self._clock(), day=date, agent=agent, model=usage.model or model, **counts)
         spent = {
             "total_cost": usage.cost_usd,
             "ai_cost": usage.cost_usd,
@@ -616,4 +231,320 @@ class Replayer:
         try:
             await self._costs.settle(note, spent)
         except RedisAway as away:
-            log.error("%s: the cost of a replay is not booked, its reservation will be: %s", agent, away)
+            log.error("%s: the cost of a replay is not charged, its reservation will be: %s", agent, away)
+
+
+class AskedModels:
+    """Models, made once each. `settings` have the models of the agents. If a model was `named`, it is the model of all,
+    even of turns that were a script's or a coding agent's."""
+
+    def __init__(self, settings: Settings, *, named: bool, make_model: MakeModel = provider_model) -> None:
+        self._settings, self._named, self._make = settings, named, make_model
+        self._made: dict[tuple[str, int | None], tuple[Model, Tariff]] = {}
+
+    def of(self, agent: str, guild_id: int | None, recorded_model: str) -> tuple[Model, Tariff]:
+        """Return the model, and its prices. Raises NotReplayable."""
+        if recorded_model.startswith(SCRIPTED) and not self._named:
+            return ScriptedVoice(agent, rng=random.Random()), Tariff("scripted", agent, None, free=True)
+        configured = self._settings.agents.get(agent)
+        if configured is None:
+            raise NotReplayable(f"there is no agent {agent} any more; name a model")
+        there = configured.elsewhere.get(guild_id or 0)
+        key = (agent, guild_id if there is not None else None)
+        if key not in self._made:
+            self._made[key] = self._make_one(there or configured)
+        return self._made[key]
+
+    def _make_one(self, agent: AgentSettings) -> tuple[Model, Tariff]:
+        if self._named:
+            agent = replace(agent, coding=None)
+        if agent.coding is not None:
+            raise NotReplayable(f"{agent.display_name} is a coding agent, whose tools act; name another model")
+        if not agent.usable:
+            lacks = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
+            raise NotReplayable(f"{agent.display_name} has no usable model here: {lacks} is not set")
+        model = self._make(agent)
+        return model, Tariff.of(agent, free=model.free)
+
+    async def aclose(self) -> None:
+        for model, _ in self._made.values():
+            await model.aclose()
+
+
+# -- the prompt --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """`pictures_missing`: how many pictures the call had."""
+
+    prompt: Prompt
+    history: tuple[Message, ...]
+    pictures_missing: int
+
+
+def inputs_of(words: CallWords, *, least_seconds: float) -> Inputs:
+    """Return the inputs of a call, with as much time as it had and at least so many seconds. Raises NotReplayable."""
+    options = words.options
+    try:
+        if not {message.role for message in words.history} <= set(get_args(Role)):
+            raise ValueError("an unknown role")
+        history = tuple(Message(cast(Role, each.role), each.text, cache=each.cache) for each in words.history)
+        prompt = Prompt(
+            text=words.text,
+            system=words.system,
+            stable=words.stable,
+            prefill=words.prefill,
+            retries=0,
+            timeout=max(least_seconds, float(options.get("timeout", 0.0))),
+            tools=tuple(Tool(**tool) for tool in options.get("tools", ())),
+            rounds=tuple(map(_round, options.get("rounds", ()))),
+            stop=tuple(options.get("stop", ())),
+            **{name: options[name] for name in SAME if name in options},
+        )
+    except (TypeError, ValueError, KeyError) as error:
+        raise NotReplayable("its prompt was recorded in a form that this version cannot read") from error
+    pictures = sum(message.pictures for message in words.history) + int(options.get("pictures", 0))
+    return Inputs(prompt, history, pictures)
+
+
+def _round(step: Mapping[str, Any]) -> ToolRound:
+    calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in step["calls"])
+    results = tuple(
+        ToolResult(result["call_id"], result["name"], result["text"], is_error=bool(result.get("is_error")))
+        for result in step["results"]
+    )
+    return ToolRound(calls, results, step.get("text", ""))
+
+
+def persona_in(folder: Path, recorded: Sequence[CallWords]) -> str:
+    """Return the persona of these files as turns show it, with the memory tool if the recorded turn had it.
+
+    Raises NotReplayable for a folder without any persona.
+    """
+    if not folder.is_dir():
+        raise NotReplayable(f"there is no folder {folder.name}")
+    writes = any(preamble(MEMORY).strip() in words.persona for words in recorded)
+    persona = Persona(folder.name, folder).system(memory_tool=MEMORY if writes else None).stable.strip()
+    if not persona:
+        raise NotReplayable(f"{folder.name} has no file of a persona, such as soul.md")
+    return persona
+
+
+def with_persona(words: CallWords, persona: str) -> CallWords:
+    """Return the call with another persona in the place of its own; all else is the same, the agent's notes too.
+
+    Raises NotReplayable.
+    """
+    if not words.persona or words.persona not in words.system:
+        raise NotReplayable("its prompt has no persona to replace")
+    longer = len(persona) - len(words.persona)
+    system = words.system.replace(words.persona, persona, 1)
+    stable = words.stable + longer if words.stable else 0
+    return words.model_copy(update={"system": system, "stable": stable, "persona": persona})
+
+
+# -- the answer --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Replaying:
+    """A turn that is made again. `recorded`: the words of its calls, in order. `usage` grows with each call that has
+    answered; `asking`: a call is under way."""
+
+    model: Model
+    recorded: Sequence[CallWords]
+    redact: Callable[[str], str]
+    least_seconds: float
+    usage: Usage = field(default_factory=Usage, init=False)
+    asking: bool = field(default=False, init=False)
+
+    async def answer(self) -> tuple[Answer, str]:
+        """Return the answer, and what it lacks in one line ("" for nothing). Raises NotReplayable.
+
+        If it is cancelled during a call, that call's cost is not in `usage`.
+        """
+        inputs = inputs_of(self.recorded[0], least_seconds=self.least_seconds)
+        results = RecordedResults(self.recorded)
+        ask = self._chat if inputs.prompt.prefill is None else self._prefilled
+        try:
+            return await ask(inputs.prompt, inputs.history, results)
+        except ModelError as error:
+            self.asking = False
+            self.usage += error.usage or Usage()
+            status = f" ({error.status})" if error.status else ""
+            return self._end(problem=f"{error.kind}{status}")
+
+    async def _chat(self, prompt: Prompt, history: Sequence[Message], results: RecordedResults) -> tuple[Answer, str]:
+        while True:
+            reply = await self._ask(prompt, history)
+            if not reply.tool_calls:
+                try:
+                    return self._end(reply.text, parse_decision(reply.text))
+                except UnreadableDecision as error:
+                    return self._end(reply.text, problem=f"the answer cannot be read: {error.reason}")
+            step = results.round_of(reply.tool_calls, reply.text, reply.echo)
+            if step is None:
+                return self._end(reply.text, problem=_wants(results.lacks(reply.tool_calls) or ["a tool twice"]))
+            prompt = replace(prompt, rounds=(*prompt.rounds, step))
+
+    async def _prefilled(
+        self, prompt: Prompt, history: Sequence[Message], results: RecordedResults
+    ) -> tuple[Answer, str]:
+        actions = Actions(forced=prompt.labels.get("trigger") in FORCED, can_draw=True, in_conversation=True)
+        known = {tool.spec.name: tool for tool in actions.tools}  # each once
+        speaker, parts, whole = prompt.labels.get("display_name", ""), list[str](), ""
+        while True:
+            reply = await self._ask(prompt, history)
+            text = cut_at_stop(reply.text, (SYSTEM_SPEAKS, *prompt.stop))
+            whole += text
+            call = call_in(text)
+            parts.append(call.before if call else text)
+            action = known.pop(call.name, None) if call else None
+            if call is not None and action is not None:
+                action.note(call.arguments or {})
+            if call is None or (action is not None and action.ends_turn):
+                return self._end(whole, actions.decision(spoken(parts, speaker)))
+            if action is None:
+                prefill = results.prefill_after(prompt.prefill or "", call)
+            else:
+                prefill = went_on(prompt.prefill or "", call, ToolResult("", call.name, "done"))
+            if prefill is None:
+                return self._end(whole, problem=_wants([call.name or "a tool"]))
+            prompt = replace(prompt, prefill=prefill)
+
+    async def _ask(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
+        self.asking = True
+        reply = await self.model.complete(prompt, history)
+        self.asking = False
+        self.usage += reply.usage
+        return replace(reply, text=self.redact(reply.text))
+
+    def _end(self, text: str = "", decision: Decision | None = None, problem: str = "") -> tuple[Answer, str]:
+        counts = {name: getattr(self.usage, name) for name in COUNTS}
+        fields = None if decision is None else _fields(decision)
+        return Answer(model=self.usage.model or self.model.name, text=text, decision=fields, **counts), problem
+
+
+def _wants(names: Sequence[str]) -> str:
+    return f"it wants {', '.join(dict.fromkeys(names))}, and no such call is recorded; tools are not run"
+
+
+class RecordedResults:
+    """The results by their calls. Each is given once, so a replay makes at most one call of the model more than there
+    are results."""
+
+    def __init__(self, recorded: Sequence[CallWords]) -> None:
+        """`recorded`: the turn's calls of a model, in order. Raises NotReplayable."""
+        self._results: dict[Key, ToolResult] = {}
+        self._blocks: dict[Key, str] = {}  # of prefill mode, where calls and results are text
+        for words in recorded:
+            for step in inputs_of(words, least_seconds=0.0).prompt.rounds:
+                for call, result in zip(step.calls, step.results, strict=False):
+                    self._results[_key(call.name, call.arguments)] = result
+        for words, following in pairwise(recorded):
+            made = call_in(words.completion) if words.prefill is not None else None
+            if made is not None and following.prefill is not None:
+                start = _text_up_to(words.prefill or "", made)
+                if following.prefill.startswith(start):
+                    self._blocks[_key(made.name, made.arguments or {})] = following.prefill[len(start) :]
+
+    def __len__(self) -> int:
+        return len(self._results) + len(self._blocks)
+
+    def round_of(self, calls: Sequence[ToolCall], text: str, echo: object) -> ToolRound | None:
+        """Return the step in which these calls got their results; None if one of them is not recorded."""
+        wanted = [_key(call.name, call.arguments) for call in calls]
+        if not self._results.keys() >= set(wanted) or len(set(wanted)) < len(wanted):
+            return None
+        found = [self._results.pop(key) for key in wanted]
+        results = (
+            ToolResult(call.id, call.name, result.text, is_error=result.is_error)
+            for call, result in zip(calls, found, strict=True)
+        )
+        return ToolRound(tuple(calls), tuple(results), text, echo)
+
+    def lacks(self, calls: Sequence[ToolCall]) -> list[str]:
+        """Return the names of the tools whose results are not recorded for these calls, or were given before."""
+        return [call.name for call in calls if _key(call.name, call.arguments) not in self._results]
+
+    def prefill_after(self, prefill: str, call: TextCall) -> str | None:
+        """Return the text from which the model continues after the call's result; None if it is not recorded."""
+        block = self._blocks.pop(_key(call.name, call.arguments or {}), None)
+        return None if block is None else f"{_text_up_to(prefill, call)}{block}"
+
+
+def _text_up_to(prefill: str, call: TextCall) -> str:
+    """Return what agentic.tools.prefill_tools.went_on begins with."""
+    return f"{prefill}{call.before}{call.text}{CALL_STOP}\n"
+
+
+def _key(name: str, arguments: Mapping[str, Any]) -> Key:
+    return name, json.dumps(arguments, sort_keys=True, default=str)
+
+
+# -- the comparison ----------------------------------------------------------------------------------------------------
+
+
+def compare(
+    recorded: RecordedTurn, new: Answer | None = None, *, problem: str = "", pictures_missing: int = 0
+) -> Comparison:
+    turn, old = recorded.turn, old_answer(recorded)
+    return Comparison(
+        agent=turn.agent,
+        turn_id=turn.id,
+        round=turn.round,
+        at=turn.at,
+        trigger=turn.trigger,
+        old=old,
+        new=new,
+        problem=problem,
+        pictures_missing=pictures_missing,
+        same=new is not None and not problem and new.text == old.text,
+    )
+
+
+def old_answer(recorded: RecordedTurn) -> Answer:
+    last = recorded.words[-1] if recorded.words else None
+    decision = next((_set(each.decision) for each in reversed(recorded.words) if each.decision is not None), None)
+    if decision is None and last is not None:
+        with suppress(UnreadableDecision):
+            decision = _fields(parse_decision(last.completion))
+    calls = recorded.calls
+    return Answer(
+        model=(last.model if last else "") or recorded.turn.model,
+        text=last.completion if last else "",
+        decision=decision,
+        calls=len(calls),
+        **{name: sum(getattr(call, name) for call in calls) for name in COUNTS[1:]},
+    )
+
+
+def _fields(decision: Decision) -> Mapping[str, Any]:
+    values = asdict(decision)
+    if decision.react_to_message_id is not None:
+        values["react_to_message_id"] = str(decision.react_to_message_id)  # beyond JavaScript's numbers
+    return _set(values)
+
+
+def _set(decision: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields that the decision sets. Its sources are no part of the model's form."""
+    return {name: value for name, value in decision.items() if name != "sources" and value not in (None, False, "")}
+
+
+def describe_decision(decision: Mapping[str, Any] | None) -> str:
+    """Describe a decision in a few words: "says it, reacts 👍"."""
+    if decision is None:
+        return "no decision"
+    if decision.get("skip"):
+        return "skips"
+    parts = ["speaks"] if decision.get("text") else []
+    parts += ["draws"] if decision.get("generate_image") else []
+    parts += [f"reacts {decision['react_emoji']}"] if decision.get("react_emoji") else []
+    parts += ["ends"] if decision.get("end_conversation") else []
+    return ", ".join(parts) or "does nothing"
+
+
+def totals(answers: Iterable[Answer | None]) -> dict[str, float]:
+    found = [answer for answer in answers if answer is not None]
+    return {name: sum(getattr(answer, name) for answer in found) for name in COUNTS}

@@ -30,13 +30,14 @@ def searched(completion=SAID):
 
 async def replayed(words, *answers, redact=str):
     async with chatting(*answers) as (model, server):
-        return await Replaying(model, words, redact, 5.0).answer(), server.requests
+        answer, problem = await Replaying(model, words, redact, 5.0).answer()
+        return answer, problem, server.requests
 
 
 async def test_a_model_that_makes_the_recorded_call_gets_its_result_and_the_same_words():
     call = ChatAnswer(text="", calls=[("web_search", '{"query": "tea"}')], finish="tool_calls")
-    answer, requests = await replayed(searched(), call, SAID)
-    assert (answer.text, answer.decision.text, answer.usage.calls) == (SAID, "Tea, since 2737 BC.", 2)
+    answer, _, requests = await replayed(searched(), call, SAID)
+    assert (answer.text, answer.decision["text"], answer.calls) == (SAID, "Tea, since 2737 BC.", 2)
     system, asked, called, result = requests[1].messages
     assert (system["content"], result["content"]) == (SYSTEM, "It is old.")
     assert asked["content"] == "[msg:1] Ada: tea or coffee?\n\nTea?"
@@ -47,14 +48,14 @@ async def test_a_model_that_makes_the_recorded_call_gets_its_result_and_the_same
 @pytest.mark.promise(144)
 @pytest.mark.parametrize("calls", [[("web_search", '{"query": "coffee"}')], [("memory", "{}")]])
 async def test_a_call_whose_result_is_not_recorded_ends_the_replay_and_names_its_tool(calls):
-    answer, requests = await replayed(searched(), ChatAnswer(text="", calls=calls, finish="tool_calls"))
+    answer, problem, requests = await replayed(searched(), ChatAnswer(text="", calls=calls, finish="tool_calls"))
     assert (len(requests), answer.decision) == (1, None)
-    assert answer.problem == f"it wants {calls[0][0]}, and no such call is recorded; tools are not run"
+    assert problem == f"it wants {calls[0][0]}, and no such call is recorded; tools are not run"
 
 
 async def test_a_model_that_makes_the_same_call_for_ever_is_asked_no_more_often_than_there_are_results():
     again = ChatAnswer(text="", calls=[("web_search", '{"query": "tea"}')], finish="tool_calls")
-    answer, requests = await replayed(searched(), again)
+    answer, _, requests = await replayed(searched(), again)
     assert (len(requests), answer.decision) == (2, None)
 
 
@@ -67,22 +68,22 @@ async def test_in_prefill_mode_the_recorded_result_is_part_of_the_text_that_goes
         recorded_call(" Old.", n=1, prompt=Prompt(text="", system=SYSTEM, prefill=following, stop=prompt.stop)),
     )
     other = wrote.replace("Let me look.", "One moment.")
-    answer, requests = await replayed(words, other, " Old, it says.")
-    assert answer.decision.text == "One moment.\nOld, it says."
+    answer, _, requests = await replayed(words, other, " Old, it says.")
+    assert answer.decision["text"] == "One moment.\nOld, it says."
     assert requests[1].messages[-1]["content"] == following.replace("Let me look.", "One moment.")
-    skipped, _ = await replayed(words, '<call name="skip">\n')
-    assert skipped.decision.skip
+    skipped, _, _ = await replayed(words, '<call name="skip">\n')
+    assert skipped.decision["skip"]
 
 
 async def test_an_unreadable_answer_and_a_failed_call_are_problems_and_not_retried():
-    unreadable, _ = await replayed([recorded_call()], "I would say tea.")
-    assert (unreadable.text, unreadable.problem) == ("I would say tea.", "the answer cannot be read: no JSON object")
-    failed, requests = await replayed([recorded_call()], ChatAnswer(status=503))
-    assert (failed.problem, len(requests)) == ("the provider's server failed (503)", 1)
+    unreadable, problem, _ = await replayed([recorded_call()], "I would say tea.")
+    assert (unreadable.text, problem) == ("I would say tea.", "the answer cannot be read: no JSON object")
+    _, problem, requests = await replayed([recorded_call()], ChatAnswer(status=503))
+    assert (problem, len(requests)) == ("the provider's server failed (503)", 1)
 
 
 async def test_answers_lose_secrets_as_those_of_turns_do():
-    answer, _ = await replayed([recorded_call()], SAID, redact=lambda text: text.replace("2737", "…"))
+    answer, _, _ = await replayed([recorded_call()], SAID, redact=lambda text: text.replace("2737", "…"))
     assert "2737" not in answer.text
 
 
