@@ -1,14 +1,4 @@
-"""Sub-commands: export, migrate, import-costs, replay.
-
-`python -m agentic.record export`: a recorded conversation or room as a page to share.
-
-`python -m agentic.record migrate [PATH]`: bring a record up to date, or try that without touching it.
-
-Takes the days' costs that Redis has into the record, for the days before the record began.
-
-`python -m agentic.record import-costs`: the history of costs that the public agentic-discord left in Redis.
-
-`python -m agentic.record`: what an owner does with the record, by sub-command.
+"""`python -m agentic.record`: what an owner does with the record: export, import-costs, migrate, replay.
 
 Exit codes: 0 done; 1 it failed, the last line says why; 2 the command line or the settings are wrong.
 """
@@ -52,223 +42,15 @@ from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, Red
 from agentic.wire.server import locate_redis
 
 LISTED = 30
-
-
-def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "export",
-        help="write a conversation or a room as a page to share",
-        description="Write a recorded conversation, or a room with what people said in it, to a file:"
-        " a web page that loads nothing, Markdown, or JSON.",
-    )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--conversation", metavar="ID", help="the conversation with this id")
-    which.add_argument("--room", metavar="THREAD", type=int, help="the room in the thread with this id")
-    which.add_argument("--last", action="store_true", help="the newest conversation in which something was posted")
-    which.add_argument("--list", action="store_true", help=f"list the newest {LISTED} conversations with their ids")
-    parser.add_argument("--format", choices=tuple(FORMATS), default="html", help="html by default")
-    parser.add_argument(
-        "--output", metavar="FILE", help="by default a name of date and topic, in this folder; - prints it"
-    )
-    parser.add_argument("--local", action="store_true", help="from the record of local mode (run_all.py --local)")
-    parser.add_argument("--with-costs", action="store_true", help="show what it cost")
-    parser.set_defaults(run=run_export)
-
-
-def run_export(options: argparse.Namespace, settings: Settings) -> int:
-    if options.list:
-        asyncio.run(_print_list(settings))
-        return 0
-    read = _read if options.room is None else _read_room
-    name, text = asyncio.run(read(options, settings))
-    if options.output == "-":
-        sys.stdout.write(text)
-        return 0
-    path = Path(options.output or name)
-    path.write_text(text, encoding="utf-8")
-    print(f"Wrote {path}")
-    return 0
-
-
-async def _read(options: argparse.Namespace, settings: Settings) -> tuple[str, str]:
-    """A file's name for the chosen conversation, and its page. Raises RecordError where there is none."""
-    async with opened(settings.record_file) as db:
-        if options.last:
-            conversation = await last_conversation(db)
-            missing = "no conversation has a post yet"
-        else:
-            conversation = await conversation_of(db, options.conversation)
-            missing = f"there is no conversation {options.conversation!r}. export --list shows which there are"
-        if conversation is None:
-            raise RecordError(missing)
-        look = look_of(settings, costs=options.with_costs)
-        began = datetime.fromtimestamp(conversation.started_at, settings.timezone)
-        name = file_name("conversation", began, conversation.topic or conversation.theme, options.format)
-        return name, await export(db, conversation.id, options.format, look) or ""
-
-
-async def _read_room(options: argparse.Namespace, settings: Settings) -> tuple[str, str]:
-    """As `_read`, of a room."""
-    async with opened(settings.record_file) as db:
-        found = await export_room(db, options.room, options.format, look_of(settings, costs=options.with_costs))
-    if found is None:
-        raise RecordError(f"there is no room in the thread {options.room}. The console lists which there are")
-    return found.name, found.text
-
-
-def look_of(settings: Settings, *, costs: bool = False) -> Look:
-    """The agents' names and colours, as the settings and personas have them."""
-    return Look(
-        names={name: agent.display_name for name, agent in settings.agents.items()},
-        colours={name: agent.spec.colour for name, agent in settings.agents.items()},
-        zone=settings.timezone,
-        costs=costs,
-    )
-
-
-async def _print_list(settings: Settings) -> None:
-    async with opened(settings.record_file) as db:
-        page = await conversations_page(db, count=LISTED)
-    for each in page.items:
-        began = datetime.fromtimestamp(each.started_at, settings.timezone)
-        topic = " ".join((each.topic or "").split())
-        print(f"{each.id}  {began:%Y-%m-%d %H:%M}  {each.theme:<15}  {each.messages:>3} posts  {topic}")
-    if not page.items:
-        print("No conversation was recorded yet.", file=sys.stderr)
-    elif page.next:
-        print(f"These are the newest {LISTED}; older ones are in the console.", file=sys.stderr)
-
-
-def add_migrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "migrate",
-        help="bring the record's file up to date",
-        description="Bring the record's file up to date. The program does so by itself at its start.",
-    )
-    parser.add_argument("path", nargs="?", type=Path, help="another file than the record of this folder")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--test", action="store_true", help="try it on a copy of the file, which is removed again")
-    which.add_argument("--validate", action="store_true", help="check the migrations; of a PATH, whether they fit it")
-    parser.set_defaults(run=run_migrate)
-
-
-def run_migrate(options: argparse.Namespace, settings: Settings) -> int:
-    path: Path = options.path or settings.record_file
-    if options.path is not None and not path.is_file():  # a mistyped path must not become a new record
-        raise RecordError(f"{path}: there is no such file")
-    try:
-        print(_done(options, path))
-    except sqlite3.Error as error:
-        raise RecordError(f"{path}: {explained(error)}") from error
-    return 0
-
-
-def _done(options: argparse.Namespace, path: Path) -> str:
-    """Do it; what was done, in a line."""
-    existed = path.exists()
-    if options.validate:
-        in_order = f"The migrations are in order: {names(read_migrations())}."
-        if options.path is None:
-            return in_order
-        with closing(connect_blocking(path)) as connection:
-            lacks = missing(connection, read_migrations())
-        return f"{in_order} {path} lacks {names(lacks)}." if lacks else f"{in_order} {path} is up to date."
-    if options.test:
-        applied = try_on_copy(path)
-        what = f"a copy of {path}" if existed else f"a new file ({path} is not there yet)"
-        return f"Tried on {what}: {names(applied) or 'nothing is missing'}. It works."
-    applied = migrate(path)
-    kept = f" Before it: {copies(path)[-1]}." if existed and applied else ""
-    return f"{path}: applied {names(applied)}.{kept}" if applied else f"{path} is up to date."
-
-
-Days = Mapping[tuple[str, str], Mapping[str, float]]
-"""(agent, YYYY-MM-DD) → field → amount, as agentic.state.budgets reads them."""
+SECONDS = 5.0  # for each command of Redis: nobody's turn waits for it
 
 UPSERT = """INSERT INTO imported_costs (day, agent, field, amount) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET amount = excluded.amount"""
-
-
 RECORDED = """SELECT 1 FROM turns WHERE day = :day AND agent = :agent
     UNION ALL SELECT 1 FROM replays WHERE day = :day AND agent = :agent LIMIT 1"""
 
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The result of an import: its days, in order, and each agent's costs in US dollars. `recorded` counts the days of
-    an agent that were left out, since the record has their costs itself."""
-
-    days: tuple[str, ...]
-    costs: dict[str, float]
-    recorded: int
-
-
-async def import_costs(db: aiosqlite.Connection, found: Days) -> Imported:
-    """Write them in one transaction. Done again, it writes the same, or what Redis has since added to them."""
-    async with transaction(db):
-        recorded = {(agent, day) for agent, day in found if await _recorded(db, agent, day)}
-        days: set[str] = set()
-        costs: dict[str, float] = defaultdict(float)
-        for (agent, day), amounts in found.items():
-            if (agent, day) not in recorded and amounts.get("total_cost"):
-                await db.executemany(UPSERT, [(day, agent, name, amount) for name, amount in amounts.items()])
-                days.add(day)
-                costs[agent] += amounts["total_cost"]
-        return Imported(tuple(sorted(days)), dict(sorted(costs.items())), len(recorded))
-
-
-async def _recorded(db: aiosqlite.Connection, agent: str, day: str) -> bool:
-    return bool(await db.execute_fetchall(RECORDED, {"day": day, "agent": agent}))
-
-
-SECONDS = 5.0  # for each command: nobody's turn waits for it
-
-
-def add_import_costs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "import-costs",
-        help="take over the days' costs that Redis has",
-        description="Take the days' costs that Redis has into the record, as the public agentic-discord writes them."
-        " Days of a bot that the record has turns of are left out. It can be done again.",
-    )
-    parser.set_defaults(run=run_import_costs)
-
-
-def run_import_costs(options: argparse.Namespace, settings: Settings) -> int:
-    del options
-    try:
-        place, found = asyncio.run(_read_costs(settings))
-    except (RedisAddressError, RedisAway, RedisStartError) as error:
-        print(f"Redis cannot be read, nothing was imported: {error}", file=sys.stderr)
-        return 1
-    migrate(settings.record_file)
-    print(report(asyncio.run(_import(settings, found)), place))
-    return 0
-
-
-async def _read_costs(settings: Settings) -> tuple[str, Days]:
-    """The name of the Redis, and the costs that it has."""
-    redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
-    async with redis as place, RedisLink(place.address, command_timeout=SECONDS) as link:
-        return place.description, await Costs(link).all_days()
-
-
-async def _import(settings: Settings, found: Days) -> Imported:
-    async with opened(settings.record_file, writable=True) as db:
-        return await import_costs(db, found)
-
-
-def report(imported: Imported, place: str) -> str:
-    """One line: what was imported from `place`, and what was not."""
-    count = imported.recorded
-    own = (
-        f" {count} daily sum{'s' if count != 1 else ''} of days that the record has itself: left out." if count else ""
-    )
-    if not imported.days:
-        return f"Nothing to import: {place} has no costs of other days.{own}"
-    days = f"{imported.days[0]} to {imported.days[-1]}" if len(imported.days) > 1 else imported.days[0]
-    each = ", ".join(f"{agent} ${cost:.2f}" for agent, cost in imported.costs.items())
-    return f"Imported the costs of {days}: ${sum(imported.costs.values()):.2f} ({each}).{own}"
+Days = Mapping[tuple[str, str], Mapping[str, float]]
+"""(agent, YYYY-MM-DD) → field → amount, as agentic.state.budgets reads them."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -313,6 +95,196 @@ def parser() -> argparse.ArgumentParser:
     for add in (add_export, add_import_costs, add_migrate, replay.add):
         add(commands)
     return whole
+
+
+def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "export",
+        help="write a conversation or a room as a page to share",
+        description="Write a recorded conversation, or a room with what people said in it, to a file:"
+        " a web page that loads nothing, Markdown, or JSON.",
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--conversation", metavar="ID", help="the conversation with this id")
+    which.add_argument("--room", metavar="THREAD", type=int, help="the room in the thread with this id")
+    which.add_argument("--last", action="store_true", help="the newest conversation in which something was posted")
+    which.add_argument("--list", action="store_true", help=f"list the newest {LISTED} conversations with their ids")
+    parser.add_argument("--format", choices=tuple(FORMATS), default="html", help="html by default")
+    parser.add_argument(
+        "--output", metavar="FILE", help="by default a name of date and topic, in this folder; - prints it"
+    )
+    parser.add_argument("--local", action="store_true", help="from the record of local mode (run_all.py --local)")
+    parser.add_argument("--with-costs", action="store_true", help="show what it cost")
+    parser.set_defaults(run=run_export)
+
+
+def run_export(options: argparse.Namespace, settings: Settings) -> int:
+    if options.list:
+        asyncio.run(_print_list(settings))
+        return 0
+    name, text = asyncio.run(_read_page(options, settings))
+    if options.output == "-":
+        sys.stdout.write(text)
+        return 0
+    path = Path(options.output or name)
+    path.write_text(text, encoding="utf-8")
+    print(f"Wrote {path}")
+    return 0
+
+
+async def _read_page(options: argparse.Namespace, settings: Settings) -> tuple[str, str]:
+    """Return a name for the file of the chosen conversation or room, and its page. Raises RecordError."""
+    look = Look(
+        names={name: agent.display_name for name, agent in settings.agents.items()},
+        colours={name: agent.spec.colour for name, agent in settings.agents.items()},
+        zone=settings.timezone,
+        costs=options.with_costs,
+    )
+    async with opened(settings.record_file) as db:
+        if options.room is not None:
+            found = await export_room(db, options.room, options.format, look)
+            if found is None:
+                raise RecordError(f"there is no room in the thread {options.room}. The console lists which there are")
+            return found.name, found.text
+        if options.last:
+            conversation = await last_conversation(db)
+            missing = "no conversation has a post yet"
+        else:
+            conversation = await conversation_of(db, options.conversation)
+            missing = f"there is no conversation {options.conversation!r}. export --list shows which there are"
+        if conversation is None:
+            raise RecordError(missing)
+        began = datetime.fromtimestamp(conversation.started_at, settings.timezone)
+        name = file_name("conversation", began, conversation.topic or conversation.theme, options.format)
+        return name, await export(db, conversation.id, options.format, look) or ""
+
+
+async def _print_list(settings: Settings) -> None:
+    async with opened(settings.record_file) as db:
+        page = await conversations_page(db, count=LISTED)
+    for each in page.items:
+        began = datetime.fromtimestamp(each.started_at, settings.timezone)
+        topic = " ".join((each.topic or "").split())
+        print(f"{each.id}  {began:%Y-%m-%d %H:%M}  {each.theme:<15}  {each.messages:>3} posts  {topic}")
+    if not page.items:
+        print("No conversation was recorded yet.", file=sys.stderr)
+    elif page.next:
+        print(f"These are the newest {LISTED}; older ones are in the console.", file=sys.stderr)
+
+
+def add_migrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "migrate",
+        help="bring the record's file up to date",
+        description="Bring the record's file up to date. The program does so by itself at its start.",
+    )
+    parser.add_argument("path", nargs="?", type=Path, help="another file than the record of this folder")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--test", action="store_true", help="try it on a copy of the file, which is removed again")
+    which.add_argument("--validate", action="store_true", help="check the migrations; of a PATH, whether they fit it")
+    parser.set_defaults(run=run_migrate)
+
+
+def run_migrate(options: argparse.Namespace, settings: Settings) -> int:
+    path: Path = options.path or settings.record_file
+    if options.path is not None and not path.is_file():  # a mistyped path must not become a new record
+        raise RecordError(f"{path}: there is no such file")
+    try:
+        print(_done(options, path))
+    except sqlite3.Error as error:
+        raise RecordError(f"{path}: {explained(error)}") from error
+    return 0
+
+
+def _done(options: argparse.Namespace, path: Path) -> str:
+    """Do it; return what was done, in a line."""
+    existed = path.exists()
+    if options.validate:
+        in_order = f"The migrations are in order: {names(read_migrations())}."
+        if options.path is None:
+            return in_order
+        with closing(connect_blocking(path)) as connection:
+            lacks = missing(connection, read_migrations())
+        return f"{in_order} {path} lacks {names(lacks)}." if lacks else f"{in_order} {path} is up to date."
+    if options.test:
+        applied = try_on_copy(path)
+        what = f"a copy of {path}" if existed else f"a new file ({path} is not there yet)"
+        return f"Tried on {what}: {names(applied) or 'nothing is missing'}. It works."
+    applied = migrate(path)
+    kept = f" Before it: {copies(path)[-1]}." if existed and applied else ""
+    return f"{path}: applied {names(applied)}.{kept}" if applied else f"{path} is up to date."
+
+
+def add_import_costs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "import-costs",
+        help="take over the days' costs that Redis has",
+        description="Take the days' costs that Redis has into the record, as the public agentic-discord writes them."
+        " Days of a bot that the record has turns of are left out. It can be done again.",
+    )
+    parser.set_defaults(run=run_import_costs)
+
+
+def run_import_costs(options: argparse.Namespace, settings: Settings) -> int:
+    """Take the days' costs that Redis has into the record, for the days before the record began."""
+    del options
+
+    async def read_costs() -> tuple[str, Days]:
+        redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
+        async with redis as place, RedisLink(place.address, command_timeout=SECONDS) as link:
+            return place.description, await Costs(link).all_days()
+
+    async def write_costs(costs: Days) -> Imported:
+        async with opened(settings.record_file, writable=True) as db:
+            return await import_costs(db, costs)
+
+    try:
+        place, costs = asyncio.run(read_costs())
+    except (RedisAddressError, RedisAway, RedisStartError) as error:
+        print(f"Redis cannot be read, nothing was imported: {error}", file=sys.stderr)
+        return 1
+    migrate(settings.record_file)
+    print(report(asyncio.run(write_costs(costs)), place))
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The result of an import: its days, in order, and each agent's costs in US dollars. `recorded` counts the days of
+    an agent that were left out, since the record has their costs itself."""
+
+    days: tuple[str, ...]
+    costs: dict[str, float]
+    recorded: int
+
+
+async def import_costs(db: aiosqlite.Connection, found: Days) -> Imported:
+    """Write them in one transaction. Done again, it writes the same, or what Redis has since added to them."""
+    days: set[str] = set()
+    costs: dict[str, float] = defaultdict(float)
+    recorded = 0
+    async with transaction(db):
+        for (agent, day), amounts in found.items():
+            if await db.execute_fetchall(RECORDED, {"day": day, "agent": agent}):
+                recorded += 1
+            elif amounts.get("total_cost"):
+                await db.executemany(UPSERT, [(day, agent, name, amount) for name, amount in amounts.items()])
+                days.add(day)
+                costs[agent] += amounts["total_cost"]
+    return Imported(tuple(sorted(days)), dict(sorted(costs.items())), recorded)
+
+
+def report(imported: Imported, place: str) -> str:
+    """Report in one line what was imported from `place`, and what was not."""
+    count = imported.recorded
+    own = (
+        f" {count} daily sum{'s' if count != 1 else ''} of days that the record has itself: left out." if count else ""
+    )
+    if not imported.days:
+        return f"Nothing to import: {place} has no costs of other days.{own}"
+    days = f"{imported.days[0]} to {imported.days[-1]}" if len(imported.days) > 1 else imported.days[0]
+    each = ", ".join(f"{agent} ${cost:.2f}" for agent, cost in imported.costs.items())
+    return f"Imported the costs of {days}: ${sum(imported.costs.values()):.2f} ({each}).{own}"
 
 
 if __name__ == "__main__":

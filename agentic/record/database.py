@@ -1,15 +1,12 @@
-"""Opens the file; migrations.
+"""Open the file of the record, and give it the tables of this program.
 
-Opens the file of the record: SQLite in WAL mode, one writer and any number of readers, of any process.
+The file is SQLite in WAL mode: one writer and any number of readers, of any process. `secure_delete` overwrites what is
+deleted, so that words that a person had removed are not left in free pages.
 
-`secure_delete` overwrites what is deleted, so that words that a person had removed are not left in free pages.
-
-Gives the file of the record the tables of this program: `migrations/NNNN_name.sql`, or `.py` with a function
-`up(connection)`, in order, a transaction each.
-
-The table `migrations` has what was applied. A file that a newer program wrote is refused, and so is one whose
+Migrations are `migrations/NNNN_name.sql`, or `.py` with a function `up(connection)`. They run in order, a transaction
+each. The table `migrations` has what was applied. A file that a newer program wrote is refused, and so is a file whose
 migrations differ from ours. Before each migration but the first the file is copied beside itself
-(`record.db.before-0002`). Everything here blocks.
+(`record.db.before-0002`). Migrating blocks.
 """
 
 from __future__ import annotations
@@ -31,6 +28,8 @@ from pathlib import Path
 import aiosqlite
 
 BUSY_MS = 5000  # another process may checkpoint, or copy the file
+FOLDER = Path(__file__).parent / "migrations"
+COPIES_KEPT = 3
 
 EACH = (f"PRAGMA busy_timeout = {BUSY_MS}", "PRAGMA temp_store = MEMORY")
 WRITER = (
@@ -43,6 +42,16 @@ WRITER = (
 )
 READER = (*EACH, "PRAGMA query_only = ON")
 
+_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.(sql|py)")
+_TABLE = """
+CREATE TABLE IF NOT EXISTS migrations (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    applied_at REAL NOT NULL,
+    digest TEXT NOT NULL             -- of its text
+) STRICT
+"""
+
 
 class RecordError(Exception):
     """The record cannot be used. The text says why and what to do, in one line."""
@@ -51,8 +60,8 @@ class RecordError(Exception):
 async def connect(path: Path, *, writable: bool = False) -> aiosqlite.Connection:
     """Open the record; its rows are read by name or position. The caller closes it.
 
-    A writer creates the file, for its owner alone, and begins its transactions itself. Raises RecordError where a
-    reader finds no file, sqlite3.Error and OSError where the file cannot be opened.
+    A writer creates the file, for its owner alone, and begins its transactions itself. Raises RecordError if a
+    reader finds no file, sqlite3.Error and OSError if the file cannot be opened.
     """
     if writable:
         create(path)
@@ -69,7 +78,7 @@ async def connect(path: Path, *, writable: bool = False) -> aiosqlite.Connection
 
 @asynccontextmanager
 async def opened(path: Path, *, writable: bool = False) -> AsyncIterator[aiosqlite.Connection]:
-    """As `connect`, for as long as the context lasts."""
+    """Open the record, as `connect`, for as long as the context lasts."""
     connection = await connect(path, writable=writable)
     try:
         yield connection
@@ -78,7 +87,7 @@ async def opened(path: Path, *, writable: bool = False) -> AsyncIterator[aiosqli
 
 
 def connect_blocking(path: Path, *, writable: bool = False) -> sqlite3.Connection:
-    """As `connect`, for programs without an event loop and for threads."""
+    """Open the record, as `connect`, for programs without an event loop and for threads."""
     if writable:
         create(path)
     connection = sqlite3.connect(address(path, writable), uri=True, isolation_level=None)
@@ -108,7 +117,7 @@ def create(path: Path) -> None:
 
 
 def identity(path: Path) -> int | None:
-    """The number of the file under that name, another one where it was replaced; None without one."""
+    """Return the number of the file under that name, another one if it was replaced; None without a file."""
     try:
         return path.stat().st_ino
     except FileNotFoundError:
@@ -119,20 +128,6 @@ def address(path: Path, writable: bool) -> str:
     if not path.exists():
         raise RecordError(f"There is no record at {path} yet: the program writes it when its bots run (RECORD_DAYS)")
     return f"{path.absolute().as_uri()}?mode={'rw' if writable else 'ro'}"
-
-
-FOLDER = Path(__file__).parent / "migrations"
-COPIES_KEPT = 3
-
-_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.(sql|py)")
-_TABLE = """
-CREATE TABLE IF NOT EXISTS migrations (
-    number INTEGER PRIMARY KEY,
-    name TEXT NOT NULL,
-    applied_at REAL NOT NULL,
-    digest TEXT NOT NULL             -- of its text
-) STRICT
-"""
 
 
 class MigrationError(RecordError):
@@ -175,8 +170,8 @@ class Migration:
 
 
 def read_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """The migrations of the program, by number. Raises MigrationError for a doubled or missing number, and for a Python
-    file without `up(connection)`."""
+    """Read the migrations of the program, by number. Raises MigrationError for a doubled or missing number, and for a
+    Python file without `up(connection)`."""
     found = []
     for path in sorted((*folder.glob("*.sql"), *folder.glob("*.py"))):
         match = _NAME.fullmatch(path.name)
@@ -187,7 +182,13 @@ def read_migrations(folder: Path = FOLDER) -> list[Migration]:
         except UnicodeDecodeError as error:
             raise MigrationError(f"{path.name}: byte {error.start} is not UTF-8") from error
         if match[3] == "py":
-            _check_python(path.name, text)
+            try:
+                tree = ast.parse(text, path.name)
+            except SyntaxError as error:
+                raise MigrationError(f"{path.name}: line {error.lineno}: {error.msg}") from error
+            functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "up"]
+            if not functions or len(functions[0].args.posonlyargs + functions[0].args.args) != 1:
+                raise MigrationError(f"{path.name}: a migration in Python has a function up(connection)")
         found.append(Migration(int(match[1]), match[2], text, path if match[3] == "py" else None))
     for place, migration in enumerate(found, 1):
         if migration.number < place:
@@ -200,7 +201,7 @@ def read_migrations(folder: Path = FOLDER) -> list[Migration]:
 def migrate(
     path: Path, migrations: Sequence[Migration] | None = None, clock: Callable[[], float] = time.time
 ) -> list[Migration]:
-    """Create the file or bring it up to date; returns what was applied now.
+    """Create the file or bring it up to date; return what was applied now.
 
     Raises MigrationError (the file is as it was, up to the last migration that succeeded), sqlite3.Error for a file
     that is damaged or in use, OSError.
@@ -214,14 +215,16 @@ def migrate(
         applied = []
         while (migration := _next(connection, ours)) is not None:
             if not is_new:
-                _copy(connection, path, migration)
+                _back_up(connection, path.with_name(f"{path.name}.before-{migration.number:04d}"))
+                for old in copies(path)[:-COPIES_KEPT]:
+                    old.unlink(missing_ok=True)
             if _apply(connection, migration, ours, clock()):
                 applied.append(migration)
         return applied
 
 
 def try_on_copy(path: Path, migrations: Sequence[Migration] | None = None) -> list[Migration]:
-    """Apply what is missing to a copy of the file, check the copy, and remove it; returns what was applied to it.
+    """Apply what is missing to a copy of the file, check the copy, and remove it; return what was applied to it.
 
     Without a file a new one is tried. Raises as `migrate`.
     """
@@ -243,18 +246,20 @@ def try_on_copy(path: Path, migrations: Sequence[Migration] | None = None) -> li
 
 
 def copies(path: Path) -> list[Path]:
-    """The copies that migrations left beside the file, the oldest first."""
+    """Return the copies that migrations left beside the file, the oldest first."""
     return sorted(copy for copy in path.parent.glob(f"{path.name}.before-*") if copy.suffix[-4:].isdecimal())
 
 
 def _next(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Migration | None:
-    """The first migration that the file lacks. Raises as `missing`."""
+    """Return the first migration that the file lacks. Raises as `missing`."""
     return next(iter(missing(connection, ours)), None)
 
 
 def missing(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Sequence[Migration]:
-    """The migrations that the file lacks. Raises MigrationError if the file is not of this program, or of a newer or
-    changed version."""
+    """Return the migrations that the file lacks.
+
+    Raises MigrationError if the file is not of this program, or of a newer or changed version.
+    """
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if "migrations" not in tables:
         if tables:
@@ -277,24 +282,18 @@ def missing(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Sequen
     return ours[len(rows) :]
 
 
-def _check_python(name: str, text: str) -> None:
-    """Raises MigrationError for a text that is no Python, or has no function `up` with one parameter."""
-    try:
-        tree = ast.parse(text, name)
-    except SyntaxError as error:
-        raise MigrationError(f"{name}: line {error.lineno}: {error.msg}") from error
-    functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "up"]
-    if not functions or len(functions[0].args.posonlyargs + functions[0].args.args) != 1:
-        raise MigrationError(f"{name}: a migration in Python has a function up(connection)")
-
-
 def _apply(connection: sqlite3.Connection, migration: Migration, ours: Sequence[Migration], at: float) -> bool:
-    """Apply it, all or nothing; false if another process was faster."""
+    """Apply it, all or nothing; return False if another process was faster."""
     with _transaction(connection):
         if _next(connection, ours) != migration:
             return False
         connection.execute(_TABLE)
-        connection.set_authorizer(_no_transaction)
+
+        def forbid_transactions(action: int, *_: object) -> int:
+            """Forbid BEGIN, COMMIT and ROLLBACK: what a migration has done by then could not be taken back."""
+            return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_OK
+
+        connection.set_authorizer(forbid_transactions)
         try:
             migration.run(connection)
             if not connection.in_transaction:  # INSERT OR ROLLBACK, or a trigger, ended it, and the error was ignored
@@ -325,13 +324,8 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _no_transaction(action: int, *_: object) -> int:
-    """Forbid BEGIN, COMMIT and ROLLBACK: what a migration has done by then could not be taken back."""
-    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_OK
-
-
 def statements(sql: str) -> Iterator[str]:
-    """The statements of a script, one by one: `executescript` would commit before them. SQLite says which semicolon
+    """Split a script into its statements: `executescript` would commit before them. SQLite says which semicolon
     ends one, and which is part of a text, a comment, or a trigger."""
     start = 0
     for found in re.finditer(";", sql):
@@ -342,14 +336,8 @@ def statements(sql: str) -> Iterator[str]:
     yield sql[start:]  # a last one without a semicolon, or a comment
 
 
-def _copy(connection: sqlite3.Connection, path: Path, migration: Migration) -> None:
-    _back_up(connection, path.with_name(f"{path.name}.before-{migration.number:04d}"))
-    for old in copies(path)[:-COPIES_KEPT]:
-        old.unlink(missing_ok=True)
-
-
 def _back_up(connection: sqlite3.Connection, to: Path) -> None:
-    """Copy the file as it is now, also while it is written to. A copy that is cut off has another name."""
+    """Copy the file as it is now, even while it is written to. A copy that is cut off has another name."""
     part = to.with_name(f"{to.name}.part")
     part.unlink(missing_ok=True)
     create(part)
@@ -362,5 +350,5 @@ def _back_up(connection: sqlite3.Connection, to: Path) -> None:
 
 
 def names(migrations: Iterable[Migration]) -> str:
-    """Their names in a line."""
+    """Return their names in a line."""
     return ", ".join(map(str, migrations))

@@ -1,6 +1,6 @@
-"""The meaning of messages and summaries as vectors: made in the background, and compared with a question's.
+"""Keep the meaning of messages and summaries as vectors, made in the background, and compare them with a question's.
 
-The recorder alone writes them; a vector goes with its text (triggers of 0004_memory.sql). The newest KEPT messages and
+Only the recorder writes them; a vector goes with its text (triggers of 0004_memory.sql). The newest KEPT messages and
 summaries have one. Models differ in how near unrelated texts are, so a memory is near that stands out from all others.
 """
 
@@ -23,10 +23,10 @@ from agentic.record.writing import transaction
 KEPT = 3_000  # of messages, and of summaries
 COMPARED = 1_500  # with a question, the newest: a tenth of a second
 BATCH = 32  # texts in a request
-SHORTEST = 12  # characters: what is shorter has no meaning of its own
+MIN_CHARACTERS = 12  # characters: what is shorter has no meaning of its own
 LOOK_EVERY = 10.0  # seconds between two looks for texts without a vector
 REST = 600.0  # seconds after a refusal or a failure
-FEWEST = 30  # vectors among which one can stand out
+MIN_VECTORS = 30  # vectors among which one can stand out
 STANDS_OUT = 3.0  # standard deviations above the others
 NEAR = 0.3  # a cosine below that is chance, with any model
 
@@ -58,11 +58,9 @@ class Meaning(Protocol):
     @property
     def model(self) -> str:
         """provider/model: vectors of two models cannot be compared."""
-        ...
 
     async def vectors(self, texts: Sequence[str]) -> Sequence[Vector] | None:
-        """A vector for each text; None where the model failed or there is no money. Never raises."""
-        ...
+        """Return a vector for each text; None if the model failed or there is no money. Never raises."""
 
     async def aclose(self) -> None: ...
 
@@ -78,30 +76,20 @@ class MeaningWriter:
         self._next = float("-inf")
 
     async def step(self) -> bool:
-        """Whether there was anything to do. Raises sqlite3.Error."""
-        if self._making is not None:
-            return await self._finished()
-        if self._clock() < self._next:
+        """Return whether there was anything to do. Raises sqlite3.Error."""
+        if self._making is None:
+            if self._clock() >= self._next:
+                found = await self._db.execute_fetchall(_MISSING, (self._meaning.model, KEPT, MIN_CHARACTERS))
+                self._asked = [(row[0], row[1]) for row in found]
+                self._next = self._clock() + LOOK_EVERY
+                if self._asked:
+                    texts = [text for _, text in self._asked]
+                    self._making = asyncio.create_task(self._meaning.vectors(texts), name="embeddings")
             return False
-        found = await self._db.execute_fetchall(_MISSING, (self._meaning.model, KEPT, SHORTEST))
-        self._asked = [(row[0], row[1]) for row in found]
-        self._next = self._clock() + LOOK_EVERY
-        if self._asked:
-            texts = [text for _, text in self._asked]
-            self._making = asyncio.create_task(_made(self._meaning, texts), name="embeddings")
-        return False
-
-    async def aclose(self) -> None:
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
-
-    async def _finished(self) -> bool:
-        assert self._making is not None
         if not self._making.done():
             return False
         made, self._making = self._making.result(), None
-        if made is None:
+        if made is None or len(made) != len(self._asked):
             self._next = self._clock() + REST
             return False
         async with transaction(self._db):
@@ -110,10 +98,10 @@ class MeaningWriter:
         self._next = float("-inf") if len(made) == BATCH else self._next
         return True
 
-
-async def _made(meaning: Meaning, texts: Sequence[str]) -> Sequence[Vector] | None:
-    made = await meaning.vectors(texts)
-    return made if made is not None and len(made) == len(texts) else None
+    async def aclose(self) -> None:
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.gather(self._making, return_exceptions=True)
 
 
 async def drop_others(db: aiosqlite.Connection, model: str | None) -> None:
@@ -122,10 +110,13 @@ async def drop_others(db: aiosqlite.Connection, model: str | None) -> None:
 
 
 def near(db: sqlite3.Connection, wanted: Vector, model: str, reach: Reach, most: int) -> list[int]:
-    """Ids of memories whose meaning stands out as near to a question's, the nearest first; a summary's is negative."""
+    """Return the ids of memories whose meaning stands out as near to a question's, the nearest first.
+
+    A summary's id is negative.
+    """
     rows = db.execute(_NEWEST, {"model": model, **reach.parameters}).fetchall()
     found = sorted(((cosine(wanted, unpacked(row[1])), row[0]) for row in rows), reverse=True)
-    if len(found) < FEWEST:
+    if len(found) < MIN_VECTORS:
         return []
     cosines = [each for each, _ in found]
     least = max(NEAR, statistics.fmean(cosines) + STANDS_OUT * statistics.pstdev(cosines))

@@ -1,4 +1,4 @@
-"""A conversation as an export shows it: read from the record, with the names that people know."""
+"""Read a conversation as an export shows it: from the record, with the names that people know."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CUSTOM_EMOJI = re.compile(r"<?a?:?(\w+):\d+>?")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The names and colours (0xRRGGBB) of agents, and where they are known the names of people and channels, by their
+    """The names and colors (0xRRGGBB) of agents, and if they are known the names of people and channels, by their
     Discord ids. Times are shown in `zone`. Costs are left out unless `costs`."""
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Story:
 
 
 async def read_story(db: aiosqlite.Connection, conversation_id: str, look: Look) -> Story | None:
-    """None where the record does not have the conversation. Deleted posts are left out."""
+    """Return None if the record does not have the conversation. Deleted posts are left out."""
     conversation = await conversation_of(db, conversation_id)
     if conversation is None:
         return None
@@ -98,7 +98,7 @@ async def read_story(db: aiosqlite.Connection, conversation_id: str, look: Look)
 async def messages_of(
     db: aiosqlite.Connection, posts: Iterable[Post], turns: Sequence[Turn], look: Look
 ) -> tuple[Message, ...]:
-    """The posts that are not deleted, as messages; `turns` are those that made or reacted to them."""
+    """Return the posts that are not deleted, as messages; `turns` made them or reacted to them."""
     costs = {(turn.agent, turn.id): turn.cost_usd for turn in turns}
     return tuple(
         [
@@ -107,7 +107,7 @@ async def messages_of(
                 post.agent,
                 datetime.fromtimestamp(post.at, look.zone),
                 post.text,
-                await _picture(db, post),
+                await picture_of(db, post.message_id) if post.picture in PICTURES else None,
                 _given(post, turns),
                 costs.pop((post.agent, post.turn_id), 0.0),
             )
@@ -115,10 +115,6 @@ async def messages_of(
             if post.deleted_at is None
         ]
     )
-
-
-async def _picture(db: aiosqlite.Connection, post: Post) -> Picture | None:
-    return await picture_of(db, post.message_id) if post.picture in PICTURES else None
 
 
 def _given(post: Post, turns: Iterable[Turn]) -> tuple[Given, ...]:
@@ -137,6 +133,6 @@ def _given(post: Post, turns: Iterable[Turn]) -> tuple[Given, ...]:
 
 
 def emoji_name(emoji: str) -> str:
-    """Discord's `<:name:id>`, `<a:name:id>` and `name:id` as `:name:`, anything else as it is."""
+    """Return Discord's `<:name:id>`, `<a:name:id>` and `name:id` as `:name:`, anything else as it is."""
     custom = _CUSTOM_EMOJI.fullmatch(emoji)
     return f":{custom[1]}:" if custom else emoji
