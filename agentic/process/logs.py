@@ -1,13 +1,9 @@
-"""Log format, redaction of logs, version line.
-
-Formats and redacts the log.
+"""Formats and redacts the log; the line with the program's version.
 
 Plain lines are for people; with LOG_FORMAT=json each line is one object: `time` (ISO 8601, UTC), `level`, `logger`,
-`message`, what the record brings as `fields` (a turn its ids, reason and cost), and `exception` where there is one.
-The formatter redacts, not a filter, since a traceback becomes text only here. What people and models say is in no
-record above DEBUG; a traceback or a foreign program's last line may quote it. At DEBUG libraries log whole messages.
-
-The program's version. It stands once, in pyproject.toml beside the code, which need not be installed.
+`message`, what the record brings as `fields` (a turn its ids, reason, and cost), and `exception` if there is one. The
+formatter redacts, not a filter, since a traceback becomes text only here. What people and models say is in no record
+above DEBUG; a traceback or another program's last line may quote it. At DEBUG libraries log whole messages.
 """
 
 from __future__ import annotations
@@ -22,6 +18,7 @@ from pathlib import Path
 
 from agentic.process.root import ROOT
 
+PROJECT_FILE = ROOT / "pyproject.toml"  # has the version; the code need not be installed
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 NO_HTTP = "aiohttp.http_exceptions"  # the module of errors of requests that cannot be read
 # Their INFO is not ours: that of ddgs and its client primp has addresses with what was searched for.
@@ -87,9 +84,6 @@ def set_up_logging(
 def _was_read(record: logging.LogRecord) -> bool:
     """False for a request that is no HTTP: a stranger who reaches a port could fill the log."""
     return record.exc_info is None or type(record.exc_info[1]).__module__ != NO_HTTP
-
-
-PROJECT_FILE = ROOT / "pyproject.toml"
 
 
 def program_version(project_file: Path = PROJECT_FILE) -> str:

@@ -1,13 +1,9 @@
-"""Owned background tasks; signals and stopping.
-
-Shuts a process down: on the first signal it finishes its running turns, on the second it exits.
+"""Owned background tasks, waiting, and the signals that stop a process.
 
     SIGTERM, SIGHUP, Ctrl-C → `stop` → no new turn; running ones get a grace period → everything is closed, exit code 0
     Ctrl-C once more        → `hurry` → no waiting; exit after three seconds at the latest
 
 All persistent state is in Redis, so an early exit loses no more than a crash would: nothing.
-
-Tasks beside the main flow, each with an owner: typing, the deletion of a command, conversations, a picture.
 """
 
 from __future__ import annotations
@@ -21,54 +17,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-log = logging.getLogger(__name__)
-
-
 LEAVE_SECONDS = 3.0
 INTERRUPTED = 130  # exit code of an interrupted process
-
-
-@dataclass(frozen=True)
-class Shutdown:
-    """The requested shutdown: `stop` after the first signal, `hurry` after a second Ctrl-C."""
-
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    hurry: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def on_signals(self) -> None:
-        """Install the signal handlers. A second SIGTERM sets no hurry: service managers repeat theirs."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.stop.set)
-        loop.add_signal_handler(signal.SIGINT, self.interrupted)
-
-    def interrupted(self) -> None:
-        """Ctrl-C was typed."""
-        if not self.stop.is_set():
-            self.stop.set()
-        elif not self.hurry.is_set():
-            self.hurry.set()
-            asyncio.get_running_loop().call_later(LEAVE_SECONDS, os._exit, INTERRUPTED)
-
-
-async def last_turns(turns: Mapping[str, Coroutine[Any, Any, None]], grace: float, hurry: asyncio.Event) -> None:
-    """Wait for the agents' running turns, at most `grace` seconds and only until `hurry`."""
-    tasks = {name: asyncio.create_task(turn, name=f"{name}: last turns") for name, turn in turns.items()}
-    hurried = asyncio.create_task(hurry.wait(), name="hurry")
-    waiting = {hurried, *tasks.values()}
-    loop = asyncio.get_running_loop()
-    end = loop.time() + grace
-    while not hurried.done() and len(waiting) > 1 and (left := end - loop.time()) > 0:
-        _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-    if late := [name for name, task in tasks.items() if not task.done()]:
-        log.warning("turns did not end in time and are cancelled: %s", ", ".join(late))
-    for task in waiting:
-        task.cancel()
-    for outcome in await asyncio.gather(*tasks.values(), return_exceptions=True):
-        if isinstance(outcome, Exception):
-            log.error("the last turns failed", exc_info=outcome)
-
-
 MAX_PAUSE = 60.0  # seconds between two starts of a task that fails
 STEADY_SECONDS = 60.0  # a task that ran this long has recovered
 
@@ -76,6 +26,8 @@ Start = Callable[[Coroutine[Any, Any, None], str], object]  # runs a task of tha
 Clock = Callable[[], float]  # unix seconds
 Sleep = Callable[[float], Awaitable[object]]
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
@@ -110,8 +62,7 @@ class BackgroundTasks:
 
 
 class Aside(Generic[T]):
-    """A result that is worked on beside the main flow, which takes it where it is there in time and drops it
-    otherwise."""
+    """A result that is worked on beside the main flow, which takes it if it is there in time and drops it otherwise."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[T | None] | None = None
@@ -166,7 +117,7 @@ async def restart_on_failure(
     name: str,
     *,
     failing: set[str] | None = None,
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    sleep: Sleep = asyncio.sleep,
 ) -> None:
     """Run a watcher until it ends by itself or is cancelled. If it fails, log that and start it again after a pause.
 
@@ -191,7 +142,11 @@ async def restart_on_failure(
 
 async def sleep_unless(woken: asyncio.Event, seconds: float, sleep: Sleep) -> None:
     """Sleep for so many seconds, or until the event is set."""
-    sleeping, waking = asyncio.ensure_future(_awaited(sleep(seconds))), asyncio.ensure_future(woken.wait())
+
+    async def sleep_all() -> None:
+        await sleep(seconds)
+
+    sleeping, waking = asyncio.create_task(sleep_all()), asyncio.create_task(woken.wait())
     try:
         await asyncio.wait((sleeping, waking), return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -200,5 +155,42 @@ async def sleep_unless(woken: asyncio.Event, seconds: float, sleep: Sleep) -> No
         await asyncio.gather(sleeping, waking, return_exceptions=True)
 
 
-async def _awaited(awaitable: Awaitable[object]) -> None:
-    await awaitable
+@dataclass(frozen=True)
+class Shutdown:
+    """The requested shutdown: `stop` after the first signal, `hurry` after a second Ctrl-C."""
+
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    hurry: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def on_signals(self) -> None:
+        """Install the signal handlers. A second SIGTERM sets no hurry: service managers repeat theirs."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.stop.set)
+        loop.add_signal_handler(signal.SIGINT, self.interrupted)
+
+    def interrupted(self) -> None:
+        """Ctrl-C was typed."""
+        if not self.stop.is_set():
+            self.stop.set()
+        elif not self.hurry.is_set():
+            self.hurry.set()
+            asyncio.get_running_loop().call_later(LEAVE_SECONDS, os._exit, INTERRUPTED)
+
+
+async def last_turns(turns: Mapping[str, Coroutine[Any, Any, None]], grace: float, hurry: asyncio.Event) -> None:
+    """Wait for the agents' running turns, at most `grace` seconds and only until `hurry`."""
+    tasks = {name: asyncio.create_task(turn, name=f"{name}: last turns") for name, turn in turns.items()}
+    hurried = asyncio.create_task(hurry.wait(), name="hurry")
+    waiting = {hurried, *tasks.values()}
+    loop = asyncio.get_running_loop()
+    end = loop.time() + grace
+    while not hurried.done() and len(waiting) > 1 and (left := end - loop.time()) > 0:
+        _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+    if late := [name for name, task in tasks.items() if not task.done()]:
+        log.warning("turns did not end in time and are cancelled: %s", ", ".join(late))
+    for task in waiting:
+        task.cancel()
+    for outcome in await asyncio.gather(*tasks.values(), return_exceptions=True):
+        if isinstance(outcome, Exception):
+            log.error("the last turns failed", exc_info=outcome)

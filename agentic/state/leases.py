@@ -120,7 +120,11 @@ class Lease:
             try:
                 await (self._take() if self.taken.is_set() else self._stand_by())
             except RedisAway:
-                self._note_away()
+                # Nobody can take the lease over now, so its holder keeps it. Not so a process that was paused: it
+                # cannot know whether another took it meanwhile.
+                self._free_since = None
+                if self.held:
+                    self._sure_at = self._clock()
             watching = self._free_since is not None
             await asyncio.sleep(self._renew_every / 2 if watching else self._renew_every)
 
@@ -150,10 +154,15 @@ class Lease:
             args = [self.holder, round(self._ttl * 1000), mine, self.epoch, EPOCH_SECONDS]
             holder, epoch = await self._link.script(TAKE, [self._key, keys.epoch(self._key)], args)
             if holder == self.holder:
-                self.epoch = int(epoch)
-                self._note_taken(asked_at)
+                self.epoch, self._sure_at, self._free_since = int(epoch), asked_at, None
+                self.lost.clear()
+                if not self.taken.is_set():
+                    log.debug("%s is held by this process", self._key)
+                    self.taken.set()
             elif self.taken.is_set():
-                self._note_lost(str(holder) or "another process, which released it again")
+                log.warning("%s was taken over by %s", self._key, holder or "another process, which released it again")
+                self.taken.clear()
+                self.lost.set()
             return self.taken.is_set()
 
     async def _stand_by(self) -> None:
@@ -163,26 +172,6 @@ class Lease:
             self._free_since = self._clock()
         elif self._clock() - self._free_since >= 1.5 * self._renew_every:
             await self._take()
-
-    def _note_taken(self, at: float) -> None:
-        self._sure_at = at
-        self._free_since = None
-        self.lost.clear()
-        if not self.taken.is_set():
-            log.debug("%s is held by this process", self._key)
-            self.taken.set()
-
-    def _note_away(self) -> None:
-        """While Redis is away nobody can take the lease over, so its holder keeps it. Not so a process that was paused:
-        it cannot know whether another took it meanwhile."""
-        self._free_since = None
-        if self.held:
-            self._sure_at = self._clock()
-
-    def _note_lost(self, holder: str) -> None:
-        log.warning("%s was taken over by %s", self._key, holder)
-        self.taken.clear()
-        self.lost.set()
 
 
 class Leadership:

