@@ -29,7 +29,7 @@ from redis.asyncio.client import Pipeline
 from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
 from agentic.state.turn_records import APPEND
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink, Store
 from agentic.wire.entries import ReplayNote
 
 Kind = Literal["mention", "opening", "joining", "round"]
@@ -498,7 +498,7 @@ class MemoryBudgets:
         return recent
 
 
-class Costs:
+class Costs(Store):
     """Daily totals of each agent's usage and costs, written by `Ledger.settle`: hashes, kept for 30 days.
 
     Fields in use: total_cost, ai_cost, image_cost (US dollars), input_tokens, cached_tokens, output_tokens,
@@ -506,17 +506,14 @@ class Costs:
     total_cost that replays were.
     """
 
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
     async def read(self, agent: str, date: str) -> dict[str, float]:
-        """The totals of a day, {} when there are none. Raises RedisAway."""
+        """The totals of a day, {} when there are none."""
         kept = await self._link.call(lambda redis: redis.hgetall(keys.cost(agent, date)))
         return {str(field): float(value) for field, value in kept.items()}
 
     async def all_days(self) -> dict[tuple[str, str], dict[str, float]]:
         """The totals of all agents and days that Redis has: (agent, YYYY-MM-DD) → field → amount, also those that the
-        public agentic-discord wrote. Raises RedisAway."""
+        public agentic-discord wrote."""
         found = {}
         async for page in self._link.scan(keys.cost("*", "*"), "hash"):
             matches = [match for key in page if (match := _KEY.fullmatch(key))]

@@ -30,7 +30,7 @@ from agentic.context.window import WindowMemory, WindowState
 from agentic.process.tasks import BackgroundTasks
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink, or_default
+from agentic.wire.connection import RedisAway, RedisLink, Store, or_default
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ResetNotice, read
 
@@ -96,11 +96,8 @@ class KeptWindows:
                 self._background.start(writing, f"window {self._agent} {channel_id}")
 
 
-class ContextWindows:
+class ContextWindows(Store):
     """A small record a window. No method raises RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
 
     @or_default(None, "a context window is not stored")
     async def keep(self, agent: str, channel_id: int, kind: str, state: Mapping[str, Any]) -> None:

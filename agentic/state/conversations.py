@@ -16,7 +16,7 @@ from agentic.state.leases import FENCE
 from agentic.state.rooms import ROOM_SECONDS, WRITE_ROOM, Room, room_args, room_keys
 from agentic.state.schedule import hold_of
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import Store
 from agentic.wire.entries import StoredValue
 
 KEEP_SECONDS = 3600  # much longer than anything that would be resumed; a room's is kept as long as the room
@@ -60,11 +60,8 @@ class Running:
     waits_until: float | None = None
 
 
-class ConversationStore:
-    """One conversation a channel at most. All methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
+class ConversationStore(Store):
+    """One conversation a channel at most."""
 
     async def keep(
         self, channel_id: int, conversation_id: str, state: str | None, epoch: int = 0, room: Room | None = None
@@ -163,11 +160,8 @@ class Pulls(StoredValue):
         return next((pull for pull in self.pulls if pull.agent == agent), None)
 
 
-class PullStore:
-    """The newest choice of each channel. All methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
+class PullStore(Store):
+    """The newest choice of each channel."""
 
     async def keep(self, pulls: Pulls) -> None:
         text = pulls.model_dump_json()

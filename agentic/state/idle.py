@@ -22,7 +22,7 @@ from redis.asyncio.client import Pipeline
 
 from agentic.state.leases import FENCE
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, or_default
+from agentic.wire.connection import RedisAway, RedisLink, Store, or_default
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import Result, read_result
 
@@ -133,12 +133,7 @@ def task_key(task: str, agent: str) -> str:
     return f"{task}:{agent}"
 
 
-class IdleStates:
-    """Every method raises RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
+class IdleStates(Store):
     async def read(self) -> IdleState | None:
         """None where Redis has none: it is new, or came back empty."""
         kept = await self._link.call(lambda redis: redis.hgetall(keys.COORDINATOR_IDLE))

@@ -7,13 +7,12 @@ bot finds its own name there, so the commands stay with one bot.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from redis.asyncio.client import Pipeline
 
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import Store
 
 PRESENCE_TTL_SECONDS = 15
 SEEN_SECONDS = 30 * 86400
@@ -28,12 +27,7 @@ return 1
 """
 
 
-class CommandOwner:
-    """All methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
+class CommandOwner(Store):
     async def claim(self, agent: str, *, insist: bool = False) -> bool:
         """Whether this agent has the commands for the next quarter of an hour; `insist` takes them from another."""
         arguments = [agent, TTL_SECONDS, int(insist)]
@@ -44,11 +38,8 @@ class CommandOwner:
         return None if found is None else str(found)
 
 
-class Presence:
-    """For people and consoles. An agent without a key still gets turns. All methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
-        self._link, self._clock = link, clock
+class Presence(Store):
+    """For people and consoles. An agent without a key still gets turns."""
 
     async def renew(self, agent: str, text: str) -> None:
         """Mark the agent as online for 15 more seconds, with a free `text` about it."""

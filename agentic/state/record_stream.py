@@ -27,7 +27,7 @@ from cachetools import LRUCache
 
 from agentic.state.turn_records import APPEND, TurnRecord
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink, Store
 from agentic.wire.entries import NOTES, WORDS, CallWords, Entry, PostWords, RoomWords, SearchWords
 from agentic.wire.messages import TurnNotice
 
@@ -288,12 +288,7 @@ def redacted(value: Any, redact: Redact) -> Any:
     return value
 
 
-class RecordedAgents:
-    """Both methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
+class RecordedAgents(Store):
     async def add(self, agent: str) -> None:
         """Before its first turn."""
         key = keys.RECORDED_AGENTS

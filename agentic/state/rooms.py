@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, ValidationError
 
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import Store
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import RoomNotice
 from agentic.wire.reasons import PAUSES, EndReason
@@ -174,11 +174,8 @@ def room_args(room: Room) -> list[str | int | float]:
     return [room.model_dump_json(), room.thread_id, room.changed_at, *bounds, keys.ROOM_NOTICES, notice]
 
 
-class RoomStore:
+class RoomStore(Store):
     """Only for reading; all methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
 
     async def read(self, thread_id: int) -> Room | None:
         """The thread's room; None for none, or one that cannot be read."""
@@ -244,12 +241,7 @@ class Arena(StoredValue):
     until: float | None = None
 
 
-class Arenas:
-    """All methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
+class Arenas(Store):
     async def open(self, arena: Arena) -> bool:
         """Store a new one; False where the channel has one already."""
         key, field, text = keys.COORDINATOR_ARENAS, str(arena.channel_id), arena.model_dump_json()
@@ -291,12 +283,7 @@ class Marks(StoredValue):
     line: int = 0
 
 
-class RoomMarks:
-    """All methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
+class RoomMarks(Store):
     async def read(self, thread_id: int) -> Marks:
         found: dict[Any, Any] = await self._link.call(lambda redis: redis.hgetall(keys.room_marks(thread_id)))
         try:
@@ -328,12 +315,7 @@ class RoomOpening(StoredValue):
     text: str  # of the message above it
 
 
-class RoomOpenings:
-    """All methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
+class RoomOpenings(Store):
     async def keep(self, opening: RoomOpening) -> None:
         """Store it as it is now."""
         key, field, text = keys.ROOM_OPENINGS, str(opening.request), opening.model_dump_json()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from agentic.state.leases import FENCE
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import Store
 
 DAY_PLAN_SECONDS = 48 * 3600
 STARTER_SECONDS = 30 * 86400
@@ -80,11 +80,8 @@ class Slot:
     added: bool = False
 
 
-class ScheduleStore:
+class ScheduleStore(Store):
     """Dates are local dates of the coordinator, YYYY-MM-DD."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
 
     async def load_schedule(self, date: str) -> list[Slot] | None:
         """The day's plan; None for none, or one that cannot be read."""

@@ -27,7 +27,7 @@ from typing import Literal
 
 from agentic.wire import keys
 from agentic.wire.bus import Bus, follow
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink, Store
 from agentic.wire.messages import HushNotice, IgnoreNotice, StopNotice, read
 
 EVERYWHERE = 0  # the channel id of a pause of all bots, in every channel and in direct messages
@@ -332,12 +332,9 @@ class Stops:
                 log.error("a callback failed at the stop of channel %d", channel_id, exc_info=outcome)
 
 
-class StopStore:
+class StopStore(Store):
     """Stops in Redis: two keys a channel, the stop and the time of the last order. An order that is written late (it
-    was given while nobody listened) does nothing if a newer one is known. All methods raise RedisAway."""
-
-    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
-        self._link, self._clock = link, clock
+    was given while nobody listened) does nothing if a newer one is known."""
 
     async def write(self, channel_id: int, order: Order, *, late: bool = False) -> int:
         """Store the order and publish it: 1 where Redis did not know it, 0 where it did, OUTDATED."""
@@ -449,11 +446,8 @@ class Mutes:
         await self._link.call(lambda redis: redis.set(keys.muted(agent), str(until), px=left))
 
 
-class BackoffStore:
-    """Back-offs of agents whose provider refused them. All methods raise RedisAway. `clock` gives unix seconds."""
-
-    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
-        self._link, self._clock = link, clock
+class BackoffStore(Store):
+    """Back-offs of agents whose provider refused them."""
 
     async def put(self, agent: str, until: float) -> None:
         """Set when the agent's back-off ends, in unix seconds; at most an hour from now."""

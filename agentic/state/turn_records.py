@@ -15,8 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -24,7 +23,7 @@ from pydantic import ValidationError
 
 from agentic.ids import is_snowflake, sent_at
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink, or_default
+from agentic.wire.connection import RedisLink, Store, or_default
 from agentic.wire.entries import CallRecord, Phases, StoredValue, ToolCallRecord
 from agentic.wire.messages import TurnNotice
 
@@ -116,11 +115,8 @@ class TurnRecord(StoredValue):
         return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
-class Records:
-    """The turns of all agents. `clock` gives unix seconds. What reads raises RedisAway."""
-
-    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
-        self._link, self._clock = link, clock
+class Records(Store):
+    """The turns of all agents. What reads raises RedisAway."""
 
     async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
         """The turn in which one of `agents` posted this message; None when there is none, or it is too old."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial, wraps
@@ -227,6 +228,13 @@ class RedisLink:
         # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
         log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
         self._refused = True
+
+
+class Store:
+    """Base of what is kept in Redis. Methods raise RedisAway unless they say otherwise. `clock` gives unix seconds."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+        self._link, self._clock = link, clock
 
 
 def _refusal(error: ResponseError) -> bool:
