@@ -143,11 +143,16 @@ def _matches(plain: str, words: Sequence[tuple[int, int]], agent: str, shown: st
     found: list[_Match] = []
     for form, parts, is_full in _forms(agent, shown):
         if not parts:
-            found += [_Match(agent, at.start(), at.end(), is_full) for at in _whole(form).finditer(plain)]
+            before = r"(?<!\w)" if form[0].isalnum() and not _IS_SPACELESS.match(form[0]) else ""
+            after = r"(?!\w)" if form[-1].isalnum() and not _IS_SPACELESS.match(form[-1]) else ""
+            whole = re.finditer(f"{before}{re.escape(form)}{after}", plain)
+            found += [_Match(agent, at.start(), at.end(), is_full) for at in whole]
             continue
         for first in range(len(words)):
             end = _end_of_name(plain, words, first, form, parts)
-            if end is not None and (is_full or not _has_article_before(plain, words, first)):
+            # "a doctor" is somebody else than The Doctor; with its own article the name is a full one.
+            has_article = first > 0 and plain[slice(*words[first - 1])] in ARTICLES
+            if end is not None and (is_full or not has_article):
                 found.append(_Match(agent, words[first][0], end, is_full))
     return found
 
@@ -171,11 +176,6 @@ def _end_of_name(
     return None
 
 
-def _has_article_before(plain: str, words: Sequence[tuple[int, int]], first: int) -> bool:
-    """ "a doctor" is somebody else than The Doctor; with its own article the name is a full one."""
-    return first > 0 and plain[slice(*words[first - 1])] in ARTICLES
-
-
 @lru_cache(maxsize=1024)
 def _forms(agent: str, shown: str) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
     """The spellings to look for: letters, the words that they are in, whether it is the full name."""
@@ -184,7 +184,9 @@ def _forms(agent: str, shown: str) -> tuple[tuple[str, tuple[str, ...], bool], .
         plain = " ".join(_plain(name).split())
         words = tuple(_WORD.findall(plain))
         letters = "".join(words)
-        if _is_read_as_it_stands(plain, letters):
+        # No row of words between spaces: an emoji, "C++", a script without spaces.
+        has_few = len(letters) < MIN_LETTERS and letters != plain
+        if plain and (has_few or any(_IS_SPACELESS.match(end) for end in (plain[0], plain[-1]))):
             forms.setdefault(plain, ((), True))
             continue
         if letters:
@@ -193,20 +195,6 @@ def _forms(agent: str, shown: str) -> tuple[tuple[str, tuple[str, ...], bool], .
         if rest and words[0] in ARTICLES and len("".join(rest)) >= MIN_WITHOUT_ARTICLE:
             forms.setdefault("".join(rest), (rest, False))
     return tuple((form, parts, is_full) for form, (parts, is_full) in forms.items())
-
-
-def _is_read_as_it_stands(plain: str, letters: str) -> bool:
-    """Whether a name is no row of words between spaces: an emoji, "C++", a script without spaces."""
-    if not plain:
-        return False
-    has_few = len(letters) < MIN_LETTERS and letters != plain
-    return has_few or any(_IS_SPACELESS.match(end) for end in (plain[0], plain[-1]))
-
-
-def _whole(name: str) -> re.Pattern[str]:
-    before = r"(?<!\w)" if name[0].isalnum() and not _IS_SPACELESS.match(name[0]) else ""
-    after = r"(?!\w)" if name[-1].isalnum() and not _IS_SPACELESS.match(name[-1]) else ""
-    return re.compile(f"{before}{re.escape(name)}{after}")
 
 
 def _spelled_out(name: str) -> str:

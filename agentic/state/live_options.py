@@ -9,14 +9,13 @@ are, and which may be set, is not known here.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from agentic.wire import keys
-from agentic.wire.bus import Bus, follow
+from agentic.wire.bus import Bus, Mirror
 from agentic.wire.connection import RedisLink
 from agentic.wire.messages import LiveOptionNotice
 
@@ -64,17 +63,16 @@ def in_channel(channel_id: int, guild_id: int | None = None) -> str:
     return f"c{channel_id}" if guild_id is None else f"c{channel_id}@{guild_id}"
 
 
-class LiveOptions:
+class LiveOptions(Mirror):
     """The options by place and agent. Call `start()` before the bus runs, and `run()` in a task.
 
     `version` changes whenever an option may have changed.
     """
 
     def __init__(self, link: RedisLink, bus: Bus, *, check_every: float = CHECK_EVERY) -> None:
-        self._link, self._bus, self._check_every = link, bus, check_every
+        super().__init__(link, bus, check_every)
         self._entries: dict[str, str] = {}
         self._layers: dict[tuple[str, str], dict[str, Any]] = {}
-        self._behind = asyncio.Event()
         self.version = 0
 
     def layer(self, place: str, agent: str) -> Mapping[str, Any]:
@@ -91,11 +89,6 @@ class LiveOptions:
         """Subscribe to the notices of other processes."""
         self._bus.subscribe(keys.LIVE_OPTION_NOTICES, lambda _: self._behind.set())
         self._bus.on_resubscribed(self._behind.set)
-
-    async def run(self) -> None:
-        """Until cancelled: after each notice or new connection, and where Redis lost the hash, call `read`."""
-        every, lost = self._check_every, self._forgotten
-        await follow(self._link, self._behind, "live options", check_every=every, lost=lost, read=self.read)
 
     async def read(self) -> None:
         """Read the hash, and write it again if Redis was emptied. Raises RedisAway."""
@@ -133,10 +126,10 @@ class LiveOptions:
 
     async def _restore(self) -> None:
         """Before a change: of a Redis that was emptied a moment ago it would be the only one that is left."""
-        if await self._forgotten():
+        if await self.is_lost():
             await self.read()
 
-    async def _forgotten(self) -> bool:
+    async def is_lost(self) -> bool:
         return bool(self._entries) and not await self._link.call(lambda redis: redis.exists(keys.LIVE_OPTIONS))
 
     def _take(self, entries: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentic.wire import keys
-from agentic.wire.bus import Bus, follow
+from agentic.wire.bus import Bus, Mirror
 from agentic.wire.connection import RedisAway, RedisLink, Store
 from agentic.wire.messages import HushNotice, IgnoreNotice, StopNotice, read
 
@@ -108,7 +108,7 @@ def longest(channel_id: int) -> float:
     return LONGEST_PAUSE if channel_id == EVERYWHERE else LONGEST
 
 
-class Stops:
+class Stops(Mirror):
     """The stops of all channels. Call `start()` before the bus runs, and `run()` in a task. `clock` gives unix seconds.
     Only `read` raises RedisAway."""
 
@@ -120,12 +120,12 @@ class Stops:
         *,
         check_every: float = CHECK_EVERY,
     ) -> None:
-        self._link, self._bus, self._clock, self._check_every = link, bus, clock, check_every
+        super().__init__(link, bus, check_every)
+        self._clock = clock
         self._store = StopStore(link, clock)
         self._orders: dict[int, Order] = {}
         self._callbacks: list[OnStop] = []
         self._on_hush: list[OnHush] = []
-        self._behind = asyncio.Event()  # Redis and this process may differ
 
     def start(self) -> None:
         """Subscribe to the notices of other processes."""
@@ -133,14 +133,8 @@ class Stops:
         self._bus.subscribe(keys.COORDINATOR_HUSHES, self._on_hush_notice)
         self._bus.on_resubscribed(self._behind.set)
 
-    async def run(self) -> None:
-        """Until cancelled: after each new connection, and where Redis lost a stop, call `read`."""
-
-        async def has_lost_any() -> bool:
-            return await self._store.lacks_any(self._held_itself())
-
-        every = self._check_every
-        await follow(self._link, self._behind, "stops", check_every=every, lost=has_lost_any, read=self.read)
+    async def is_lost(self) -> bool:
+        return await self._store.lacks_any(self._held_itself())
 
     @property
     def behind(self) -> bool:
@@ -483,7 +477,7 @@ def _end_of(pause: str, agent: str, text: str) -> float:
     return until
 
 
-class Ignores(Collection[int]):
+class Ignores(Mirror, Collection[int]):
     """The ids of ignored people. Call `start()` before the bus runs, and `run()` in a task.
 
     A notice publishes each change; after a loss of Redis the set is read again. Once used, the set is never empty
@@ -491,10 +485,9 @@ class Ignores(Collection[int]):
     """
 
     def __init__(self, link: RedisLink, bus: Bus, *, check_every: float = CHECK_EVERY) -> None:
-        self._link, self._bus, self._check_every = link, bus, check_every
+        super().__init__(link, bus, check_every)
         self._users: set[int] = set()
         self._changed: dict[int, bool] = {}  # since the last reading began
-        self._behind = asyncio.Event()
 
     def __contains__(self, user_id: object) -> bool:
         return user_id in self._users
@@ -510,15 +503,10 @@ class Ignores(Collection[int]):
         self._bus.subscribe(keys.COORDINATOR_IGNORES, self._on_notice)
         self._bus.on_resubscribed(self._behind.set)
 
-    async def run(self) -> None:
-        """Until cancelled: after each new connection, and where Redis lost the set, call `read`."""
-        every, lost = self._check_every, self._forgotten
-        await follow(self._link, self._behind, "ignored people", check_every=every, lost=lost, read=self.read)
-
     async def read(self) -> None:
         """Read the set, after writing it if Redis was emptied. Raises RedisAway."""
         self._changed.clear()
-        if await self._forgotten():
+        if await self.is_lost():
             known = [EVER, *map(str, self._users)]
             await self._link.call(lambda redis: redis.sadd(keys.COORDINATOR_IGNORED, *known))
         members = await self._link.call(lambda redis: redis.smembers(keys.COORDINATOR_IGNORED))
@@ -546,10 +534,8 @@ class Ignores(Collection[int]):
         self._note(user_id, False)
         return bool(removed)
 
-    async def _forgotten(self) -> bool:
-        if not self._users:
-            return False
-        return not await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_IGNORED))
+    async def is_lost(self) -> bool:
+        return bool(self._users) and not await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_IGNORED))
 
     def _on_notice(self, raw: str) -> None:
         notice = read(IgnoreNotice, raw)

@@ -20,6 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 from redis.asyncio import Redis
@@ -340,16 +341,16 @@ class Bus:
         self._confirmed.clear()
 
 
+@dataclass(eq=False)
 class PendingRequest:
     """An instruction that waits for its result. Setting `wake` ends its pause."""
 
-    def __init__(self, agent: str, instruction: Instruction, grace: float) -> None:
-        self.agent = agent
-        self.instruction = instruction
-        self.grace = grace
-        self.delivered = False
-        self.result: Result | None = None
-        self.wake = asyncio.Event()
+    agent: str
+    instruction: Instruction
+    grace: float
+    delivered: bool = False
+    result: Result | None = None
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -443,27 +444,32 @@ class CoordinatorCommands:
             waiting.set_result(outcome.outcome)
 
 
-async def follow(
-    link: RedisLink,
-    behind: asyncio.Event,
-    what: str,
-    *,
-    check_every: float,
-    lost: Callable[[], Awaitable[bool]],
-    read: Callable[[], Awaitable[None]],
-) -> None:
-    """Mirror what Redis has in memory, until cancelled: call `read` whenever `behind` is set, and if Redis `lost` it,
-    which is checked every `check_every` seconds. `what` names it in the log. Both calls may raise RedisAway."""
-    while True:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(check_every):
-                await behind.wait()
-        await link.present.wait()
-        try:
-            if behind.is_set() or await lost():
-                behind.clear()
-                await read()
-        except RedisAway as away:
-            log.debug("%s cannot be read, will retry: %s", what, away)
-            behind.set()
-            await asyncio.sleep(RETRY_EVERY)
+class Mirror:
+    """Base of what every process holds in memory as Redis has it, where a check is cheap. Subclasses `read` it and say
+    whether it `is_lost`; both may raise RedisAway. Run `run()` in a task."""
+
+    def __init__(self, link: RedisLink, bus: Bus, check_every: float) -> None:
+        self._link, self._bus, self._check_every = link, bus, check_every
+        self._behind = asyncio.Event()  # Redis and this process may differ
+
+    async def run(self) -> None:
+        """Until cancelled, call `read` after each notice or new connection, and if Redis lost what is known here."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._check_every):
+                    await self._behind.wait()
+            await self._link.present.wait()
+            try:
+                if self._behind.is_set() or await self.is_lost():
+                    self._behind.clear()
+                    await self.read()
+            except RedisAway as away:
+                log.debug("%s cannot be read, will retry: %s", type(self).__name__, away)
+                self._behind.set()
+                await asyncio.sleep(RETRY_EVERY)
+
+    async def read(self) -> None:
+        raise NotImplementedError
+
+    async def is_lost(self) -> bool:
+        raise NotImplementedError

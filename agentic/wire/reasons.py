@@ -54,31 +54,13 @@ REASONS: Mapping[str, str] = {
 }
 
 
-EndReason = Literal[
-    "agreed",
-    "round_limit",
-    "too_few_spoke",
-    "most_skipped",
-    "chance",
-    "nobody_opened",
-    "channel_taken",
-    "budget",
-    "stopped",
-    "joined",  # a reactive round, or a single turn: those who were brought in have had their turns
-    "too_old",
-    "repeating",  # in spite of new angles
-    "nobody_named",  # by the person who moderates
+EndReason = (
+    Literal["agreed", "round_limit", "too_few_spoke", "most_skipped", "chance", "nobody_opened", "channel_taken"]
+    # "joined": of a reactive round, or of a single turn; "nobody_named": by the person who moderates
+    | Literal["budget", "stopped", "joined", "too_old", "repeating", "nobody_named"]
     # of rooms
-    "turn_limit",
-    "too_few_left",
-    "goodbye",
-    "closed",  # by a person
-    "paused",  # by a person
-    "archived",
-    "locked",
-    "deleted",
-    "no_access",
-]
+    | Literal["turn_limit", "too_few_left", "goodbye", "closed", "paused", "archived", "locked", "deleted", "no_access"]
+)
 ENDINGS: Mapping[EndReason, str] = {
     "agreed": "the bots agreed to end it",
     "round_limit": "it had as many rounds as a conversation may have",
@@ -103,7 +85,7 @@ ENDINGS: Mapping[EndReason, str] = {
     "deleted": "its thread was deleted",
     "no_access": "the bots may no longer write in its thread",
 }
+# The reasons that pause a room; every other one closes it.
 PAUSES: frozenset[EndReason] = frozenset(
     {"paused", "stopped", "nobody_named", "archived", "locked", "deleted", "no_access"}
 )
-"""The reasons that pause a room; every other one closes it."""
