@@ -54,13 +54,31 @@ REASONS: Mapping[str, str] = {
 }
 
 
-EndReason = (
-    Literal["agreed", "round_limit", "too_few_spoke", "most_skipped", "chance", "nobody_opened", "channel_taken"]
-    # "joined": of a reactive round, or of a single turn; "nobody_named": by the person who moderates
-    | Literal["budget", "stopped", "joined", "too_old", "repeating", "nobody_named"]
+EndReason = Literal[
+    "agreed",
+    "round_limit",
+    "too_few_spoke",
+    "most_skipped",
+    "chance",
+    "nobody_opened",
+    "channel_taken",
+    "budget",  # no money is left for another turn
+    "stopped",  # by a person
+    "joined",  # a reactive round, or a single turn: those who were brought in have had their turns
+    "too_old",  # to be resumed after a restart
+    "repeating",  # in spite of new angles
+    "nobody_named",  # by the person who moderates
     # of rooms
-    | Literal["turn_limit", "too_few_left", "goodbye", "closed", "paused", "archived", "locked", "deleted", "no_access"]
-)
+    "turn_limit",
+    "too_few_left",
+    "goodbye",
+    "closed",  # by a person
+    "paused",  # by a person
+    "archived",
+    "locked",
+    "deleted",
+    "no_access",
+]
 ENDINGS: Mapping[EndReason, str] = {
     "agreed": "the bots agreed to end it",
     "round_limit": "it had as many rounds as a conversation may have",
