@@ -1,20 +1,16 @@
-"""Starts automation; lifecycle hooks; target channel.
+"""What an agent does unprompted: by its clock, its hooks, and signed webhooks.
 
-Lifecycle hooks: turns when an agent starts, before and after each event, and when it stops.
+    persona files ─ clock ──┐
+    webhook server ─────────┼─ queue ─ take_turn
+    hooks: startup ─────────┘             │ agent_begin, agent_stop in line, shutdown beside the last turns
+
+A hook is a turn of its own, with limits, costs and a record; if it fails, the event continues. A hook around an event
+that names no channel reads the event's channel and says nothing there.
 
     startup      once in a process, as soon as the agent is online and this process acts for it; from the inbox
     agent_begin  before an event's turn, once the turn is admitted   ─┐ in line: the event and its lane wait for them;
     agent_stop   after its result is settled, however it ended       ─┘ they never run around a hook
     shutdown     once, while the last turns end
-
-Each is a turn of its own, with limits, costs and a record; where it fails, the event continues. A hook around an event
-that names no channel reads the event's channel and says nothing there.
-
-Automation: what an agent does unasked, by its clock, its hooks and signed webhooks.
-
-persona files ─ clock ──┐
-webhook server ─────────┼─ queue ─ take_turn
-hooks: startup ─────────┘             │ agent_begin, agent_stop in line, shutdown beside the last turns
 """
 
 from __future__ import annotations
@@ -31,130 +27,23 @@ from agentic.agent.services import AgentServices
 from agentic.automation.clock import AutomationClock, Target, TargetResolver
 from agentic.automation.webhook_server import Outcome, WebhookPayload
 from agentic.inbox.inbox import TurnQueue
-from agentic.personas.schedules import Hook, HookName, Hooks
+from agentic.personas.schedules import HookName, Hooks
 from agentic.state.turns import LATEST_DEADLINE
 from agentic.turn.progress import Cancellation
 from agentic.turn.runner import TurnRunner
 from agentic.wire.connection import RedisAway
 
-log = logging.getLogger(__name__)
-
-
-AROUND_SECONDS = 30.0  # for one hook around an event
-BEGIN_SHARE = 3  # agent_begin has at most a third of the event's time
-LEAST_SECONDS = 2.0  # a hook that has less is skipped
-
-Run = Callable[[TurnEvent, Cancellation], Awaitable[None]]  # takes the turn from its claim to its end
-
-
-class LifecycleHooks:
-    """The hooks of one agent. `hooks` reads its files, `targets` finds channels, `run` takes a turn."""
-
-    def __init__(
-        self, agent: str, hooks: Callable[[], Hooks], targets: TargetResolver, run: Run, clock: Callable[[], float]
-    ) -> None:
-        self._agent, self._hooks, self._targets, self._run, self._clock = agent, hooks, targets, run, clock
-        self._shut = False
-
-    async def before(self, event: TurnEvent) -> None:
-        """agent_begin: the event's turn is admitted and about to read its context."""
-        seconds = min(AROUND_SECONDS, (event.deadline - self._clock()) / BEGIN_SHARE)
-        await self._around("agent_begin", event, seconds)
-
-    async def after(self, event: TurnEvent) -> None:
-        """agent_stop: the event's turn was admitted and has ended."""
-        await self._around("agent_stop", event, AROUND_SECONDS)
-
-    def startup(self, start_id: str, seconds: float) -> HookEvent | None:
-        """The event of this start; None where there is no such hook. Its turn has `seconds`."""
-        event = self._alone("startup", start_id, seconds)
-        return replace(event, seconds=seconds) if event is not None else None
-
-    def pending(self, name: HookName) -> bool:
-        """Whether the hook's channel is not known yet."""
-        hook = self._hooks().named(name)
-        return hook is not None and self._targets.pending(hook.channel)
-
-    async def shutdown(self, end_id: str, seconds: float) -> None:
-        """Run the hook within that time, and only once."""
-        event = None if self._shut else self._alone("shutdown", end_id, seconds)
-        self._shut = True
-        if event is not None:
-            await self._run_hook(event)
-
-    async def _around(self, name: HookName, event: TurnEvent, seconds: float) -> None:
-        hook = self._hooks().named(name)
-        if hook is None or not hook.fires_for(event.kind):  # hooks fire for no hook
-            return
-        target = Target(event.channel_id, event.theme) if hook.channel is None else self._target_of(name, hook)
-        if target is not None:
-            aside = hook.channel is None
-            around = self._event(name, hook, target, f"{name}-{event.id}", seconds, event.kind, aside=aside)
-            await self._run_hook(replace(around, on_behalf=event.person_id))
-
-    def _alone(self, name: HookName, turn_id: str, seconds: float) -> HookEvent | None:
-        hook = self._hooks().named(name)
-        target = self._target_of(name, hook) if hook is not None else None
-        if hook is None or target is None:
-            return None
-        return self._event(name, hook, target, f"{name}-{turn_id}", seconds)
-
-    def _target_of(self, name: HookName, hook: Hook) -> Target | None:
-        return self._targets.of(hook.channel, f"agents.md, the hook {name}")
-
-    def _event(
-        self,
-        name: HookName,
-        hook: Hook,
-        target: Target,
-        turn_id: str,
-        seconds: float,
-        around: str = "",
-        *,
-        aside: bool = False,
-    ) -> HookEvent:
-        now = self._clock()
-        return HookEvent(
-            id=turn_id,
-            channel_id=target.channel_id,
-            theme=target.theme,
-            deadline=now + seconds,
-            at=now,
-            hook=name,
-            instruction=hook.instruction,
-            around=around,
-            aside=aside,
-        )
-
-    async def _run_hook(self, event: HookEvent) -> None:
-        if event.deadline - event.at < LEAST_SECONDS:
-            log.info("%s: skipped the hook %s: there is no time for it", self._agent, event.hook)
-            return
-        cancellation = Cancellation()
-        task = asyncio.create_task(self._run_safely(event, cancellation), name=f"{self._agent}: {event.hook}")
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            # The event's time is over, or the process stops: the hook ends in order too, so that its cost is booked.
-            cancellation.cancel("deadline")
-            try:
-                await asyncio.wait({task})
-            finally:
-                task.cancel()  # it has ended, unless this was cancelled once more
-            raise
-
-    async def _run_safely(self, event: HookEvent, cancellation: Cancellation) -> None:
-        try:
-            await self._run(event, cancellation)
-        except Exception:
-            # The outermost edge of a hook: the event that it runs around continues.
-            log.exception("%s: the hook %s failed", self._agent, event.source)
-
-
 STARTUP = "hook:startup"  # its field among the last runs
 STARTUP_AGAIN = 60.0  # seconds: a crash loop, or a lease that flutters, costs one startup hook a minute
 LOOK_SECONDS = 1.0  # between two looks whether this process holds the agent
 SHUTDOWN_MARGIN = 1.0  # seconds of SHUTDOWN_GRACE_SECONDS that the shutdown hook leaves
+AROUND_SECONDS = 30.0  # for one hook around an event
+BEGIN_SHARE = 3  # agent_begin has at most a third of the event's time
+MIN_SECONDS = 2.0  # a hook that has less is skipped
+
+log = logging.getLogger(__name__)
+
+Run = Callable[[TurnEvent, Cancellation], Awaitable[None]]  # takes the turn from its claim to its end
 
 
 class Automation:
@@ -216,7 +105,7 @@ class Automation:
             await self.hooks.shutdown(_start_id(self._services.clock()), seconds)
 
     async def receive(self, payload: WebhookPayload) -> Outcome:
-        """Turn a webhook's payload into an event in the channel that it names. What is taken is kept until its turn."""
+        """Turn a payload into an event in the channel that it names. What is taken is saved until its turn."""
         if not self._is_here():
             return "standby"
         await self._channels.wait_for(payload.channel_id)
@@ -234,9 +123,6 @@ class Automation:
             name=payload.name,
             payload_text=payload.text,
         )
-        return await self._enqueue(event)
-
-    async def _enqueue(self, event: WebhookEvent) -> Outcome:
         if not self._is_here():
             return "standby"
         if not self._queue.inbox.has_room(event):
@@ -245,14 +131,17 @@ class Automation:
             await self._services.ledger.turns.keep(self._agent, event.id, save_event(event, 0), LATEST_DEADLINE)
         except RedisAway as away:
             log.debug("%s: a webhook event is kept in memory only: %s", self._agent, away)
-        self._queue.enqueue(event)  # where the inbox has become full meanwhile, the event waits in Redis
+        self._queue.enqueue(event)  # if the inbox has become full meanwhile, the event waits in Redis
         return "taken"
 
     def _is_here(self) -> bool:
         return self._acts() and self._ready.is_set()
 
     async def _start(self) -> None:
-        event = await self._startup()
+        """Run the startup hook, as soon as the agent acts and the hook's channel is known."""
+        while not self._acts() or self.hooks.is_pending("startup"):
+            await self._sleep(LOOK_SECONDS)
+        event = self.hooks.startup(_start_id(self._services.clock()), self._seconds)
         if event is None:
             return
         try:
@@ -267,13 +156,99 @@ class Automation:
         else:
             log.warning("%s: skipped the startup hook: the inbox is full", self._agent)
 
-    async def _startup(self) -> HookEvent | None:
-        """The event of this start, as soon as the agent acts and the hook's channel is known."""
-        while not self._acts() or self.hooks.pending("startup"):
-            await self._sleep(LOOK_SECONDS)
-        return self.hooks.startup(_start_id(self._services.clock()), self._seconds)
-
 
 def _start_id(now: float) -> str:
     """The id of a start or an end: an agent has no two in one millisecond."""
     return f"{now * 1000:.0f}"
+
+
+class LifecycleHooks:
+    """The hooks of one agent. `hooks` reads its files, `targets` finds channels, `run` takes a turn."""
+
+    def __init__(
+        self, agent: str, hooks: Callable[[], Hooks], targets: TargetResolver, run: Run, clock: Callable[[], float]
+    ) -> None:
+        self._agent, self._hooks, self._targets, self._run, self._clock = agent, hooks, targets, run, clock
+        self._shut = False
+
+    async def before(self, event: TurnEvent) -> None:
+        """agent_begin: the event's turn is admitted and about to read its context."""
+        seconds = min(AROUND_SECONDS, (event.deadline - self._clock()) / BEGIN_SHARE)
+        await self._run_around("agent_begin", event, seconds)
+
+    async def after(self, event: TurnEvent) -> None:
+        """agent_stop: the event's turn was admitted and has ended."""
+        await self._run_around("agent_stop", event, AROUND_SECONDS)
+
+    def startup(self, start_id: str, seconds: float) -> HookEvent | None:
+        """The event of this start; None if there is no such hook. Its turn has `seconds`."""
+        event = self._event_alone("startup", start_id, seconds)
+        return replace(event, seconds=seconds) if event is not None else None
+
+    def is_pending(self, name: HookName) -> bool:
+        """Whether the hook's channel is not known yet."""
+        hook = self._hooks().named(name)
+        return hook is not None and self._targets.is_pending(hook.channel)
+
+    async def shutdown(self, end_id: str, seconds: float) -> None:
+        """Run the hook within that time, and only once."""
+        event = None if self._shut else self._event_alone("shutdown", end_id, seconds)
+        self._shut = True
+        if event is not None:
+            await self._run_hook(event)
+
+    async def _run_around(self, name: HookName, event: TurnEvent, seconds: float) -> None:
+        hook = self._hooks().named(name)
+        if hook is None or not hook.fires_for(event.kind):  # hooks fire for no hook
+            return
+        target: Target | None = Target(event.channel_id, event.theme)
+        if hook.channel is not None:
+            target = self._targets.of(hook.channel, f"agents.md, the hook {name}")
+        if target is None:
+            return
+        around = self._event(name, hook.instruction, target, event.id, seconds)
+        await self._run_hook(replace(around, around=event.kind, aside=hook.channel is None, on_behalf=event.person_id))
+
+    def _event_alone(self, name: HookName, turn_id: str, seconds: float) -> HookEvent | None:
+        hook = self._hooks().named(name)
+        target = self._targets.of(hook.channel, f"agents.md, the hook {name}") if hook is not None else None
+        if hook is None or target is None:
+            return None
+        return self._event(name, hook.instruction, target, turn_id, seconds)
+
+    def _event(self, name: HookName, instruction: str, target: Target, turn_id: str, seconds: float) -> HookEvent:
+        now = self._clock()
+        return HookEvent(
+            id=f"{name}-{turn_id}",
+            channel_id=target.channel_id,
+            theme=target.theme,
+            deadline=now + seconds,
+            at=now,
+            hook=name,
+            instruction=instruction,
+        )
+
+    async def _run_hook(self, event: HookEvent) -> None:
+        if event.deadline - event.at < MIN_SECONDS:
+            log.info("%s: skipped the hook %s: there is no time for it", self._agent, event.hook)
+            return
+        cancellation = Cancellation()
+
+        async def run() -> None:
+            try:
+                await self._run(event, cancellation)
+            except Exception:
+                # The outermost edge of a hook: the event that it runs around continues.
+                log.exception("%s: the hook %s failed", self._agent, event.source)
+
+        task = asyncio.create_task(run(), name=f"{self._agent}: {event.hook}")
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # The event's time is over, or the process stops: the hook ends in order too, so that its cost is charged.
+            cancellation.cancel("deadline")
+            try:
+                await asyncio.wait({task})
+            finally:
+                task.cancel()  # it has ended, unless this was cancelled once more
+            raise

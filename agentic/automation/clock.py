@@ -1,33 +1,38 @@
-"""Heartbeats and cron jobs.
+"""The automation clock: heartbeats and cron jobs of an agent, in one task.
 
-The channel of an automation task: the one that its file names, else OUTPUT_CHANNEL_ID, else none.
+    files → what is due → the tick is claimed, once over all processes (LastRuns) → an event in the inbox
 
-The automation clock: heartbeats and cron jobs of an agent, in one task.
-
-    files → what is due → the tick is claimed, once over all processes (last_runs.py) → an event in the inbox
-
-The task sleeps until the next tick is due, a minute at most, and reads the files again each time: an edit counts within
-a minute. The time of each last run is in Redis, so a restart neither repeats nor loses a tick. A check or job that is
-seen for the first time has missed nothing. A tick is claimed only when there is room for its event, whose turn is kept
-in the same step until it begins: what is due while the inbox is full, or a guild has not arrived, stays due. Only the
-process that holds the agent ticks; one that takes the agent over reads the last runs first.
+The task sleeps until the next tick is due, a minute at most, and reads the files again each time: an edit takes effect
+within a minute. The time of each last run is in Redis, so a restart neither repeats nor loses a tick. A check or job
+that is seen for the first time has missed nothing. A tick is claimed only when there is room for its event, whose turn
+is saved in the same step until it begins: what is due while the inbox is full, or a guild has not arrived, stays due.
+Only the process that holds the agent ticks; one that takes the agent over reads the last runs first.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import Protocol
+from typing import Any
 
 from agentic.agent.agent import Channels
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, save_event
+from agentic.agent.persona import Persona
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job, beats, due, next_beat, next_time
+from agentic.state.turns import LastRuns
 from agentic.themes import DEFAULT_THEME
 from agentic.wire.connection import RedisAway
+
+LOOK_SECONDS = 60.0  # between two readings of the files
+MIN_SLEEP = 0.5  # seconds
+HELD_SECONDS = 1.0  # before a tick that is due and cannot be claimed yet is tried again
+LATE_SECONDS = 3600.0  # that a job without catch-up may be late
+DAY = 86400.0
+AWAY_SECONDS = 5.0  # before Redis is asked again
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +52,7 @@ class TargetResolver:
         self._agent, self._channels, self._output = agent, channels, output
         self._logged: set[tuple[str, str]] = set()
 
-    def pending(self, channel: int | str | None) -> bool:
+    def is_pending(self, channel: int | str | None) -> bool:
         """Whether the channel may belong to a guild that has not arrived."""
         wanted = self._output if channel is None else channel
         if wanted is None or not self._channels.arriving:
@@ -55,10 +60,12 @@ class TargetResolver:
         return not any(wanted in (known.channel_id, known.name) for known in self._channels.known())
 
     def of(self, channel: int | str | None, task: str) -> Target | None:
-        """The channel that a file names by id or name; None, with one log line, where the agent may not speak there.
-        `task` is the task's name for the log."""
+        """The channel that a file names by id or name, else OUTPUT_CHANNEL_ID, else none; None, with one log line, if
+        the agent may not speak there. `task` is the task's name for the log."""
         if channel is None or channel == self._output:
-            return self._default()
+            themes = {known.channel_id: known.theme for known in self._channels.known()} if self._output else {}
+            channel_id = self._output or NO_CHANNEL
+            return Target(channel_id, themes.get(channel_id, DEFAULT_THEME))
         for known in self._channels.known():
             if channel in (known.channel_id, known.name):
                 self._logged = {(logged, reason) for logged, reason in self._logged if logged != task}
@@ -71,36 +78,6 @@ class TargetResolver:
             self._logged.add((task, reason))
             log.warning("%s: skipped %s: %s", self._agent, task, reason)
         return None
-
-    def _default(self) -> Target:
-        themes = {known.channel_id: known.theme for known in self._channels.known()} if self._output else {}
-        return Target(self._output or NO_CHANNEL, themes.get(self._output or NO_CHANNEL, DEFAULT_THEME))
-
-
-LOOK_SECONDS = 60.0  # between two readings of the files
-SHORTEST_SLEEP = 0.5  # seconds
-HELD_SECONDS = 1.0  # before a tick that is due and cannot be claimed yet is tried again
-LATE_SECONDS = 3600.0  # that a job without catch-up may be late
-DAY = 86400.0
-AWAY_SECONDS = 5.0  # before Redis is asked again
-
-
-class Schedule(Protocol):
-    """Checks and jobs as the agent's files have them now; agentic.agent.persona.Persona is one."""
-
-    def checks(self) -> Sequence[Check]: ...
-    def jobs(self) -> Sequence[Job]: ...
-
-
-class LastRuns(Protocol):
-    """The times of last runs; agentic.state.turns.Ticks is the one in Redis."""
-
-    async def load(self, agent: str) -> dict[str, float]: ...
-    def last(self, agent: str, field: str) -> float | None: ...
-    async def run(
-        self, agent: str, field: str, at: float, turn_id: str = "", event: str = "", keep_seconds: float = ...
-    ) -> bool: ...
-    async def prune(self, agent: str, known: Collection[str]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +108,7 @@ class Tick:
             moment = next_time(self.task, now, zone)
         return moment if moment is not None and moment > now else now + LOOK_SECONDS
 
-    def ran_in_future(self, last: float, now: float) -> bool:
+    def has_run_in_future(self, last: float, now: float) -> bool:
         """Whether a job's last run was noted by a clock that was ahead: the runs until then would count as done. A
         check's next run is an interval away at most, whatever the clock was."""
         return isinstance(self.task, Job) and last - now > PUNCTUAL_SECONDS
@@ -150,27 +127,17 @@ class Tick:
 
     def event(self, at: float, target: Target, now: float, seconds: float) -> TurnEvent:
         """The event of a run, whose turn has `seconds`. The same run has the same id in every process."""
-        turn_id = f"{self.field}:{round(at)}"
-        task, where, theme, deadline = self.task, target.channel_id, target.theme, now + seconds
-        if isinstance(task, Check):
-            return HeartbeatEvent(
-                id=turn_id,
-                channel_id=where,
-                theme=theme,
-                deadline=deadline,
-                seconds=seconds,
-                check=task.name,
-                instruction=task.instruction,
-            )
-        return CronEvent(
-            id=turn_id,
-            channel_id=where,
-            theme=theme,
-            deadline=deadline,
-            seconds=seconds,
-            job=task.name,
-            instruction=task.instruction,
-        )
+        common: dict[str, Any] = {
+            "id": f"{self.field}:{round(at)}",
+            "channel_id": target.channel_id,
+            "theme": target.theme,
+            "deadline": now + seconds,
+            "seconds": seconds,
+            "instruction": self.task.instruction,
+        }
+        if isinstance(self.task, Check):
+            return HeartbeatEvent(**common, check=self.task.name)
+        return CronEvent(**common, job=self.task.name)
 
 
 class AutomationClock:
@@ -180,7 +147,7 @@ class AutomationClock:
     def __init__(
         self,
         agent: str,
-        schedule: Schedule,
+        schedule: Persona,
         last_runs: LastRuns,
         targets: TargetResolver,
         *,
@@ -220,18 +187,15 @@ class AutomationClock:
         tasks: tuple[Check | Job, ...] = (*self._schedule.checks(), *self._schedule.jobs())
         ticks = [Tick.of(task) for task in tasks]
         try:
-            await self._load(ticks)
+            if not self._loaded and ticks:
+                await self._last_runs.load(self._agent)
+                await self._last_runs.prune(self._agent, {tick.field for tick in ticks})
+                self._loaded = True
         except RedisAway:
             return AWAY_SECONDS
         looks = [await self._look(tick) for tick in ticks]
         now = self._clock()
-        return min(max(min(looks, default=now + LOOK_SECONDS) - now, SHORTEST_SLEEP), LOOK_SECONDS)
-
-    async def _load(self, ticks: Sequence[Tick]) -> None:
-        if not self._loaded and ticks:
-            await self._last_runs.load(self._agent)
-            await self._last_runs.prune(self._agent, {tick.field for tick in ticks})
-            self._loaded = True
+        return min(max(min(looks, default=now + LOOK_SECONDS) - now, MIN_SLEEP), LOOK_SECONDS)
 
     async def _look(self, tick: Tick) -> float:
         """Run it if it is due; returns when to look at it again."""
@@ -240,11 +204,11 @@ class AutomationClock:
             await self._last_runs.run(self._agent, tick.field, now)  # first seen
             last = now
         at = tick.due(last, now, self._timezone) or self._still_held(tick, now)
-        if at is None and tick.ran_in_future(last, now):
+        if at is None and tick.has_run_in_future(last, now):
             await self._last_runs.run(self._agent, tick.field, now)
             last = now
         if at is not None:
-            if self._targets.pending(tick.task.channel):
+            if self._targets.is_pending(tick.task.channel):
                 return self._hold(tick, at, "its guild has not arrived")
             event = self._event(tick, at, now)
             if event is not None and not self._has_room(event):

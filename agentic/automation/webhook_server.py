@@ -1,4 +1,4 @@
-"""Webhook events from outside: POST /events/{agent}, where EVENTS_PORT is set, for build results, alerts, feeds.
+"""Webhook events from outside: POST /events/{agent}, if EVENTS_PORT is set, for build results, alerts, feeds.
 
     {"channel_id": 123, "name": "build", "text": "main is red"}        a JSON object, 32 KiB at most
     X-Timestamp: 1800000000                                            unix seconds, five minutes from now at most
@@ -21,12 +21,13 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentic.net.http_server import Connections, read_body, serve_http
+from agentic.state.posts import ReplayGuard
 
 MAX_BYTES = 32_768
 GOOD_FOR = 300.0  # seconds that a timestamp may be off, either way
@@ -67,13 +68,6 @@ class Body(BaseModel):
     text: str = Field(min_length=1, max_length=8_000)
 
 
-class Replays(Protocol):
-    """The requests that were taken; agentic.state.posts has the one in Redis."""
-
-    async def first(self, digest: str, seconds: float) -> bool: ...
-    async def forget(self, digest: str) -> None: ...
-
-
 Receive = Callable[[WebhookPayload], Awaitable[Outcome]]
 
 
@@ -81,11 +75,6 @@ def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
     """The X-Signature of a request to an agent."""
     signed = f"v2:{timestamp}:POST:{PATH.format(agent=agent)}:".encode() + body
     return "v2=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
-
-
-def _sign_v1(secret: str, timestamp: str, body: bytes) -> str:
-    """The X-Signature of the first scheme, which left the agent out: refused, with a hint for its senders."""
-    return "sha256=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
 class RefusalLog:
@@ -109,7 +98,7 @@ class WebhookServer:
     `clock` gives unix seconds."""
 
     def __init__(
-        self, secret: str, receiver: Callable[[str], Receive | None], replays: Replays, clock: Callable[[], float]
+        self, secret: str, receiver: Callable[[str], Receive | None], replays: ReplayGuard, clock: Callable[[], float]
     ) -> None:
         self._secret, self._receiver, self._replays, self._clock = secret, receiver, replays, clock
         self._refusals = RefusalLog(clock)
@@ -134,23 +123,13 @@ class WebhookServer:
         agent, signature = request.match_info["agent"], request.headers.get("X-Signature", "")
         if (refused := self._refused(agent, signature, request.headers.get("X-Timestamp", ""), body)) is not None:
             return 401, refused
-        return await self._take(agent, signature, body)
-
-    def _refused(self, agent: str, signature: str, timestamp: str, body: bytes) -> str | None:
-        """The reason for refusing a signature; None where it is right."""
-        if _TIMESTAMP.fullmatch(timestamp) and abs(self._clock() - int(timestamp)) <= GOOD_FOR:
-            if _equal(sign(self._secret, timestamp, agent, body), signature):
-                return None
-            if _equal(_sign_v1(self._secret, timestamp, body), signature):
-                return OLD_SCHEME
-        return "not signed, or too old"
-
-    async def _take(self, agent: str, signature: str, body: bytes) -> tuple[int, str]:
-        """The request is signed: its sender may know what is wrong with it."""
+        # The request is signed: its sender may know what is wrong with it, but not what a field contains.
         try:
             said = Body.model_validate_json(body)
         except ValidationError as error:
-            return 400, _what_is_wrong(error)
+            errors = error.errors(include_url=False, include_input=False)
+            fields = sorted({str(one["loc"][0]) for one in errors if one["loc"]})
+            return 400, f"cannot be read: {', '.join(fields) or 'it is no JSON object'}"
         if (receive := self._receiver(agent)) is None:
             return _ANSWERS["no_channel"]
         digest = hashlib.sha256(signature.encode()).hexdigest()[:32]
@@ -162,15 +141,20 @@ class WebhookServer:
         log.info("%s: event %.100r for channel %d: %s", agent, said.name, said.channel_id, outcome)
         return _ANSWERS[outcome]
 
+    def _refused(self, agent: str, signature: str, timestamp: str, body: bytes) -> str | None:
+        """The reason for refusing a signature; None if it is right."""
+        if _TIMESTAMP.fullmatch(timestamp) and abs(self._clock() - int(timestamp)) <= GOOD_FOR:
+            if _equal(sign(self._secret, timestamp, agent, body), signature):
+                return None
+            # The first scheme, which left the agent out: refused, with a hint for its senders.
+            signed = timestamp.encode() + b"." + body
+            if _equal("sha256=" + hmac.new(self._secret.encode(), signed, hashlib.sha256).hexdigest(), signature):
+                return OLD_SCHEME
+        return "not signed, or too old"
+
 
 def _equal(expected: str, given: str) -> bool:
     return hmac.compare_digest(expected.encode(), given.encode(errors="replace"))
-
-
-def _what_is_wrong(error: ValidationError) -> str:
-    """The names of the wrong fields, without their contents."""
-    fields = sorted({str(one["loc"][0]) for one in error.errors(include_url=False, include_input=False) if one["loc"]})
-    return f"cannot be read: {', '.join(fields) or 'it is no JSON object'}"
 
 
 @asynccontextmanager
