@@ -38,7 +38,6 @@ from agentic.record.database import RecordError
 from agentic.record.export.render import room_page
 from agentic.record.export.story import Look
 from agentic.rooms.opening import RoomDraft, escaped
-from agentic.rooms.threads import Rooms
 from agentic.state.conversations import Running
 from agentic.state.rooms import (
     ARCHIVE_MINUTES,
@@ -52,6 +51,7 @@ from agentic.state.rooms import (
     MOST_TURNS,
     POLICIES,
     Room,
+    RoomStore,
 )
 from agentic.text import counted, dollars, listed
 from agentic.themes import THEMES
@@ -262,7 +262,7 @@ def may_be_named(room: Room, command: ActionRequest, may_see: Callable[[int], Ma
     return command.who.manages_guild or here == room.thread_id or may_see(here)(room.channel_id)
 
 
-async def room_in(command: ActionRequest, rooms: Rooms, may_see: Callable[[int], MaySee]) -> Room | None:
+async def room_in(command: ActionRequest, rooms: RoomStore, may_see: Callable[[int], MaySee]) -> Room | None:
     """The room that the option names, or that of the thread; None for none that may be named here."""
     wanted = str(command.values.get("room", "")).strip()
     by_id = _THREAD.fullmatch(wanted)
@@ -279,7 +279,7 @@ async def room_in(command: ActionRequest, rooms: Rooms, may_see: Callable[[int],
 class Completions:
     """Choices for options that are being typed. Raises RedisAway where rooms cannot be read."""
 
-    def __init__(self, roster: Roster, rooms: Rooms, may_see: Callable[[int], MaySee]) -> None:
+    def __init__(self, roster: Roster, rooms: RoomStore, may_see: Callable[[int], MaySee]) -> None:
         self._roster, self._rooms, self._may_see = roster, rooms, may_see
 
     async def complete(self, typed: Completion) -> Sequence[Choice]:

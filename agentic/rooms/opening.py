@@ -1,8 +1,4 @@
-"""A draft to an open thread.
-
-A room as it is opened, as pure values: its definition, the name of its thread, the message above it.
-
-Opens a room: a message in the channel, a thread from it, the order to the coordinator.
+"""Open a room: from a draft to a message in the channel, a thread from it, the order to the coordinator.
 
     keep what is wanted → message → thread → room-open → forget what was wanted
 
@@ -39,34 +35,26 @@ from agentic.state.rooms import (
     RoomOpenings,
     RoomPolicy,
 )
-from agentic.wire.bus import NOBODY
+from agentic.wire.bus import NOBODY, CoordinatorCommands
 from agentic.wire.connection import RedisAway
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import MAX_TOPIC, Command, RoomOrder
 
-log = logging.getLogger(__name__)
-
-
-MOST_NAME = 100  # characters of a thread's name
+MAX_THREAD_NAME = 100  # characters
 MAX_NAME = 80  # characters of a person's name
 UNNAMED = "Room"
+VOTES = "A 👍 on a post is a vote for its author."
+GIVE_UP_SECONDS = 15 * 60
+RETRY_SECONDS = 15.0
+OPENED = "opened"
+AWAY = "away"  # an outcome: Redis is unavailable, so nobody could be asked
+NOT_OPENED = "(This room was not opened.)"
+# Opening quotation marks, and what may close each of them.
+QUOTES = {**dict(zip("\"'“”‘«»‹「『", "\"'””’»«›」』", strict=True)), "„": "“”"}
 
 _MARKS = re.compile(r"([\\*_~`|>#\[\]])")
 
-
-QUOTES = {
-    '"': '"',
-    "“": "”",
-    "„": "“”",
-    "”": "”",
-    "«": "»",
-    "»": "«",
-    "‹": "›",
-    "‘": "’",
-    "'": "'",
-    "「": "」",
-    "『": "』",
-}
+log = logging.getLogger(__name__)
 
 
 class RoomDraft(StoredValue):
@@ -134,13 +122,10 @@ def rules_of(draft: RoomDraft) -> str:
 
 
 def thread_name(topic: str) -> str:
-    name = one_line(topic, MOST_NAME + 1)
-    if len(name) > MOST_NAME:
-        name = f"{name[: MOST_NAME - 2].rstrip()} …"
+    name = one_line(topic, MAX_THREAD_NAME + 1)
+    if len(name) > MAX_THREAD_NAME:
+        name = f"{name[: MAX_THREAD_NAME - 2].rstrip()} …"
     return name or UNNAMED
-
-
-VOTES = "A 👍 on a post is a vote for its author."
 
 
 def opening_text(room: Room, question: str = "", asked_by: str = "") -> str:
@@ -157,25 +142,12 @@ def escaped(text: str) -> str:
     return _MARKS.sub(r"\\\1", text)
 
 
-GIVE_UP_SECONDS = 15 * 60
-RETRY_SECONDS = 15.0
-OPENED = "opened"
-AWAY = "away"  # an outcome: Redis is away, so nobody could be asked
-NOT_OPENED = "(This room was not opened.)"
-
-
 class Threads(Protocol):
     """Implemented by agentic.services.discord.room_threads. Every method raises CannotPost."""
 
     async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int: ...
     async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None: ...
     async def revise(self, channel_id: int, message_id: int, text: str) -> None: ...
-
-
-class Orders(Protocol):
-    """Implemented by agentic.wire.bus. Raises RedisAway."""
-
-    async def give(self, command: Command) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +171,7 @@ class RoomOpener:
         self,
         agent: str,
         openings: RoomOpenings,
-        orders: Orders,
+        orders: CoordinatorCommands,
         threads: Threads,
         *,
         clock: Callable[[], float],
@@ -215,7 +187,7 @@ class RoomOpener:
         nothing was made."""
         opening = RoomOpening(request=request, agent=self._agent, at=self._clock(), room=room, name=name, text=text)
         await self._openings.keep(opening)
-        return await self._go_on(opening, again=False)
+        return await self._proceed(opening, again=False)
 
     async def run(self) -> None:
         """Continue what was interrupted, until cancelled."""
@@ -235,26 +207,36 @@ class RoomOpener:
                 await self._give_up(opening)
             else:
                 log.info("%s: continuing to open a room in channel %d", self._agent, opening.room.channel_id)
-                await self._go_on(opening, again=True)
+                await self._proceed(opening, again=True)
 
-    async def _go_on(self, opening: RoomOpening, *, again: bool) -> Opening:
+    async def _proceed(self, opening: RoomOpening, *, again: bool) -> Opening:
         self._under_way.add(opening.request)
         try:
-            return await self._opened(opening, again=again)
+            return await self._make(opening, again=again)
         finally:
             self._under_way.discard(opening.request)
 
-    async def _opened(self, opening: RoomOpening, *, again: bool) -> Opening:
+    async def _make(self, opening: RoomOpening, *, again: bool) -> Opening:
+        room, threads = opening.room, self._threads
         try:
-            opening = await self._with_message(opening, again=again)
-            room = opening.room
-            await self._threads.start(room.channel_id, room.thread_id, opening.name, room.archive_minutes)
+            if not room.thread_id:  # the message's id will be the thread's
+                message_id = await threads.post(room.channel_id, opening.text, opening.request, again=again)
+                room = room.model_copy(update={"thread_id": message_id})
+                opening = opening.model_copy(update={"room": room})
+                with suppress(RedisAway):  # else it is found in the channel
+                    await self._openings.keep(opening)
+            await threads.start(room.channel_id, room.thread_id, opening.name, room.archive_minutes)
         except CannotPost as error:
-            log.warning("%s: no thread in channel %d: %s", self._agent, opening.room.channel_id, error.reason)
+            log.warning("%s: no thread in channel %d: %s", self._agent, room.channel_id, error.reason)
             if error.is_final:
                 await self._give_up(opening)
             return Opening(error.reason, continues=not error.is_final)
-        thread_id, outcome = room.thread_id, await self._order(room)
+        thread_id, order = room.thread_id, RoomOrder(room=room.model_dump_json())
+        try:
+            outcome = await self._orders.give(Command(command="room-open", channel_id=thread_id, room=order))
+        except RedisAway as away:
+            log.warning("%s: room %d is not open yet: %s", self._agent, thread_id, away)
+            outcome = AWAY
         if outcome == OPENED:
             await self._forget(opening)
             return Opening(OPENED, thread_id)
@@ -263,25 +245,6 @@ class RoomOpener:
         log.warning("%s: the coordinator did not open room %d: %s", self._agent, thread_id, outcome)
         await self._give_up(opening)
         return Opening(outcome, thread_id)
-
-    async def _with_message(self, opening: RoomOpening, *, again: bool) -> RoomOpening:
-        """The same with its message, whose id will be the thread's."""
-        room = opening.room
-        if room.thread_id:
-            return opening
-        message_id = await self._threads.post(room.channel_id, opening.text, opening.request, again=again)
-        opening = opening.model_copy(update={"room": room.model_copy(update={"thread_id": message_id})})
-        with suppress(RedisAway):  # else it is found in the channel
-            await self._openings.keep(opening)
-        return opening
-
-    async def _order(self, room: Room) -> str:
-        order = RoomOrder(room=room.model_dump_json())
-        try:
-            return await self._orders.give(Command(command="room-open", channel_id=room.thread_id, room=order))
-        except RedisAway as away:
-            log.warning("%s: room %d is not open yet: %s", self._agent, room.thread_id, away)
-            return AWAY
 
     async def _give_up(self, opening: RoomOpening) -> None:
         """Say in the channel that there is no room, and forget what was wanted."""

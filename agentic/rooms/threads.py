@@ -1,29 +1,18 @@
-"""Notices, lock, archive; a thread changed by others.
+"""Look after the threads of rooms: notices, lock, archive; pause a room whose thread was changed by others.
 
-Decide what a room's thread needs next, purely, from the room and the marks of what was done.
-
-    open again → lines about members → notice of the audience's slot → lock    while it is active
-    unlock → lines about members → line that says why                          once it is paused
-    unlock → closing card → archive                                            once it is closed
-
-Each step is marked when it is done, so that a steward who comes later begins at the first that is missing.
-
-The bots of this process as those that look after the threads of rooms: which one does it, and who may.
-
-Pauses a room whose thread was archived, locked or deleted by somebody else, or where the bot lost its access.
-
-Every bot of the server hears of it. The coordinator pauses a room once, and the steward says so once; what is ordered
-again changes nothing. Locks and archives of our own are known by the marks of the room (steward.py).
-
-The steward looks after the threads of rooms: says once why one stands still, locks it between the audience's slots,
-posts the closing card, archives it. It also removes members whose personas were deleted.
+RoomThreadManager says once why a room stands still, locks its thread between the breaks for the audience, posts the
+closing card, archives the thread, and removes members whose personas were deleted:
 
     notice that a room changed ─┐
-    start: all rooms ───────────┼─ next step (steps.py) ─ Discord ─ mark ─ next step …
-    end of an audience's slot ──┘
+    start: all rooms ───────────┼─ next_step ─ Discord ─ mark ─ next step …
+    end of an audience's break ─┘
 
 It acts in one process of all, the one that acts for the personas, and knows of a room only what is in Redis. So it may
 be interrupted anywhere: a step that has no mark is made again, and a notice is looked for before it is repeated.
+
+ThreadWatch pauses a room whose thread was archived, locked or deleted by somebody else, or in which the bot lost its
+access. Every bot of the server hears of it. The coordinator pauses a room once, and the manager says so once; what is
+ordered again changes nothing. Locks and archives of our own are known by the marks of the room.
 """
 
 from __future__ import annotations
@@ -31,35 +20,39 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial, wraps
 from math import inf
 from typing import Any, Literal, Protocol
 
 from agentic.agent.roster import LOOK_EVERY, Roster
 from agentic.chat.outlet import CannotPost
-from agentic.rooms.opening import Orders, escaped
+from agentic.rooms.opening import escaped
 from agentic.services.discord.room_threads import RoomPost, ThreadNow
-from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, Marks, Room, RoomLine, RoomStatus
+from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, Marks, Room, RoomLine, RoomMarks, RoomStore
 from agentic.wire import keys
-from agentic.wire.bus import NOBODY
+from agentic.wire.bus import NOBODY, Bus, CoordinatorCommands
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, RoomNotice, RoomOrder, read
 from agentic.wire.reasons import ENDINGS
 
-log = logging.getLogger(__name__)
-
-
-Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "line", "report", "card", "archive"]
+POLL_SECONDS = 1.0
+RETRY_SECONDS = 15.0  # after a step that failed
+MAX_RETRY_SECONDS = 600.0  # after one that failed again and again, as if no bot is left that sees the channel
+SKEW_SECONDS = 60.0  # between the coordinator's clock and Discord's
+MAX_AT_ONCE = 8  # rooms
+SETTLE_SECONDS = LOOK_EVERY + 1.0  # after a change of the roster: a folder that was moved or copied is back by then
 
 HIDDEN = "🫥 "  # bots do not read what begins with it
 ACTIVE = "active"
 GONE = "deleted"
+# Standings, as `standing_of` has them, after which the thread of a room that continues may still be archived.
 SHUT = frozenset({"paused archived", "paused no_access"})
-"""Standings, as `standing_of` has them, after which the thread of a room that goes on may still be archived."""
+# Causes of a pause that are said in the channel above: a post would bring an archived thread back.
 OUTSIDE: frozenset[str | None] = frozenset({GONE, "archived"})
-"""Causes of a pause that are said in the channel above: a post would bring an archived thread back."""
+# Causes of a pause in which a line has to wait: nobody may write in the thread, or a post would bring it back.
 WITHOUT_LINES: frozenset[str | None] = frozenset({GONE, "archived", "locked", "no_access"})
-"""Causes of a pause in which a line has to wait: nobody may write in the thread, or a post would bring it back."""
+# The reasons of failed turns, for people.
 FAILURES: Mapping[str, str] = {
     "absent": "it's offline",
     "agent_budget": "its daily budget is used up",
@@ -75,7 +68,6 @@ FAILURES: Mapping[str, str] = {
     "unknown_channel": "it can't see this thread",
     "unreadable": "its model's answer couldn't be read",
 }
-"""The reasons of failed turns, for people."""
 OTHER_FAILURE = "the program had an error, which is in the owner's log"
 GO_ON = "Use /room resume to continue."
 WHAT_TO_DO: Mapping[str | None, str] = {
@@ -91,6 +83,219 @@ NOT_LOCKED = (
     " Manage Threads. Anybody may write at any time, and the room continues."
 )
 
+log = logging.getLogger(__name__)
+
+Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "line", "report", "card", "archive"]
+
+CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]
+"""Makes the closing card of a room with these posts, and records its contest; agentic.rooms.closing."""
+
+
+class RoomThreadManager:
+    """`may_act`: whether this process acts for the personas. `clock` gives unix seconds."""
+
+    def __init__(
+        self,
+        rooms: RoomStore,
+        marks: RoomMarks,
+        bots: ThreadBots,
+        close: CloseRoom,
+        orders: CoordinatorCommands,
+        roster: Roster,
+        *,
+        may_act: Callable[[], bool],
+        clock: Callable[[], float],
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
+        self._rooms, self._marks, self._bots, self._close, self._orders = rooms, marks, bots, close, orders
+        self._roster, self._members_due = roster, 0.0  # when to look for deleted members, unix seconds; inf: not now
+        self._may_act, self._clock, self._poll_seconds = may_act, clock, poll_seconds
+        self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
+        self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
+        self._missed: set[int] = set()  # threads that may have been archived while nobody followed them
+        self._busy: set[int] = set()
+        self._pauses: dict[int, float] = {}  # thread → seconds until the next try
+        self._swept = False
+        self._wake = asyncio.Event()
+
+    def start(self, bus: Bus) -> None:
+        """Follow the notices of rooms that change, and the roster."""
+        bus.subscribe(keys.ROOM_NOTICES, self._on_notice)
+        self._roster.on_change(self._look_for_deleted_soon)
+
+    def _on_notice(self, raw: str) -> None:
+        notice = read(RoomNotice, raw)
+        if notice is not None and self._may_act():
+            self._look_at(notice.thread_id, self._clock())
+
+    def _look_for_deleted_soon(self) -> None:
+        self._members_due = self._clock() + SETTLE_SECONDS
+
+    async def run(self) -> None:
+        """Look after all rooms while this process acts, until cancelled."""
+        limit = asyncio.Semaphore(MAX_AT_ONCE)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._follow()
+                now = self._clock()
+                due = [each for each, at in self._due.items() if at <= now and each not in self._busy]
+                for thread_id in due:
+                    del self._due[thread_id]
+                    self._busy.add(thread_id)
+                    tasks.create_task(self._attend_within(limit, thread_id), name=f"room {thread_id}")
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._poll_seconds):
+                        await self._wake.wait()
+
+    async def _follow(self) -> None:
+        """After this process began to act: look at every room, since notices were missed."""
+        if not self._may_act():
+            self._swept = False
+            self._due.clear()
+            return
+        try:
+            if not self._swept and self._bots.any():
+                await self.sweep()
+            if self._swept and self._members_due <= self._clock():
+                await self._remove_deleted()
+        except RedisAway as away:
+            log.debug("rooms are looked at later: %s", away)
+
+    async def sweep(self) -> None:
+        """Have every room looked at. Raises RedisAway."""
+        rooms = await self._rooms.list(limit=None)
+        self._unsure |= {room.thread_id for room in rooms}
+        self._missed = {room.thread_id for room in rooms if room.status == "active"}
+        for room in rooms:
+            self._look_at(room.thread_id, self._clock())
+        self._swept = True
+
+    async def _remove_deleted(self) -> None:
+        """Have members of active rooms leave whose personas were deleted. Raises RedisAway; then it is done later."""
+        self._members_due, due = inf, self._clock() + RETRY_SECONDS
+        try:
+            for room in await self._rooms.list("active", limit=None):
+                if not (gone := self._roster.gone(room.names)):
+                    continue
+                order = Command(command="room-remove", channel_id=room.thread_id, room=RoomOrder(gone=gone))
+                outcome = await self._orders.give(order)
+                log.info("room %d: deleted personas leave it: %s: %s", room.thread_id, ", ".join(gone), outcome)
+                if outcome != "removed_member":
+                    self._members_due = min(due, self._members_due)
+        except RedisAway:
+            self._members_due = min(due, self._members_due)
+            raise
+
+    def _look_at(self, thread_id: int, at: float) -> None:
+        self._due[thread_id] = min(at, self._due.get(thread_id, at))
+        self._wake.set()
+
+    async def _attend_within(self, limit: asyncio.Semaphore, thread_id: int) -> None:
+        try:
+            async with limit:
+                await self.attend(thread_id)
+            self._pauses.pop(thread_id, None)
+        except CannotPost as error:
+            pause = self._pauses.get(thread_id, RETRY_SECONDS)
+            self._pauses[thread_id] = min(2 * pause, MAX_RETRY_SECONDS)
+            self._try_again(thread_id, pause, error)
+        except RedisAway as away:
+            self._try_again(thread_id, RETRY_SECONDS, away)
+        except Exception:  # the edge of the task: the other rooms must not suffer
+            log.exception("room %d is left alone until it changes again", thread_id)
+            self._unsure.add(thread_id)
+        finally:
+            self._busy.discard(thread_id)
+            self._wake.set()
+
+    def _try_again(self, thread_id: int, seconds: float, error: Exception) -> None:
+        log.info("room %d is looked at again in %.0f s: %s", thread_id, seconds, error)
+        self._unsure.add(thread_id)
+        self._look_at(thread_id, self._clock() + seconds)
+
+    # -- one room -----------------------------------------------------------------------------------------------------
+
+    async def attend(self, thread_id: int) -> None:
+        """Do all that the thread needs now. Raises CannotPost and RedisAway where it has to be tried again."""
+        while self._may_act() and (room := await self._rooms.read(thread_id)) is not None:
+            marks, now = await self._marks.read(thread_id), self._clock()
+            may_lock = room.status == "active" and self._bots.may_lock(room)
+            step = next_step(room, marks, now, may_lock=may_lock, missed=thread_id in self._missed)
+            if step is None:
+                self._unsure.discard(thread_id)
+                if (slot := slot_of(room, now)) is not None:
+                    self._look_at(thread_id, slot)
+                return
+            log.debug("room %d: %s", thread_id, step)
+            await self._do(step, room, marks)
+
+    async def _do(self, step: Step, room: Room, marks: Marks) -> None:
+        bots, mark, now = self._bots, partial(self._marks.set, room.thread_id), self._clock()
+        is_done = True  # False if no bot may do it: then it counts as done, or it would be tried forever
+        match step:
+            case "settle":
+                await mark(standing=ACTIVE)
+            case "unarchive":
+                is_done = await bots.archive(room, archived=False)
+                await mark(archived=False, standing=ACTIVE)
+                self._missed.discard(room.thread_id)
+            case "archive":
+                is_done = await bots.archive(room, archived=True)
+                await mark(archived=True)
+            case "lock":
+                await mark(locked=True)  # first: our lock is never taken for a moderator's
+                is_done = await bots.lock(room, locked=True)
+                await mark(lock_done=True)
+            case "unlock":
+                is_done = await bots.lock(room, locked=False)
+                await mark(locked=False, lock_done=False)
+            case "announce":
+                is_done = await self._say(room, slot_line(room, now), f"slot {room.slot_until}")
+                await mark(slot=room.slot_until or 0.0)
+            case "warn":
+                is_done = await self._say(room, NOT_LOCKED, "unlockable", since=room.opened_at)
+                await mark(unlockable=True)
+            case "line":
+                line = next_line(room, marks)
+                assert line is not None  # or there was no such step
+                is_done = await self._say(room, line_text(room, line), f"line {line.number}")
+                await mark(line=line.number)
+            case "report" if room.why == "no_access" and await self._was_deleted(room):
+                return  # the room changes, and is looked at again
+            case "report":  # in the channel above if the thread is gone
+                key = _key(room)
+                is_done = room.why not in OUTSIDE and await self._say(room, why_line(room), key)
+                is_done = is_done or await self._say(room, why_line_outside(room), key, outside=True)
+                await mark(standing=standing_of(room))
+            case "card":
+                is_done = await self._say(room, await self._close(room, await bots.posts(room)), _key(room))
+                newest = room.lines[-1].number if room.lines else 0
+                await mark(standing=standing_of(room), line=newest)  # the card says why it is over
+        if not is_done:
+            log.warning("room %d: no bot may do this in its thread, so it is left out: %s", room.thread_id, step)
+
+    async def _was_deleted(self, room: Room) -> bool:
+        """Whether the bots see the thread no longer because it's gone; then the coordinator hears of it."""
+        if not await self._bots.is_gone(room):
+            return False
+        order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=GONE))
+        outcome = await self._orders.give(order)
+        log.info("room %d: its thread was deleted: %s", room.thread_id, outcome)
+        return outcome == "room_paused"
+
+    async def _say(self, room: Room, text: str, key: str, *, outside: bool = False, since: float | None = None) -> bool:
+        after = since or room.changed_at - SKEW_SECONDS
+        unsure = room.thread_id in self._unsure
+        return await self._bots.say(room, text, key, outside=outside, since=after if unsure else None)
+
+
+def _key(room: Room) -> str:
+    return f"{standing_of(room)} {room.changed_at}"
+
+
+# -- what a thread needs next -----------------------------------------------------------------------------------------
+
 
 def standing_of(room: Room) -> str:
     return ACTIVE if room.status == "active" else f"{room.status} {room.why or ''}".strip()
@@ -102,11 +307,31 @@ def slot_of(room: Room, now: float) -> float | None:
 
 
 def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool, missed: bool = False) -> Step | None:
-    """None where all is done. `now` is in unix seconds; `may_lock`: the thread may be locked without shutting a member
-    out; `missed`: what happened to the thread was not followed for a while."""
+    """What the thread needs next, from the room and the marks of what was done; None if all is done.
+
+        open again → lines about members → notice of the audience's break → lock   while it is active
+        unlock → lines about members → line that says why                          once it is paused
+        unlock → closing card → archive                                            once it is closed
+
+    Each step is marked when it is done, so that a manager who comes later begins at the first that is missing. `now` is
+    in unix seconds; `may_lock`: the thread may be locked without shutting a member out; `missed`: what happened to the
+    thread was not followed for a while.
+    """
     if room.status == "active":
-        is_away = missed or marks.archived or marks.standing in SHUT
-        return "unarchive" if is_away else _of_active(room, marks, now, may_lock)
+        if missed or marks.archived or marks.standing in SHUT:
+            return "unarchive"
+        if marks.standing != ACTIVE:
+            return "settle"
+        if next_line(room, marks) is not None:
+            return "line"
+        slot = slot_of(room, now) if room.has_slots else None
+        if not room.has_slots or slot is not None:
+            if marks.locked:
+                return "unlock"
+            return "announce" if slot is not None and marks.slot != slot else None
+        if marks.lock_done:
+            return None
+        return "lock" if may_lock else None if marks.unlockable else "warn"
     if marks.locked:
         return "unlock"
     if room.status == "paused" and room.why not in WITHOUT_LINES and next_line(room, marks) is not None:
@@ -114,21 +339,6 @@ def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool, missed: b
     if marks.standing != standing_of(room):
         return "report" if room.status == "paused" else "card"
     return "archive" if room.status == "closed" and not marks.archived else None
-
-
-def _of_active(room: Room, marks: Marks, now: float, may_lock: bool) -> Step | None:
-    if marks.standing != ACTIVE:
-        return "settle"
-    if next_line(room, marks) is not None:
-        return "line"
-    if not room.has_slots:
-        return "unlock" if marks.locked else None
-    slot = slot_of(room, now)
-    if slot is not None:
-        return "unlock" if marks.locked else "announce" if marks.slot != slot else None
-    if marks.lock_done:
-        return None
-    return "lock" if may_lock else None if marks.unlockable else "warn"
 
 
 def next_line(room: Room, marks: Marks) -> RoomLine | None:
@@ -200,6 +410,9 @@ def _because(room: Room) -> str:
 
 def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+# -- the bots that do it ----------------------------------------------------------------------------------------------
 
 
 class ThreadBot(Protocol):
@@ -295,17 +508,7 @@ class ThreadBots:
         return False
 
 
-class Rooms(Protocol):
-    """Implemented by agentic.state.rooms. Both raise RedisAway."""
-
-    async def read(self, thread_id: int) -> Room | None: ...
-    async def list(self, status: RoomStatus | None = None, limit: int | None = None) -> list[Room]: ...
-
-
-class RoomMarks(Protocol):
-    """Implemented by agentic.state.rooms. Raises RedisAway."""
-
-    async def read(self, thread_id: int) -> Marks: ...
+# -- changes by others ------------------------------------------------------------------------------------------------
 
 
 def unless_away(follow: Callable[..., Awaitable[None]]) -> Callable[..., Coroutine[Any, Any, None]]:
@@ -328,9 +531,9 @@ class ThreadWatch:
     def __init__(
         self,
         agent: str,
-        rooms: Rooms,
+        rooms: RoomStore,
         marks: RoomMarks,
-        orders: Orders,
+        orders: CoordinatorCommands,
         *,
         may_act: Callable[[], bool],
         may_write: Callable[[Room], bool | None],
@@ -342,7 +545,8 @@ class ThreadWatch:
     @unless_away
     async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None:
         """A thread is now so."""
-        if (archived or locked) and (room := await self._active(thread_id)) is not None:
+        room = await self._rooms.read(thread_id) if (archived or locked) and self._may_act() else None
+        if room is not None and room.status == "active":
             marks = await self._marks.read(thread_id)
             if locked and not marks.locked:
                 await self._pause(room, "locked")
@@ -366,14 +570,14 @@ class ThreadWatch:
     @unless_away
     async def permissions_changed(self, guild_id: int) -> None:
         """Other rights of a channel, a role or the bot: only the rooms count in which the bot takes part."""
-        for room in await self._all_active():
+        for room in await self._rooms.list("active", limit=None) if self._may_act() else ():
             if room.guild_id == guild_id and self._agent in room.names and self._may_write(room) is False:
                 await self._pause(room, "no_access")
 
     @unless_away
     async def came_back(self) -> None:
         """The bot has a new connection: what happened before it came without an event. A thread that was only
-        archived since nobody wrote is brought back (steward.py)."""
+        archived since nobody wrote is brought back."""
         for room in await self._rooms.list(limit=None) if self._may_act() else ():
             if room.status == "closed" or room.why == "deleted":
                 continue
@@ -383,13 +587,6 @@ class ThreadWatch:
             elif now is not None and now.locked:
                 await self.changed(room.thread_id, archived=now.archived, locked=True)
 
-    async def _active(self, thread_id: int) -> Room | None:
-        room = await self._rooms.read(thread_id) if self._may_act() else None
-        return room if room is not None and room.status == "active" else None
-
-    async def _all_active(self) -> list[Room]:
-        return await self._rooms.list("active", limit=None) if self._may_act() else []
-
     async def _pause(self, room: Room, reason: str) -> None:
         order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=reason))
         outcome = await self._orders.give(order)
@@ -397,248 +594,3 @@ class ThreadWatch:
             log.warning("%s: room %d is %s, but no coordinator answered", self._agent, room.thread_id, reason)
         else:
             log.info("%s: room %d is %s: %s", self._agent, room.thread_id, reason, outcome)
-
-
-POLL_SECONDS = 1.0
-RETRY_SECONDS = 15.0  # after a step that failed
-MOST_RETRY_SECONDS = 600.0  # after one that failed again and again, as where no bot is left that sees the channel
-SKEW_SECONDS = 60.0  # between the coordinator's clock and Discord's
-AT_ONCE = 8  # rooms
-SETTLE_SECONDS = LOOK_EVERY + 1.0  # after a change of the roster: a folder that was moved or copied is back by then
-
-
-class MarkStore(Protocol):
-    """agentic.state.rooms."""
-
-    async def read(self, thread_id: int) -> Marks: ...
-    async def set(self, thread_id: int, **marks: str | float | bool) -> None: ...
-
-
-class Notices(Protocol):
-    """agentic.wire.bus."""
-
-    def subscribe(self, channel: str, handler: Callable[[str], Awaitable[None] | None], /) -> None: ...
-
-
-CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]
-"""Makes the closing card of a room with these posts, and records its contest; agentic.rooms.closing."""
-
-
-class Steward:
-    """`may_act`: whether this process acts for the personas. `clock` gives unix seconds."""
-
-    def __init__(
-        self,
-        rooms: Rooms,
-        marks: MarkStore,
-        bots: ThreadBots,
-        close: CloseRoom,
-        orders: Orders,
-        roster: Roster,
-        *,
-        may_act: Callable[[], bool],
-        clock: Callable[[], float],
-        poll_seconds: float = POLL_SECONDS,
-    ) -> None:
-        self._rooms, self._marks, self._bots, self._close, self._orders = rooms, marks, bots, close, orders
-        self._roster, self._members_due = roster, 0.0  # when to look for deleted members, unix seconds; inf: not now
-        self._may_act, self._clock, self._poll_seconds = may_act, clock, poll_seconds
-        self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
-        self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
-        self._missed: set[int] = set()  # threads that may have been archived while nobody followed them
-        self._busy: set[int] = set()
-        self._pauses: dict[int, float] = {}  # thread → seconds until the next try
-        self._swept = False
-        self._wake = asyncio.Event()
-
-    def start(self, bus: Notices) -> None:
-        """Follow the notices of rooms that change, and the roster."""
-        bus.subscribe(keys.ROOM_NOTICES, self._on_notice)
-        self._roster.on_change(self._on_roster)
-
-    def _on_notice(self, raw: str) -> None:
-        notice = read(RoomNotice, raw)
-        if notice is not None and self._may_act():
-            self._look_at(notice.thread_id, self._clock())
-
-    def _on_roster(self) -> None:
-        self._members_due = self._clock() + SETTLE_SECONDS
-
-    async def run(self) -> None:
-        """Look after all rooms while this process acts, until cancelled."""
-        limit = asyncio.Semaphore(AT_ONCE)
-        async with asyncio.TaskGroup() as tasks:
-            while True:
-                await self._follow()
-                for thread_id in self._take_due():
-                    self._busy.add(thread_id)
-                    tasks.create_task(self._attend_within(limit, thread_id), name=f"room {thread_id}")
-                await self._pause()
-
-    async def _follow(self) -> None:
-        """After this process began to act: look at every room, since notices were missed."""
-        if not self._may_act():
-            self._swept = False
-            self._due.clear()
-            return
-        try:
-            if not self._swept and self._bots.any():
-                await self.sweep()
-            if self._swept and self._members_due <= self._clock():
-                await self._remove_deleted()
-        except RedisAway as away:
-            log.debug("rooms are looked at later: %s", away)
-
-    async def sweep(self) -> None:
-        """Have every room looked at. Raises RedisAway."""
-        rooms = await self._rooms.list(limit=None)
-        self._unsure |= {room.thread_id for room in rooms}
-        self._missed = {room.thread_id for room in rooms if room.status == "active"}
-        for room in rooms:
-            self._look_at(room.thread_id, self._clock())
-        self._swept = True
-
-    async def _remove_deleted(self) -> None:
-        """Have members of active rooms leave whose personas were deleted. Raises RedisAway; then it is done later."""
-        self._members_due, due = inf, self._clock() + RETRY_SECONDS
-        try:
-            for room in await self._rooms.list("active", limit=None):
-                if not (gone := self._roster.gone(room.names)):
-                    continue
-                order = Command(command="room-remove", channel_id=room.thread_id, room=RoomOrder(gone=gone))
-                outcome = await self._orders.give(order)
-                log.info("room %d: deleted personas leave it: %s: %s", room.thread_id, ", ".join(gone), outcome)
-                if outcome != "removed_member":
-                    self._members_due = min(due, self._members_due)
-        except RedisAway:
-            self._members_due = min(due, self._members_due)
-            raise
-
-    def _look_at(self, thread_id: int, at: float) -> None:
-        self._due[thread_id] = min(at, self._due.get(thread_id, at))
-        self._wake.set()
-
-    def _take_due(self) -> list[int]:
-        now = self._clock()
-        due = [thread_id for thread_id, at in self._due.items() if at <= now and thread_id not in self._busy]
-        for thread_id in due:
-            del self._due[thread_id]
-        return due
-
-    async def _pause(self) -> None:
-        self._wake.clear()
-        try:
-            async with asyncio.timeout(self._poll_seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            return
-
-    async def _attend_within(self, limit: asyncio.Semaphore, thread_id: int) -> None:
-        try:
-            async with limit:
-                await self.attend(thread_id)
-            self._pauses.pop(thread_id, None)
-        except CannotPost as error:
-            pause = self._pauses.get(thread_id, RETRY_SECONDS)
-            self._pauses[thread_id] = min(2 * pause, MOST_RETRY_SECONDS)
-            self._try_again(thread_id, pause, error)
-        except RedisAway as away:
-            self._try_again(thread_id, RETRY_SECONDS, away)
-        except Exception:  # the edge of the task: the other rooms must not suffer
-            log.exception("room %d is left alone until it changes again", thread_id)
-            self._unsure.add(thread_id)
-        finally:
-            self._busy.discard(thread_id)
-            self._wake.set()
-
-    def _try_again(self, thread_id: int, seconds: float, error: Exception) -> None:
-        log.info("room %d is looked at again in %.0f s: %s", thread_id, seconds, error)
-        self._unsure.add(thread_id)
-        self._look_at(thread_id, self._clock() + seconds)
-
-    # -- one room -----------------------------------------------------------------------------------------------------
-
-    async def attend(self, thread_id: int) -> None:
-        """Do all that the thread needs now. Raises CannotPost and RedisAway where it has to be tried again."""
-        while self._may_act() and (room := await self._rooms.read(thread_id)) is not None:
-            marks, now = await self._marks.read(thread_id), self._clock()
-            may_lock = room.status == "active" and self._bots.may_lock(room)
-            step = next_step(room, marks, now, may_lock=may_lock, missed=thread_id in self._missed)
-            if step is None:
-                self._unsure.discard(thread_id)
-                if (slot := slot_of(room, now)) is not None:
-                    self._look_at(thread_id, slot)
-                return
-            log.debug("room %d: %s", thread_id, step)
-            await self._do(step, room, marks)
-
-    async def _do(self, step: Step, room: Room, marks: Marks) -> None:
-        mark = partial(self._marks.set, room.thread_id)
-        match step:
-            case "settle":
-                await mark(standing=ACTIVE)
-            case "unarchive":
-                self._note(await self._bots.archive(room, archived=False), room, step)
-                await mark(archived=False, standing=ACTIVE)
-                self._missed.discard(room.thread_id)
-            case "archive":
-                self._note(await self._bots.archive(room, archived=True), room, step)
-                await mark(archived=True)
-            case "lock":
-                await mark(locked=True)  # first: our lock is never taken for a moderator's
-                self._note(await self._bots.lock(room, locked=True), room, step)
-                await mark(lock_done=True)
-            case "unlock":
-                self._note(await self._bots.lock(room, locked=False), room, step)
-                await mark(locked=False, lock_done=False)
-            case "announce":
-                self._note(await self._say(room, slot_line(room, self._clock()), f"slot {room.slot_until}"), room, step)
-                await mark(slot=room.slot_until or 0.0)
-            case "warn":
-                self._note(await self._say(room, NOT_LOCKED, "unlockable", since=room.opened_at), room, step)
-                await mark(unlockable=True)
-            case "line":
-                line = next_line(room, marks)
-                assert line is not None  # or there was no such step
-                said = await self._say(room, line_text(room, line), f"line {line.number}")
-                self._note(said, room, step)
-                await mark(line=line.number)
-            case "report" if room.why == "no_access" and await self._was_deleted(room):
-                return  # the room changes, and is looked at again
-            case "report":
-                self._note(await self._report(room), room, step)
-                await mark(standing=standing_of(room))
-            case "card":
-                card = await self._close(room, await self._bots.posts(room))
-                self._note(await self._say(room, card, _key(room)), room, step)
-                newest = room.lines[-1].number if room.lines else 0
-                await mark(standing=standing_of(room), line=newest)  # the card says why it is over
-
-    async def _was_deleted(self, room: Room) -> bool:
-        """Whether the bots see the thread no longer because it's gone; then the coordinator hears of it."""
-        if not await self._bots.is_gone(room):
-            return False
-        order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=GONE))
-        outcome = await self._orders.give(order)
-        log.info("room %d: its thread was deleted: %s", room.thread_id, outcome)
-        return outcome == "room_paused"
-
-    async def _report(self, room: Room) -> bool:
-        """Say why the room is paused: in the channel above where the thread is gone. False where no bot may."""
-        if room.why not in OUTSIDE and await self._say(room, why_line(room), _key(room)):
-            return True
-        return await self._say(room, why_line_outside(room), _key(room), outside=True)
-
-    async def _say(self, room: Room, text: str, key: str, *, outside: bool = False, since: float | None = None) -> bool:
-        after = since or room.changed_at - SKEW_SECONDS
-        unsure = room.thread_id in self._unsure
-        return await self._bots.say(room, text, key, outside=outside, since=after if unsure else None)
-
-    def _note(self, done: bool, room: Room, step: Step) -> None:
-        """Log a step that no bot may do; it counts as done, or it would be tried for ever."""
-        if not done:
-            log.warning("room %d: no bot may do this in its thread, so it is left out: %s", room.thread_id, step)
-
-
-def _key(room: Room) -> str:
-    return f"{standing_of(room)} {room.changed_at}"

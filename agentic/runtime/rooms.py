@@ -14,9 +14,9 @@ from agent_cogs.base import BaseAgentCog
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent
 from agentic.inbox.host import HostedChannels, PersonaHosts, hosted_channels
-from agentic.rooms.arena import ArenaKeeper, answered
+from agentic.rooms.arena import ArenaKeeper, ask_contender
 from agentic.rooms.closing import CheapPositions, RoomCloser
-from agentic.rooms.threads import Steward, ThreadBots
+from agentic.rooms.threads import RoomThreadManager, ThreadBots
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
 from agentic.services.discord.room_threads import ArenaPosts, RoomUpkeep
@@ -99,7 +99,7 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
 
     cheap, zone = services.cheap, services.settings.timezone
     positions = CheapPositions(cheap, ledger, services.clock, zone) if cheap is not None else None
-    steward = Steward(
+    manager = RoomThreadManager(
         ledger.rooms,
         ledger.room_marks,
         ThreadBots(online, has_bot),
@@ -109,8 +109,8 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
         may_act=lambda: lease.held,
         clock=services.clock,
     )
-    steward.start(services.bus)
-    runtime.watch(steward.run, "steward")
+    manager.start(services.bus)
+    runtime.watch(manager.run, "steward")
 
 
 def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
@@ -130,7 +130,7 @@ def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
         services.ledger.arenas,
         online,
         agents,
-        lambda agent, arena: answered(agent, arena, services.ledger),
+        lambda agent, arena: ask_contender(agent, arena, services.ledger),
         services.record,
         silent=silent,
         may_act=lambda: lease.held,

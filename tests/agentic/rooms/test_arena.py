@@ -24,8 +24,8 @@ from agentic.rooms.arena import (
     TOO_FEW,
     ArenaKeeper,
     NoAnswer,
-    answered,
-    drawn,
+    ask_contender,
+    draw_pair,
     words_of,
 )
 from agentic.state.budgets import Caps
@@ -317,18 +317,18 @@ def test_the_two_have_different_models_where_there_are_any():
     first, second = agents()
     third = replace(second, identity=replace(second.identity, key="third"), model=first.model)
     for seed in range(20):
-        pair = drawn([first, third, second], random.Random(seed))
+        pair = draw_pair([first, third, second], random.Random(seed))
         assert pair is not None
         assert pair[0].model.name != pair[1].model.name
-    assert {agent.key for agent in drawn([first, third], random.Random(1))} == {"claude", "third"}
-    assert drawn([first], random.Random(1)) is None
+    assert {agent.key for agent in draw_pair([first, third], random.Random(1))} == {"claude", "third"}
+    assert draw_pair([first], random.Random(1)) is None
 
 
 async def test_an_answer_is_on_the_books_of_its_agent_and_on_the_account_of_the_person():
     scene = Scene("claude", caps=Caps(person=1.0))
     agent, ledger = scene.cogs["claude"].host.agent, scene.ledger
     scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
-    answer = await answered(agent, ASKED.model_copy(update={"at": scene.clock()}), ledger)
+    answer = await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}), ledger)
     assert answer == ArenaAnswer(agent="claude", shown="Claude", model="scripted/one", text="Rayleigh scattering.")
     prompt, _ = scene.cog.asked[0]
     assert prompt.text == ASKED.question
@@ -349,7 +349,7 @@ async def test_a_contender_answers_with_its_own_temperature_and_no_more_than_its
     agent = scene.cogs["claude"].host.agent
     agent = replace(agent, options=OptionBook({"claude": "Claude"}, {}, extra_layer=lambda _: persona))
     scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
-    await answered(agent, ASKED.model_copy(update={"at": scene.clock()}), scene.ledger)
+    await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}), scene.ledger)
     prompt, _ = scene.cog.asked[0]
     assert (prompt.temperature, prompt.max_output_tokens) == asked_with
 
@@ -359,7 +359,7 @@ async def test_no_answer_is_settled_too(answer):
     scene = Scene("claude")
     scene.answers(answer)
     with pytest.raises(NoAnswer):
-        await answered(scene.cogs["claude"].host.agent, ASKED, scene.ledger)
+        await ask_contender(scene.cogs["claude"].host.agent, ASKED, scene.ledger)
     (record,) = scene.ledger.recorded
     assert record.reason == ("model_failed" if isinstance(answer, Exception) else None)
 
@@ -368,7 +368,7 @@ async def test_no_answer_is_settled_too(answer):
 async def test_over_the_person_s_budget_no_model_is_called():
     scene = Scene("claude", caps=Caps(person=0.0))
     with pytest.raises(NoAnswer, match="person_budget"):
-        await answered(scene.cogs["claude"].host.agent, ASKED, scene.ledger)
+        await ask_contender(scene.cogs["claude"].host.agent, ASKED, scene.ledger)
     assert scene.cog.asked == []
 
 

@@ -11,7 +11,14 @@ from fakeredis import FakeServer
 
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.closing import RoomCloser
-from agentic.rooms.threads import MOST_RETRY_SECONDS, NOT_LOCKED, RETRY_SECONDS, SETTLE_SECONDS, Steward, ThreadBots
+from agentic.rooms.threads import (
+    MAX_RETRY_SECONDS,
+    NOT_LOCKED,
+    RETRY_SECONDS,
+    SETTLE_SECONDS,
+    RoomThreadManager,
+    ThreadBots,
+)
 from agentic.services.discord.room_threads import RoomPost
 from agentic.state.rooms import Room, RoomLine, RoomMarks, RoomMember
 from agentic.wire.connection import RedisLink
@@ -173,7 +180,7 @@ class KilledMarks(RoomMarks):
 
 
 @asynccontextmanager
-async def steward(world: World, **more: object) -> AsyncIterator[Steward]:
+async def steward(world: World, **more: object) -> AsyncIterator[RoomThreadManager]:
     """A steward of a process that has just begun."""
     world.nonces.clear()  # as Discord forgets them
 
@@ -182,7 +189,7 @@ async def steward(world: World, **more: object) -> AsyncIterator[Steward]:
 
     online = [Bot(world, "grok"), Bot(world, "ada")]
     async with RedisLink(world.redis, command_timeout=PATIENT) as link:
-        yield Steward(
+        yield RoomThreadManager(
             world,
             KilledMarks(link, world),
             ThreadBots(lambda: online, lambda name: True),
@@ -390,7 +397,7 @@ async def test_a_room_in_which_all_is_done_needs_no_bot_that_sees_its_channel():
 
 
 @asynccontextmanager
-async def at_work(one: Steward) -> AsyncIterator[None]:
+async def at_work(one: RoomThreadManager) -> AsyncIterator[None]:
     task = asyncio.create_task(one.run())
     try:
         yield
@@ -424,9 +431,9 @@ async def test_a_room_whose_channel_no_bot_sees_is_looked_at_ever_less_until_one
             waits.append(one._due[THREAD] - world.now)
             world.now = one._due[THREAD]
         assert waits[:3] == [RETRY_SECONDS, 2 * RETRY_SECONDS, 4 * RETRY_SECONDS]
-        assert waits[-1] == MOST_RETRY_SECONDS
+        assert waits[-1] == MAX_RETRY_SECONDS
         world.sees.add(LOUNGE)
-        world.now += MOST_RETRY_SECONDS
+        world.now += MAX_RETRY_SECONDS
         await until(lambda: world.channel)
 
 
