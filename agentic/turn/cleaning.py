@@ -1,11 +1,12 @@
-"""Cleans words and emoji; removes model artifacts.
+"""Clean the words and the emoji of an answer before they are posted.
 
-Remove from an answer what is not words for people: tool calls, marks of a chat format, lines of the prompt.
+Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Grok: …`, agentic/context/render.py), notes
+of reactions, pictures and changes, lines of tools, their own name before their words. They write calls of tools that
+they do not have, marks of their own chat format, a word for silence although silence has its own field, and now and
+then a line of their prompt. If one emoji is asked for they write names, several, or words. Some write reasoning in
+marks, also inside of the requested form.
 
-Models write calls of tools that they do not have, marks of their own chat format, a word for silence where silence has
-its own field, and now and then a line of their prompt.
-
-Markdown tables → bullets, since Discord and Signal show a table as its source.
+Markdown tables become bullets, since Discord and Signal show a table as its source:
 
     | City | Rain |          - City: Oslo · Rain: 3 mm
     | ---- | ---: |    →     - City: Rome · Rain: none
@@ -14,13 +15,6 @@ Markdown tables → bullets, since Discord and Signal show a table as its source
 
 A table is a line of cells, a line of dashes, and the lines of cells that follow. Models write ragged ones: a cell
 without a heading stands alone, a heading without a cell is left out. Code blocks stay as they are.
-
-Clean the words and the emoji of an answer before they are posted.
-
-Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Grok: …`, agentic/context/render.py),
-notes of reactions, pictures and changes, lines of tools, their own name before their words. Where one emoji is asked
-for they write names, several, or words. Some write reasoning in marks, also inside of the requested form. Tables become
-bullets (tables.py).
 """
 
 from __future__ import annotations
@@ -28,12 +22,102 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from agentic.chat.emoji import reaction_emoji
 from agentic.llm.markup import MAX_ROUNDS, NOTHING_KNOWN, KnownSources, strip_additions, strip_markup, strip_reasoning
 
-SHORTEST_ECHO = 25  # characters; a shorter sentence of the prompt may be a person's too
+MAX_WORDS = 64_000  # characters; nobody posts more
+
+_MARK = r"\[msg:\s*\d{1,20}[^\]\n]{0,120}\]"
+_NAME = r"[^\s:\[\]()]+(?: [^\s:\[\]()]+){0,2}(?: \([^()\n]{1,60}\)){0,2}"  # as render.py writes a speaker
+_MARK_AND_NAME = re.compile(rf"^[ \t]*{_MARK}[ \t]*(?:{_NAME}:(?:[ \t]+|$))?", re.MULTILINE)
+_FIRST_MARK = re.compile(rf"\A{_MARK}[ \t]*")
+_LABEL = re.compile(rf"{_NAME}:\s")
+_MARK_INSIDE = re.compile(rf"[ \t]?{_MARK}")
+_NOTES = re.compile(
+    r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: (?:(?!\[posted image: )[^\n→]){0,2000}+→[^\]\n]{0,600})\]"
+)
+# A note or a tool's line is removed with its mark and its further, indented lines.
+_CHANGES = r"\[note:[^\]\n]{1,200}?(?:now (?:reads|has)|changed a message[^\]\n]{0,40})\]"
+_COPIED_LINES = re.compile(rf"^(?:{_CHANGES}|\[(?:tool|system)\])[^\n]*(?:\n {{2}}[^\n]*)*\n?", re.MULTILINE)
+_UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
+
+
+def clean_text(
+    text: str | None,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
+    known: KnownSources = NOTHING_KNOWN,
+) -> str | None:
+    """The words that may be posted, or None when none are left.
+
+    `names` are the agent's own, `prompt` the lines of the prompt (`lines_of_prompt`). `known`: the
+    sources that citation marks and pictures by address may become links to.
+    """
+    if text is None:
+        return None
+    text = text[:MAX_WORDS]
+    for _ in range(MAX_ROUNDS):  # a removal may join the halves of another mark
+        cleaned = without_machinery(_CONTROL.sub("", text.replace("\r\n", "\n")), known)
+        cleaned = without_echoes(cleaned, prompt)
+        for pattern in (_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE):
+            cleaned = pattern.sub("", cleaned)
+        cleaned = without_tables(_without_name(cleaned.strip(), names)).strip()
+        if all(unicodedata.category(char) in _UNSEEN or char in _BLANK_LETTERS for char in cleaned):
+            return None
+        if cleaned == text:
+            return cleaned
+        text = cleaned
+    return None  # no model writes such a text
+
+
+def clean_prose(
+    text: str,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
+    known: KnownSources = NOTHING_KNOWN,
+) -> str | None:
+    """The words of an answer without the requested form; None if it holds anything but words.
+
+    Reasoning in marks, the agent's own mark and name before it, and citation marks are removed as always.
+    """
+    answer = strip_additions(strip_reasoning(text[:MAX_WORDS]), known=known)
+    marked = _CONTROL.sub("", answer.replace("\r\n", "\n")).strip()
+    named = _FIRST_MARK.sub("", marked)
+    words = _without_name(named, names).strip()
+    if not words or (named != marked and words == named and _LABEL.match(words)):  # as somebody else
+        return None
+    words = without_tables(words)
+    return words if not begins_a_form(words) and clean_text(words, names, prompt, known) == words else None
+
+
+def _without_name(text: str, names: Collection[str]) -> str:
+    """`**Claude:** Hello` → `Hello`; the name stays if nothing follows it."""
+    known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name)
+    if not known:
+        return text
+    stars = r"[*_]{0,3}"
+    prefix = rf"\A(?:{stars}(?:{known})(?: \(you\))?{stars}:{stars}\s+)+"
+    return re.sub(prefix, "", text, flags=re.IGNORECASE)
+
+
+def clean_emoji(text: str | None) -> str | None:
+    """Return one emoji as services take it for a reaction, or None.
+
+    A custom emoji stays `<:name:id>`. Of several emoji the first one is used. A known `:shortcode:` becomes its emoji.
+    An emoji among words gives None.
+    """
+    text = (text or "").strip()
+    return text if _CUSTOM_EMOJI.fullmatch(text) else reaction_emoji(text)
+
+
+# -- tool calls, the form, the prompt ----------------------------------------------------------------------------------
+
+MIN_ECHO = 25  # characters; a shorter sentence of the prompt may be a person's too
 
 _SILENCE = re.compile(
     r"[\[(<*_`\s]*(?:PASS|SKIP|SILENT|SILENCE|NO[_ ]?(?:REPLY|RESPONSE))[\])>*_`/.!\s]*"
@@ -45,8 +129,6 @@ _CALLED = frozenset({"name", "tool", "tool_name", "function", "recipient_name"})
 _GIVEN = frozenset({"arguments", "args", "parameters", "input", "tool_input", "query"})
 _decoder = json.JSONDecoder()
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
-
-
 # The beginning of the form: an object, or its fields without one. A block of other code than JSON is words.
 _CODE = re.compile(r"```(?!json)\w{0,20}\n(?!\s*+[{\[]).*?```", re.DOTALL | re.IGNORECASE)
 _OBJECT = re.compile(
@@ -73,7 +155,7 @@ def without_machinery(text: str, known: KnownSources = NOTHING_KNOWN) -> str:
 
 
 def unfenced(text: str) -> str:
-    """The content of a code block, where the text is nothing else; otherwise the text."""
+    """The content of a code block, if the text is nothing else; otherwise the text."""
     stripped = text.strip()
     fence = _FENCE.match(stripped)
     content = stripped[fence.end() :].removesuffix("```").strip() if fence else stripped
@@ -83,7 +165,8 @@ def unfenced(text: str) -> str:
 def lines_of_prompt(text: str) -> frozenset[str]:
     """The lines and sentences at the margin of a prompt, where only the program writes."""
     at_margin = [line.strip() for line in text.splitlines() if line[:1].strip()]
-    return frozenset(part for part in _lines_and_sentences(at_margin) if len(part) >= SHORTEST_ECHO)
+    sentences = (sentence for line in at_margin for sentence in _SENTENCES.split(line))
+    return frozenset(part for part in (*at_margin, *sentences) if len(part) >= MIN_ECHO)
 
 
 def without_echoes(text: str, prompt: Collection[str]) -> str:
@@ -91,12 +174,6 @@ def without_echoes(text: str, prompt: Collection[str]) -> str:
     if not prompt:
         return text
     return "\n".join(line for line in text.split("\n") if line.strip(" \t>*_-`#") not in prompt)
-
-
-def _lines_and_sentences(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        yield line
-        yield from _SENTENCES.split(line)
 
 
 def _is_call(text: str) -> bool:
@@ -112,16 +189,16 @@ def _is_call(text: str) -> bool:
             return False
         calls += read if isinstance(read, list) else [read]
         text = text[end:].lstrip("; \n")
-    return bool(calls) and all(map(_names_a_call, calls))
+    for call in calls:
+        if not isinstance(call, dict):
+            return False
+        is_wrapped = call.get("type") == "function" and isinstance(call.get("function"), dict)
+        if not (call.keys() == {"tool_calls"} or is_wrapped or (call.keys() & _CALLED and call.keys() & _GIVEN)):
+            return False
+    return bool(calls)
 
 
-def _names_a_call(read: object) -> bool:
-    if not isinstance(read, dict):
-        return False
-    if read.keys() == {"tool_calls"} or (read.get("type") == "function" and isinstance(read.get("function"), dict)):
-        return True
-    return bool(read.keys() & _CALLED and read.keys() & _GIVEN)
-
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 FENCE = "```"
 BETWEEN = " · "
@@ -138,13 +215,25 @@ def without_tables(text: str) -> str:
     if "|" not in text or "-" not in text:
         return text
     lines = text.split("\n")
-    return "\n".join(_converted(lines, _in_code(lines)))
+    in_code, found, place = _in_code(lines), list[str](), 0
+    while place < len(lines):
+        end = place
+        if not _is_dashes(lines[place]):
+            while end < len(lines) and not in_code[end] and _BAR.search(lines[end]):
+                end += 1
+        if end > place + 1 and _is_dashes(lines[place + 1]):
+            found += _bullets(lines[place:end])
+            place = end
+        else:
+            found.append(lines[place])
+            place += 1
+    return "\n".join(found)
 
 
 def settled(text: str) -> str:
     """The part of a growing text that no further words can turn into a table, or into another bullet.
 
-    Held back are the line that is being written, where it may be a row, a line of cells that a line of dashes may
+    Held back are the line that is being written, if it may be a row, a line of cells that a line of dashes may
     follow, and the headings of a table without a row.
     """
     lines = text.split("\n")
@@ -163,42 +252,19 @@ def settled(text: str) -> str:
     return text if whole == end and not lines[end] else "\n".join(lines[:whole])
 
 
-def _converted(lines: Sequence[str], in_code: Sequence[bool]) -> Iterator[str]:
-    place = 0
-    while place < len(lines):
-        rows = 0 if in_code[place] else _table_at(lines, in_code, place)
-        if not rows:
-            yield lines[place]
-            place += 1
-            continue
-        yield from _bullets(lines[place : place + rows])
-        place += rows
-
-
-def _table_at(lines: Sequence[str], in_code: Sequence[bool], place: int) -> int:
-    """The number of lines of the table that begins here; 0 where none does."""
-    if not _BAR.search(lines[place]) or _is_dashes(lines[place]):
-        return 0
-    end = place + 1
-    while end < len(lines) and not in_code[end] and _BAR.search(lines[end]):
-        end += 1
-    return end - place if end > place + 1 and _is_dashes(lines[place + 1]) else 0
-
-
-def _bullets(lines: Sequence[str]) -> Iterator[str]:
+def _bullets(lines: Sequence[str]) -> list[str]:
     headings, *rows = [_cells(line) for line in lines if not _is_dashes(line)]
-    lead = _lead(lines[0])
-    for row in rows or [headings]:
-        said = _row(headings if rows else (), row)
+    if not rows:
+        headings, rows = [], [headings]
+    bullets = []
+    for row in rows:
+        labels = [heading.strip("*_: ") for heading in headings] + [""] * len(row)
+        alone = len(headings) < 2 or len(row) < 2
+        pairs = zip(labels, row, strict=False)
+        said = BETWEEN.join(cell if alone or not label else f"{label}: {cell}" for label, cell in pairs if cell)
         if said:
-            yield f"{lead}- {said}"
-
-
-def _row(headings: Sequence[str], cells: Sequence[str]) -> str:
-    labels = [heading.strip("*_: ") for heading in headings] + [""] * len(cells)
-    alone = len(headings) < 2 or len(cells) < 2
-    pairs = zip(labels, cells, strict=False)
-    return BETWEEN.join(cell if alone or not label else f"{label}: {cell}" for label, cell in pairs if cell)
+            bullets.append(f"{_lead(lines[0])}- {said}")
+    return bullets
 
 
 def _cells(line: str) -> list[str]:
@@ -231,98 +297,3 @@ def _in_code(lines: Sequence[str]) -> list[bool]:
         found.append(inside or fences > 0)
         inside ^= fences % 2 == 1
     return found
-
-
-MAX_WORDS = 64_000  # characters; nobody posts more
-
-_MARK = r"\[msg:\s*\d{1,20}[^\]\n]{0,120}\]"
-_NAME = r"[^\s:\[\]()]+(?: [^\s:\[\]()]+){0,2}(?: \([^()\n]{1,60}\)){0,2}"  # as render.py writes a speaker
-_MARK_AND_NAME = re.compile(rf"^[ \t]*{_MARK}[ \t]*(?:{_NAME}:(?:[ \t]+|$))?", re.MULTILINE)
-_FIRST_MARK = re.compile(rf"\A{_MARK}[ \t]*")
-_LABEL = re.compile(rf"{_NAME}:\s")
-_MARK_INSIDE = re.compile(rf"[ \t]?{_MARK}")
-_NOTES = re.compile(
-    r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: (?:(?!\[posted image: )[^\n→]){0,2000}+→[^\]\n]{0,600})\]"
-)
-# A note or a tool's line is removed with its mark and its further, indented lines.
-_CHANGES = r"\[note:[^\]\n]{1,200}?(?:now (?:reads|has)|changed a message[^\]\n]{0,40})\]"
-_COPIED_LINES = re.compile(rf"^(?:{_CHANGES}|\[(?:tool|system)\])[^\n]*(?:\n {{2}}[^\n]*)*\n?", re.MULTILINE)
-_UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
-_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
-
-
-def clean_text(
-    text: str | None,
-    names: Collection[str] = (),
-    prompt: Collection[str] = (),
-    known: KnownSources = NOTHING_KNOWN,
-) -> str | None:
-    """The words that may be posted, or None when none are left.
-
-    `names` are the agent's own, `prompt` the lines of the prompt (model_artifacts.lines_of_prompt). `known`: the
-    sources that citation marks and pictures by address may become links to.
-    """
-    if text is None:
-        return None
-    text = text[:MAX_WORDS]
-    for _ in range(MAX_ROUNDS):  # a removal may join the halves of another mark
-        cleaned = _cleaned_once(text, names, prompt, known)
-        if cleaned is None or cleaned == text:
-            return cleaned
-        text = cleaned
-    return None  # no model writes such a text
-
-
-def clean_prose(
-    text: str,
-    names: Collection[str] = (),
-    prompt: Collection[str] = (),
-    known: KnownSources = NOTHING_KNOWN,
-) -> str | None:
-    """The words of an answer without the requested form; None where it holds anything but words.
-
-    Reasoning in marks, the agent's own mark and name before it, and citation marks are removed as always.
-    """
-    answer = strip_additions(strip_reasoning(text[:MAX_WORDS]), known=known)
-    marked = _CONTROL.sub("", answer.replace("\r\n", "\n")).strip()
-    named = _FIRST_MARK.sub("", marked)
-    words = _without_name(named, names).strip()
-    if not words or (named != marked and words == named and _LABEL.match(words)):  # as somebody else
-        return None
-    words = without_tables(words)
-    return words if not begins_a_form(words) and clean_text(words, names, prompt, known) == words else None
-
-
-def _cleaned_once(text: str, names: Collection[str], prompt: Collection[str], known: KnownSources) -> str | None:
-    text = _CONTROL.sub("", text.replace("\r\n", "\n"))
-    text = without_echoes(without_machinery(text, known), prompt)
-    for pattern in (_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE):
-        text = pattern.sub("", text)
-    text = without_tables(_without_name(text.strip(), names)).strip()
-    return text if any(_is_seen(char) for char in text) else None
-
-
-def _is_seen(char: str) -> bool:
-    return unicodedata.category(char) not in _UNSEEN and char not in _BLANK_LETTERS
-
-
-def _without_name(text: str, names: Collection[str]) -> str:
-    """`**Claude:** Hello` → `Hello`; the name stays where nothing follows it."""
-    known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name)
-    if not known:
-        return text
-    stars = r"[*_]{0,3}"
-    prefix = rf"\A(?:{stars}(?:{known})(?: \(you\))?{stars}:{stars}\s+)+"
-    return re.sub(prefix, "", text, flags=re.IGNORECASE)
-
-
-def clean_emoji(text: str | None) -> str | None:
-    """Return one emoji as services take it for a reaction, or None.
-
-    A custom emoji stays `<:name:id>`. Of several emoji the first one is used. A known `:shortcode:` becomes its emoji.
-    An emoji among words gives None.
-    """
-    text = (text or "").strip()
-    return text if _CUSTOM_EMOJI.fullmatch(text) else reaction_emoji(text)

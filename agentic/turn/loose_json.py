@@ -1,18 +1,13 @@
 """JSON as models write it, whole or partial.
 
-Read JSON objects as models really write them.
-
-The reader goes through a text once for each `{`. It accepts keys with or without quotes, single, curly or unescaped
+`objects` goes through a text once for each `{`. It accepts keys with or without quotes, single, curly or unescaped
 inner quotes, raw newlines, comments, trailing or missing commas, Python's True and None, an object that the text ends
-in. Valid JSON is read as JSON. A quote closes a string only where the object could continue after it: so the inner
-quotes of `"He said "hello" to me"` do not end the string.
+in. Valid JSON is read as JSON. A quote closes a string only if the object could continue after it: so the inner quotes
+of `"He said "hello" to me"` do not end the string. Everything is bounded: the text (MAX_CHARS), the depth (MAX_DEPTH),
+the work done on overlapping attempts (MAX_EFFORT).
 
-Everything is bounded: the text (MAX_CHARS), the depth (MAX_DEPTH), the work done on overlapping attempts (MAX_EFFORT).
-
-A decision that is still being written: the words to post, as far as they are there.
-
-Only the requested form is read: a JSON object from the answer's first character on, in a code block or not. Any other
-answer is read when it is whole (decision.py), and shown then.
+`text_so_far` finds the words in a decision that is still being written. It reads only the requested form: a JSON object
+from the answer's first character on, in a code block or not. Any other answer is read when it is whole (decision.py).
 """
 
 from __future__ import annotations
@@ -51,6 +46,14 @@ _END_IN_LIST = re.compile(r"""\s*(?:\]|\Z|,\s*(?:["'“‘`{\[\]]|\Z|-?\d|true|f
 _NEXT_KEY = {c: re.compile(rf"[,\n]\s{{0,40}}[{o}{c}]{_NAME}[{c}]\s*:") for o, c in _CLOSING.items()}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u[0-9a-fA-F]{0,3}\Z|\Z|.)", re.DOTALL)
 
+# of a partial object
+_START = re.compile(r"\s*(?:```\w{0,20}\s*)?\{")
+_PARTIAL_JSON_KEY = re.compile(r'[\s,]*"(\w{1,64})"\s*:\s*')
+# Whole characters and whole escapes; a string that a model breaks over lines is read all the same.
+_STRING = re.compile(r'"((?:[^"\\]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+)')
+
+_decoder = json.JSONDecoder(strict=False)
+
 
 class CutString(str):
     """A string that the text ended in; its end is missing."""
@@ -66,11 +69,7 @@ class FoundObject:
     inner: bool
 
 
-class _Absent:
-    """No value where one was expected."""
-
-
-_ABSENT = _Absent()
+_ABSENT = object()  # no value where one was expected
 
 
 def objects(text: str) -> Iterator[FoundObject]:
@@ -108,7 +107,7 @@ def _character(match: re.Match[str]) -> str:
 
 
 class _ObjectReader:
-    """Read one object from `pos` on. `stopped` is set where the text ends or stops making sense."""
+    """Read one object from `pos` on. `stopped` is set if the text ends or stops making sense."""
 
     def __init__(self, text: str, pos: int) -> None:
         self._text = text
@@ -122,13 +121,14 @@ class _ObjectReader:
             self._skip(_SPACE_AND_COMMAS)
             if self._took("}"):
                 break
-            key = self._key()
+            key = _KEY.match(self._text, self.pos)
             if key is None:
                 self.stopped = True
                 break
+            self.pos = key.end()
             value = self._value(depth, _END_IN_OBJECT)
             if value is not _ABSENT:
-                fields[key] = value
+                fields[key[1] if key[1] is not None else key[2]] = value
         return fields
 
     def _list(self, depth: int) -> list[object]:
@@ -158,16 +158,15 @@ class _ObjectReader:
             return self._list(depth + 1)
         return self._string(first, ends) if first in _CLOSING else self._bare()
 
-    def _key(self) -> str | None:
-        match = _KEY.match(self._text, self.pos)
-        if match is None:
-            return None
-        self.pos = match.end()
-        return match[1] if match[1] is not None else match[2]
-
     def _string(self, opening: str, ends: re.Pattern[str]) -> str:
         start, closing = self.pos + 1, _CLOSING[opening]
-        end = self._closing_quote(start, closing, ends)
+        end, marks = len(self._text), _MARKS[closing]
+        mark = marks.search(self._text, start)
+        while mark:
+            if mark[0] == closing and ends.match(self._text, mark.end()):
+                end = mark.start()
+                break
+            mark = marks.search(self._text, mark.end() + (mark[0] == "\\"))
         next_key = _NEXT_KEY[closing].search(self._text, start, end)
         if next_key:  # the closing quote is missing
             self.pos = next_key.start()
@@ -178,16 +177,6 @@ class _ObjectReader:
         self.pos, self.stopped = end, True
         rest = self._text[start:].rstrip().removesuffix("```").rstrip()
         return CutString(unescape(rest.rstrip("} \n")))
-
-    def _closing_quote(self, start: int, closing: str, ends: re.Pattern[str]) -> int:
-        """Where the string ends; the text's length when it does not."""
-        marks = _MARKS[closing]
-        mark = marks.search(self._text, start)
-        while mark:
-            if mark[0] == closing and ends.match(self._text, mark.end()):
-                return mark.start()
-            mark = marks.search(self._text, mark.end() + (mark[0] == "\\"))
-        return len(self._text)
 
     def _bare(self) -> object:
         match = _BARE_VALUE.match(self._text, self.pos)
@@ -227,23 +216,21 @@ def _bare_value(token: str) -> object:
     return float(token) if math.isfinite(float(token)) else None
 
 
-_START = re.compile(r"\s*(?:```\w{0,20}\s*)?\{")
-_PARTIAL_JSON_KEY = re.compile(r'[\s,]*"(\w{1,64})"\s*:\s*')
-# Whole characters and whole escapes; a string that a model breaks over lines is read all the same.
-_STRING = re.compile(r'"((?:[^"\\]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+)')
-
-_decoder = json.JSONDecoder(strict=False)
-
-
 def text_so_far(raw: str) -> str:
-    """The field `text` as far as it is written; "" where it has not begun, or where the decision is to skip."""
+    """The field `text` as far as it is written; "" if it has not begun, or the decision is to skip."""
     start = _START.match(raw)
     if start is None:
         return ""
     at = start.end()
     while (key := _PARTIAL_JSON_KEY.match(raw, at)) is not None:
         if key[1] == "text":
-            return _string_so_far(raw, key.end())
+            found = _STRING.match(raw, key.end())
+            if found is None:
+                return ""
+            text: str = _decoder.decode(f'"{found[1]}"')
+            if "\ud800" <= text[-1:] <= "\udbff":
+                text = text[:-1]  # the second half of the character is still to come
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         try:
             value, at = _decoder.raw_decode(raw, key.end())
         except (ValueError, RecursionError):
@@ -251,13 +238,3 @@ def text_so_far(raw: str) -> str:
         if key[1] == "skip" and value is True:
             return ""
     return ""
-
-
-def _string_so_far(raw: str, at: int) -> str:
-    found = _STRING.match(raw, at)
-    if found is None:
-        return ""
-    text: str = _decoder.decode(f'"{found[1]}"')
-    if "\ud800" <= text[-1:] <= "\udbff":
-        text = text[:-1]  # the second half of the character is still to come
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
