@@ -36,7 +36,7 @@ from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Ignores, Stops
 from agentic.tools.toolset import Toolset
-from agentic.turn.trace import Nobody, TurnWatcher
+from agentic.turn.trace import TurnWatcher, TurnWatchers
 from agentic.wire.bus import Bus, CoordinatorCommands
 
 
@@ -88,7 +88,7 @@ class AgentServices:
     live_options: LiveOptions
     outbound: OutboundShared = field(default_factory=OutboundShared)
     record: Notes = field(default_factory=NoRecord)
-    watcher: TurnWatcher = field(default_factory=Nobody)
+    watcher: TurnWatcher = field(default_factory=TurnWatchers)
     hearers: Hearers = field(default_factory=Hearers)
     memory: MemoryReader = field(default_factory=MemoryReader)
     tools: Toolset | None = None  # None: agents have no tools

@@ -203,28 +203,28 @@ class AutomationClock:
         if last is None:
             await self._last_runs.run(self._agent, tick.field, now)  # first seen
             last = now
-        at = tick.due(last, now, self._timezone) or self._still_held(tick, now)
+        at = tick.due(last, now, self._timezone)
+        if at is None and (at := self._held.get(tick.field)) is not None and now - at > tick.patience:
+            log.warning("%s: skipped %s: it has waited for too long", self._agent, tick.name)
+            del self._held[tick.field]
+            at = None
         if at is None and tick.has_run_in_future(last, now):
             await self._last_runs.run(self._agent, tick.field, now)
             last = now
-        if at is not None:
-            if self._targets.is_pending(tick.task.channel):
-                return self._hold(tick, at, "its guild has not arrived")
-            event = self._event(tick, at, now)
-            if event is not None and not self._has_room(event):
-                return self._hold(tick, at, "the inbox is full")
-            await self._claim(tick, at, event)
-            last = self._last_runs.last(self._agent, tick.field) or at
-        return tick.next(last, now, self._timezone)
-
-    def _still_held(self, tick: Tick, now: float) -> float | None:
-        """The time of a run that was due and could not be claimed; None where it has waited for too long."""
-        at = self._held.get(tick.field)
-        if at is not None and now - at > tick.patience:
-            log.warning("%s: skipped %s: it has waited for too long", self._agent, tick.name)
-            del self._held[tick.field]
-            return None
-        return at
+        if at is None:
+            return tick.next(last, now, self._timezone)
+        if self._targets.is_pending(tick.task.channel):
+            return self._hold(tick, at, "its guild has not arrived")
+        event = self._event(tick, at, now)
+        if event is not None and not self._has_room(event):
+            return self._hold(tick, at, "the inbox is full")
+        # End the tick; its event, if it has one, is in the inbox then, or waits in Redis for room there.
+        self._held.pop(tick.field, None)
+        saved = (event.id, save_event(event, 0), tick.patience) if event is not None else ()
+        if await self._last_runs.run(self._agent, tick.field, at, *saved) and event is not None:
+            self._latest[tick.field] = event.id
+            self._enqueue(event)
+        return tick.next(self._last_runs.last(self._agent, tick.field) or at, now, self._timezone)
 
     def _hold(self, tick: Tick, at: float, reason: str) -> float:
         """Keep it due, also without catch-up; returns when to look at it again."""
@@ -240,14 +240,6 @@ class AutomationClock:
             return None
         target = self._targets.of(tick.task.channel, tick.name)
         return tick.event(at, target, now, self._seconds) if target is not None else None
-
-    async def _claim(self, tick: Tick, at: float, event: TurnEvent | None) -> None:
-        """End the tick; its event, where it has one, is in the inbox then, or waits in Redis for room there."""
-        self._held.pop(tick.field, None)
-        kept = (event.id, save_event(event, 0), tick.patience) if event is not None else ()
-        if await self._last_runs.run(self._agent, tick.field, at, *kept) and event is not None:
-            self._latest[tick.field] = event.id
-            self._enqueue(event)
 
 
 def _short(text: str) -> str:

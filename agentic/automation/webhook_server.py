@@ -77,22 +77,6 @@ def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
     return "v2=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
-class RefusalLog:
-    """Log refused requests at most once a minute: anybody who finds the port can send them."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock, self._logged_at, self._unlogged = clock, -math.inf, 0
-
-    def note(self, reason: str) -> None:
-        now = self._clock()
-        if abs(now - self._logged_at) < LOG_EVERY:
-            self._unlogged += 1
-            return
-        before = f" ({self._unlogged} more were refused before it)" if self._unlogged else ""
-        log.warning("refused a webhook request: %s%s", reason, before)
-        self._logged_at, self._unlogged = now, 0
-
-
 class WebhookServer:
     """Serves the requests. `receiver` finds what takes an agent's events, None for an agent that does not run here;
     `clock` gives unix seconds."""
@@ -101,7 +85,7 @@ class WebhookServer:
         self, secret: str, receiver: Callable[[str], Receive | None], replays: ReplayGuard, clock: Callable[[], float]
     ) -> None:
         self._secret, self._receiver, self._replays, self._clock = secret, receiver, replays, clock
-        self._refusals = RefusalLog(clock)
+        self._logged_at, self._unlogged = -math.inf, 0  # of refused requests
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BYTES)
@@ -116,8 +100,18 @@ class WebhookServer:
         except web.HTTPRequestTimeout as error:
             status, text = error.status, error.text or error.reason
         if status in (401, 408, 413):
-            self._refusals.note(text)
+            self._log_refusal(text)
         return web.json_response({"status": text}, status=status)
+
+    def _log_refusal(self, reason: str) -> None:
+        """Log refused requests at most once a minute: anybody who finds the port can send them."""
+        now = self._clock()
+        if abs(now - self._logged_at) < LOG_EVERY:
+            self._unlogged += 1
+            return
+        before = f" ({self._unlogged} more were refused before it)" if self._unlogged else ""
+        log.warning("refused a webhook request: %s%s", reason, before)
+        self._logged_at, self._unlogged = now, 0
 
     async def _judge(self, request: web.Request, body: bytes) -> tuple[int, str]:
         agent, signature = request.match_info["agent"], request.headers.get("X-Signature", "")

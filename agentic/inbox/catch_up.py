@@ -119,7 +119,7 @@ class CatchUp:
         known = await services.ledger.turns.known(self._agent, ids)
         new = [one for one, turn_id in zip(calls, ids, strict=True) if not (turn_id in known or turn_id in self._queue)]
         answered = missed(new, self._people)
-        await self._queue.supersede([mention_id(one[0].id) for one in new if one not in answered])
+        await self._queue.registry.close([mention_id(one[0].id) for one in new if one not in answered])
         room = await room_of_thread(services, channel_id, channel.parent_id) if answered else None
         theme = channel.theme if room is None else room.theme
         for entry, call in answered:

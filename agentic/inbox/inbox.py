@@ -19,7 +19,7 @@ import heapq
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -49,7 +49,7 @@ class TurnQueue:
     """The inbox of one agent, in front of its `runner`."""
 
     def __init__(self, runner: TurnRunner, services: AgentServices) -> None:
-        self._runner, self._services, self._registry = runner, services, runner.registry
+        self._runner, self._services, self.registry = runner, services, runner.registry
         settings = services.settings
         self._pace = PrivatePace(settings.mentions_per_minute, services.clock)
         self.inbox = Inbox(
@@ -81,7 +81,7 @@ class TurnQueue:
 
     def __contains__(self, turn_id: object) -> bool:
         """Whether the event has come to this process before."""
-        return turn_id in self._registry
+        return turn_id in self.registry
 
     @property
     def channels(self) -> tuple[int, ...]:
@@ -90,19 +90,15 @@ class TurnQueue:
 
     def enqueue(self, event: TurnEvent) -> bool:
         """Put an event into its lane; False when it came before, or there is no room for it."""
-        if self._registry.begin(event.id) != "new":
+        if self.registry.begin(event.id) != "new":
             return False
         is_in_private = self._is_in_private(event)
         if not (self._is_closed and is_in_private) and self.inbox.put(event) is None:
-            self._registry.forget(event.id)
+            self.registry.forget(event.id)
             return False
         if is_in_private:
             self._saving.start(self._save_now(event), "save a message of a private chat")
         return True
-
-    async def supersede(self, turn_ids: Sequence[str]) -> None:
-        """Give turns that are not to begin, in this run of the program or a later one, their result."""
-        await self._registry.close(turn_ids)
 
     async def enqueue_instruction(self, read: Instruction | UnreadableInstruction) -> None:
         """Give every instruction exactly one result; one that is repeated gets the same."""
@@ -118,7 +114,7 @@ class TurnQueue:
             log.warning("%s: refused an instruction: unknown action or task %.40r", self._runner.name, read.action)
             await self._runner.refuse(read.instruction_id, "unknown_action")
             return
-        status = self._registry.begin(event.id)
+        status = self.registry.begin(event.id)
         if isinstance(status, Result):
             await self._runner.publish(status)
         elif status == "new" and self.inbox.put(event) is None:
@@ -142,7 +138,7 @@ class TurnQueue:
             if calls:
                 grown = replace(grown, id=mention_id(piece.id), asked=piece, pieces=(*waiting.pieces, waiting.asked))
             self.inbox.replace(waiting, grown)
-            self._registry.begin(grown.id)
+            self.registry.begin(grown.id)
             if self._is_in_private(grown):
                 self._saving.start(self._save_now(grown), "save a message of a private chat")
             return True
@@ -163,7 +159,7 @@ class TurnQueue:
         for lane in self.inbox.lanes:
             for event in self.inbox.cancel(lane, keep=lambda event: event.id != turn_id):
                 await self._runner.cancel_waiting(event, reason)
-        self._registry.refuse_unknown(turn_id, reason)
+        self.registry.refuse_unknown(turn_id, reason)
 
     def close(self) -> None:
         """Begin nothing more. What waits, and what is still written in a private chat, is for `save_waiting`."""
@@ -215,7 +211,7 @@ class TurnQueue:
         except RedisAway:
             return "Redis is away"
         if isinstance(event, MentionEvent):
-            await self._registry.close(event.joined_ids)
+            await self.registry.close(event.joined_ids)
         return None
 
 

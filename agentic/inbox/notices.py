@@ -42,30 +42,30 @@ class PersonNotices:
     def note(self, said: Entry, channel_id: int, *, calls: bool, to_notice: bool = False) -> None:
         """A person said this. Once a message, and once more if a later bot is the one that it calls. `to_notice`: it
         replies to a line of the program's, which calls nobody."""
-        notice = self._notice(said, channel_id, calls=calls, to_notice=to_notice)
-        known = self._known.get(said.id)
-        if known is not None and (known or not notice.calls):
-            return
-        self._known[said.id] = notice.calls
-        if len(self._tasks) < MAX_UNDER_WAY:
-            self._tasks.start(self._publish(notice), "notice of a person's message")
-
-    def _notice(self, said: Entry, channel_id: int, *, calls: bool, to_notice: bool) -> PersonNotice:
-        mentioned = {agent for user in said.mentions if (agent := self._directory.agent_of(user)) is not None}
-        answered = self._directory.agent_of(said.replied_to) if said.replied_to is not None else None
+        agent_of = self._directory.agent_of
+        mentioned = {agent for user in said.mentions if (agent := agent_of(user)) is not None}
+        answered = agent_of(said.replied_to) if said.replied_to is not None else None
         if to_notice:  # Discord mentions its author, too
             mentioned, answered = mentioned - {answered}, None
+        calls = calls or bool(mentioned) or answered is not None
+        known = self._known.get(said.id)
+        if known is not None and (known or not calls):
+            return
+        self._known[said.id] = calls
+        if len(self._tasks) >= MAX_UNDER_WAY:
+            return
         answered_post = self._directory.agent_of_post(said.reply_to) if said.reply_to is not None else None
-        return PersonNotice(
+        notice = PersonNotice(
             channel_id=channel_id,
             message_id=said.id,
             text=text_with_marks(said)[:MAX_CHARACTERS],
             names=tuple(dict.fromkeys((*sorted(mentioned), *names_in(said.text, self._names)))),
             replied_to=answered or answered_post,  # a reply to a webhook's post does not call its agent
             called=tuple(dict.fromkeys((*sorted(mentioned), *([answered] if answered else [])))),
-            calls=calls or bool(mentioned) or answered is not None,
+            calls=calls,
             at=said.created_at,
         )
+        self._tasks.start(self._publish(notice), "notice of a person's message")
 
     async def _publish(self, notice: PersonNotice) -> None:
         try:

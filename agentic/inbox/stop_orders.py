@@ -307,7 +307,11 @@ class MissedOrders:
         past = self._services.transcripts.of(channel_id).entries()
         entries = [one for one in past if self._is_young(one.created_at)]
         for entry in entries:
-            await self._obey(entry, view)
+            if entry.order is not None and entry.speaker.kind == "person":
+                facts = heard_of(entry, channel_id, view.guild_id, self._channels.parent(channel_id))
+                who = Person(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
+                call = self._calls.detect(facts)
+                await self._stop_orders.on_missed(entry.order, facts, call, who, entry.created_at)
         signed = [one for one in entries if any(given.emoji == STOP_SIGN for given in one.reactions)]
         for entry in signed[-MAX_SIGNED:]:
             await self._obey_signs(view, entry.id, entry.speaker.id, entry.created_at)
@@ -329,25 +333,16 @@ class MissedOrders:
             return
         first, self._looked = self._looked == 0 and not self._back, self._sessions
         for channel in () if first else self._channels.known():
-            if (view := self._channels.view_of(channel.channel_id)) is not None:
-                await self._look_at(view)
-
-    async def _look_at(self, view: ReactionView) -> None:
-        for message_id, author, said_at, emoji in await view.newest_with((STOP_SIGN, MUTE_SIGN), NEWEST):
-            if emoji == MUTE_SIGN:
-                await self._obey_mute(view, message_id, said_at)
-            elif self._is_young(said_at):
-                await self._obey_signs(view, message_id, author, said_at)
+            if (view := self._channels.view_of(channel.channel_id)) is None:
+                continue
+            for message_id, author, said_at, emoji in await view.newest_with((STOP_SIGN, MUTE_SIGN), NEWEST):
+                if emoji == MUTE_SIGN:
+                    await self._obey_mute(view, message_id, said_at)
+                elif self._is_young(said_at):
+                    await self._obey_signs(view, message_id, author, said_at)
 
     def _is_young(self, at: float) -> bool:
         return at > self._services.clock() - LONGEST
-
-    async def _obey(self, entry: Entry, view: ReactionView) -> None:
-        if entry.order is None or entry.speaker.kind != "person":
-            return
-        facts = heard_of(entry, view.channel_id, view.guild_id, self._channels.parent(view.channel_id))
-        who = Person(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
-        await self._stop_orders.on_missed(entry.order, facts, self._calls.detect(facts), who, entry.created_at)
 
     async def _obey_signs(self, view: ReactionView, message_id: int, author: int, said_at: float) -> None:
         if self._services.directory.agent_of(author) is None:

@@ -85,20 +85,6 @@ def is_about_ignored(agent: Agent, event: ReflectionEvent) -> bool:
     return any(agent.ignores(person, frozenset()) for person in event.about)
 
 
-def check_nobody_wrote(turn: Turn, newest: int) -> None:
-    """Raises TurnOver if a person wrote in the channel after the message `newest`, the last one in the prompt."""
-    if turn.outlet.view.transcript.person_spoke_after(newest):
-        raise TurnOver("person_wrote")
-
-
-def check_unedited(turn: Turn, about: Mapping[int, str]) -> None:
-    """Raises TurnOver if one of the messages, with the words that the prompt had, reads otherwise now: an answer may
-    have words that their author took back."""
-    entries = ((turn.outlet.view.transcript.get(message_id), text) for message_id, text in about.items())
-    if any(entry is not None and entry.text != text for entry, text in entries):
-        raise TurnOver("edited")
-
-
 def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
     """The decision without what else was decided: nobody asked for a picture, and a reaction without words says
     nothing.
@@ -144,15 +130,6 @@ def writing_request(agent: Agent, event: ReflectionEvent) -> TurnRequest:
         idle=True,
     )
     return agent.limits.ask(event.channel_id, agent.today(), cools_down=False, for_people=False, wish=budget, free=True)
-
-
-def check_able(agent: Agent) -> None:
-    """A coding agent is asked for nothing of the kind: it would run its own tools on what people wrote.
-
-    Raises TurnOver.
-    """
-    if agent.model.own_loop:
-        raise TurnOver("unknown_action")
 
 
 async def write(turn: Turn, event: ReflectionEvent) -> str:

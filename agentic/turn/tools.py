@@ -163,10 +163,3 @@ def calls_before(turn: Turn) -> Sequence[ToolRecord]:
         return ()
     kept = agent.tool_records.for_channel(agent.key, event.channel_id)
     return [record for record in kept if record.turn_id == event.id]
-
-
-def note_post(turn: Turn, message_id: int | None) -> None:
-    """Note that the turn's tool calls led to this post."""
-    records = turn.agent.tool_records
-    if records is not None and message_id is not None:
-        records.belongs_to(turn.agent.key, turn.event.channel_id, turn.event.id, message_id)

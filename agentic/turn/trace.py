@@ -62,7 +62,7 @@ class Sources:
     agent); `people`: those whose words are in it outside of messages, as in an agent's notes."""
 
     context: TurnContext
-    quoted: tuple[tuple[int, int | None], ...] = ()
+    quoted: Mapping[int, int | None] = field(default_factory=dict)
     people: frozenset[int] = frozenset()
 
 
@@ -192,7 +192,7 @@ class TurnTrace:
     def brought(self, people: frozenset[int], messages: Sequence[int]) -> None:
         """A tool has brought words of these people, from these messages: further prompts have them."""
         if self.sources is not None and (people or messages):
-            quoted = (*self.sources.quoted, *((message_id, None) for message_id in messages))
+            quoted = {**self.sources.quoted, **dict.fromkeys(messages)}
             self.sources = replace(self.sources, quoted=quoted, people=self.sources.people | people)
 
     def tool(self, event: ToolEvent) -> None:
@@ -252,18 +252,8 @@ class TurnWatcher(Protocol):
     def ended(self, record: TurnRecord, words: TurnWords) -> None: ...
 
 
-class Nobody:
-    """No watcher."""
-
-    def began(self, notice: TurnNotice) -> None:
-        del notice
-
-    def ended(self, record: TurnRecord, words: TurnWords) -> None:
-        del record, words
-
-
 class TurnWatchers:
-    """Several watchers as one. One that fails is logged; it affects neither the turn nor the others."""
+    """Several watchers as one, or none. One that fails is logged; it affects neither the turn nor the others."""
 
     def __init__(self, *watchers: TurnWatcher) -> None:
         self._watchers = list(watchers)

@@ -37,22 +37,11 @@ from agentic.state.rooms import Room
 from agentic.turn.actions import act
 from agentic.turn.decide import can_ask_again, decide, read_saved_decision
 from agentic.turn.decision import UnreadableDecision
-from agentic.turn.proactive import (
-    check_able,
-    check_consent,
-    check_nobody_wrote,
-    check_unedited,
-    is_writing,
-    text_only,
-    write,
-    writing_request,
-)
+from agentic.turn.proactive import check_consent, is_writing, text_only, write, writing_request
 from agentic.turn.progress import Done, Turn, TurnState
 from agentic.turn.result import error_line, log_turn, reply_to_failure, result_of
 from agentic.turn.room_turns import admit_to_room, check_room, is_expected_turn
 from agentic.turn.summary import summarize
-from agentic.turn.tools import note_post
-from agentic.turn.trace import Sources, authors
 from agentic.turn.view import TurnView, build_view, is_deleted, is_gone, no_longer_calls, wording
 from agentic.wire.messages import Result
 from agentic.wire.reasons import TurnOver
@@ -136,7 +125,8 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
     """Every step of a turn in order. Raises TurnOver, CannotPost, UnreadableDecision, and ModelError."""
     event, state = turn.event, turn.state
     if is_writing(event):
-        check_able(turn.agent)
+        if turn.agent.model.own_loop:  # a coding agent would run its own tools on what people wrote
+            raise TurnOver("unknown_action")
         await admit(turn)
         with state.trace.phase("waiting"):
             await on_admitted()
@@ -149,7 +139,6 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
         with state.trace.phase("waiting"):
             await on_admitted()
         view = await build_view(turn)
-        _record_view(turn, view)
         check_question(turn)
         if state.answer is not None:
             decision = read_saved_decision(turn, view, state.answer)
@@ -160,7 +149,6 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
                 log.info("%s: asking once more, the question was edited", turn.agent.key)
                 await _withdraw(turn)
                 view = await build_view(turn)
-                _record_view(turn, view)
                 decision = await decide(turn, view)
                 check_question(turn)
         if decision.is_empty:
@@ -173,9 +161,11 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
                 await state.save_answer(decision)
             await _check_before_posting(turn, view)
             done = await act(turn, view, decision)
-        note_post(turn, done.message_id)
-        if done.message_id is not None and state.room is not None:
-            await summarize(turn, view)
+        if done.message_id is not None:
+            if (records := turn.agent.tool_records) is not None:  # the turn's tool calls led to this post
+                records.belongs_to(turn.agent.key, event.channel_id, event.id, done.message_id)
+            if state.room is not None:
+                await summarize(turn, view)
         return replace(done, reason="budget") if state.closing else done
 
 
@@ -287,35 +277,22 @@ async def _check_before_posting(turn: Turn, view: TurnView) -> None:
     people is posted all the same, or a lively channel would silence the bots, and so is a turn in a room, or its
     audience would.
     """
-    context = view.context
+    context, transcript = view.context, turn.outlet.view.transcript
+    has_new_words = transcript.person_spoke_after(view.newest)
     if is_unasked(turn.event):
-        check_unedited(turn, view.about)
-        check_nobody_wrote(turn, view.newest)
+        now = ((transcript.get(message_id), text) for message_id, text in view.about.items())
+        if any(entry is not None and entry.text != text for entry, text in now):
+            raise TurnOver("edited")  # an answer may have words that their author took back
+        if has_new_words:
+            raise TurnOver("person_wrote")
     round_turn = context.trigger == "round" and context.room is None
     yields = turn.agent.barge_in == "yield" and round_turn and context.answers is None
-    if yields and turn.outlet.view.transcript.person_spoke_after(view.newest):
+    if yields and has_new_words:
         raise TurnOver("overtaken")
     if turn.state.room is not None:
         await check_room(turn)
     if turn.agent.clock() >= turn.event.deadline:  # a machine that slept, or a clock that was set, ends no timer
         raise TurnOver("deadline")
-
-
-def _record_view(turn: Turn, view: TurnView) -> None:
-    """Note for the record what the prompt is made of: pins set names in it, and a question may be of several
-    messages."""
-    agent, event, state, context = turn.agent, turn.event, turn.state, view.context
-    state.entries = len(context.window.entries)
-    if context.trigger == "reactive" and context.target is not None and context.target.speaker.kind == "person":
-        state.asked_by = context.target.speaker.id
-    pins = [(pin.message_id, pin.author_id) for pin in agent.options.of(agent.key, turn.outlet.view).pins]
-    asked = (event.asked, *event.pieces) if isinstance(event, MentionEvent) else ()
-    people, quoted = view.noted, view.summarized
-    if is_unasked(event):
-        people, quoted = people | event.about, (*quoted, *event.reflection.message_ids)
-    without_author = ((message_id, None) for message_id in quoted)  # their authors are among the people
-    quoted_authors = (*without_author, *pins, *authors(asked).items())
-    state.trace.sources = Sources(context=context, quoted=quoted_authors, people=people)
 
 
 async def _withdraw(turn: Turn) -> None:

@@ -39,6 +39,7 @@ from agentic.tools.tool import WEB_SEARCH, is_allowed
 from agentic.turn.history import ChainPlace, FoundChain, build_window, find_reply_chain, history_ids, with_channel_names
 from agentic.turn.progress import Turn
 from agentic.turn.room_turns import form_in, in_room, room_entries, room_summary, room_turn, with_members
+from agentic.turn.trace import Sources, authors
 from agentic.wire.messages import Instruction
 
 MAX_HINTS = 2  # openings that a starter is offered
@@ -51,9 +52,7 @@ class TurnView:
 
     `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
     channel's newest message, `wording` a person's question, `about` the words of the messages that an unprompted post
-    is about, by id, all as they were when the view was built. `reset` is the last message that no longer is context,
-    `noted` the people of whose words the agent's memory, or the summary of its room or of a reply chain, has notes;
-    `summarized` are the messages behind those summaries.
+    is about, by id, all as they were when the view was built. `reset` is the last message that no longer is context.
     """
 
     context: TurnContext
@@ -62,14 +61,12 @@ class TurnView:
     wording: str | None = None
     about: Mapping[int, str] = field(default_factory=dict)
     reset: int = 0
-    noted: frozenset[int] = frozenset()
-    summarized: tuple[int, ...] = ()
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)
     files: Mapping[int, str] = field(default_factory=dict)
 
 
 async def build_view(turn: Turn) -> TurnView:
-    """Build the view, in the stages of agentic.context.prompt."""
+    """Build the view, in the stages of agentic.context.prompt, and note for the record what it is made of."""
     with turn.state.trace.phase("context"):
         agent, channel, event = turn.agent, turn.outlet.view, turn.event
         options = await _load_options(agent, turn.outlet)
@@ -103,10 +100,28 @@ async def build_view(turn: Turn) -> TurnView:
             wording=wording(event, channel.transcript),
             about={each: entry.text for each in about_ids if (entry := channel.transcript.get(each)) is not None},
             reset=reset,
-            noted=persona.people | chain.people | (summary.people if summary is not None else frozenset()),
-            summarized=(*(summary.messages if summary is not None else ()), *chain.sources),
         )
-        return await _with_attachments(turn, view, chosen)
+        view = await _with_attachments(turn, view, chosen)
+        # Beside its messages the prompt has words of these people: in the agent's memory, and in the summaries of its
+        # room and of the reply chain.
+        people = persona.people | chain.people | (summary.people if summary is not None else frozenset())
+        quoted = dict.fromkeys((*(summary.messages if summary is not None else ()), *chain.sources))
+        if is_unasked(event):
+            people, quoted = people | event.about, quoted | dict.fromkeys(event.reflection.message_ids)
+        _record_sources(turn, view.context, quoted, people)
+        return view
+
+
+def _record_sources(turn: Turn, context: TurnContext, quoted: Mapping[int, int | None], people: frozenset[int]) -> None:
+    """Note for the record what the prompt is made of: pins set names in it, and a question may be of several
+    messages."""
+    agent, event, state, target = turn.agent, turn.event, turn.state, context.target
+    state.entries = len(context.window.entries)
+    if context.trigger == "reactive" and target is not None and target.speaker.kind == "person":
+        state.asked_by = target.speaker.id
+    pins = {pin.message_id: pin.author_id for pin in agent.options.of(agent.key, turn.outlet.view).pins}
+    asked = authors((event.asked, *event.pieces)) if isinstance(event, MentionEvent) else {}
+    state.trace.sources = Sources(context=context, quoted={**quoted, **pins, **asked}, people=people)
 
 
 async def _load_options(agent: Agent, outlet: Outlet) -> Options:
