@@ -289,12 +289,7 @@ class MessageCommands:
             before = (entry.id for entry in reversed(entries) if entry.id < asked.id and not entry.hidden)
             reacts_to = next(before, None)
         event = self._services.mention(
-            asked,
-            outlet.view.channel_id,
-            theme,
-            to_all=call is Call.ROLE,
-            continues=True,
-            signs_at=reacts_to,
+            asked, outlet.view.channel_id, theme, to_all=call is Call.ROLE, continues=True, signs_at=reacts_to
         )
         if command == "context":
             await self._show_context(event, outlet, replies)

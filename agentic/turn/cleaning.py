@@ -48,10 +48,7 @@ _CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
 
 
 def clean_text(
-    text: str | None,
-    names: Collection[str] = (),
-    prompt: Collection[str] = (),
-    known: KnownSources = NOTHING_KNOWN,
+    text: str | None, names: Collection[str] = (), prompt: Collection[str] = (), known: KnownSources = NOTHING_KNOWN
 ) -> str | None:
     """The words that may be posted, or None when none are left.
 
@@ -76,10 +73,7 @@ def clean_text(
 
 
 def clean_prose(
-    text: str,
-    names: Collection[str] = (),
-    prompt: Collection[str] = (),
-    known: KnownSources = NOTHING_KNOWN,
+    text: str, names: Collection[str] = (), prompt: Collection[str] = (), known: KnownSources = NOTHING_KNOWN
 ) -> str | None:
     """The words of an answer without the requested form; None if it holds anything but words.
 

@@ -307,10 +307,7 @@ MARKUP = "{markup}"  # stands for that of the service in the contract
 
 # What a room adds: to the fields of the form, and to the words on them.
 _LEAVE = (', "leave": false', "- leave: true to leave this room for good; text is then your last word.\n")
-_NEXT = (
-    ', "next_speaker": "name or null"',
-    "- next_speaker: the name of the member who speaks next.\n",
-)
+_NEXT = (', "next_speaker": "name or null"', "- next_speaker: the name of the member who speaks next.\n")
 
 REACTION = frozenset({"react_emoji", "react_to_message_id"})
 # What the form loses if nobody reacts.
@@ -349,12 +346,7 @@ _PROPERTIES: dict[str, Any] = {
 
 # Strict as OpenAI's structured outputs ask for: everything required, nothing added. Other providers accept it too.
 def _schema(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 DECISION_SCHEMA = _schema(_PROPERTIES)

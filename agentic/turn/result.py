@@ -98,10 +98,7 @@ def _coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMe
     if result.message_id is None:
         return None
     return MentionNotice(
-        agent_name=agent,
-        channel_id=event.channel_id,
-        message_id=result.message_id,
-        trigger_message_id=event.asked.id,
+        agent_name=agent, channel_id=event.channel_id, message_id=result.message_id, trigger_message_id=event.asked.id
     )
 
 
