@@ -22,6 +22,7 @@ from agent_config import Settings
 from agentic.actions.room_create import NoRoomSide, RoomSide
 from agentic.console.requests import Refused
 from agentic.record.database import RecordError, connect, identity, read_migrations
+from agentic.record.queries.posts import Picture
 from agentic.record.queries.turns import WholeTurn
 from agentic.record.recorder import OFF, ReadState
 from agentic.state.record_stream import NoRecord, Notes
@@ -162,14 +163,6 @@ class Message:
             "files": [{**asdict(file), "id": str(file.id)} for file in self.files],
             "reactions": [asdict(reaction) for reaction in self.reactions],
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """`media_type` is one of PICTURE_TYPES, as the bytes themselves say."""
-
-    data: bytes
-    media_type: str
 
 
 class LiveChannels(Protocol):

@@ -42,7 +42,6 @@ from agentic.console.parts import (
     Message,
     ModelPrice,
     OnChange,
-    Picture,
     Reaction,
     RecordFile,
 )
@@ -51,6 +50,7 @@ from agentic.context.entries import Entry
 from agentic.ids import id_at
 from agentic.llm.pricing import list_price, picture_price
 from agentic.llm.types import Model
+from agentic.record.queries.posts import Picture
 from agentic.record.queries.turns import WholeTurn
 from agentic.rooms.opening import RoomDraft
 from agentic.runtime.bot import BotSupervisor

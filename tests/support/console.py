@@ -10,7 +10,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from agent_config import load_settings
 from agentic.console.app import console_app
-from agentic.console.parts import Channel, ConsoleParts, Message, OnChange, Picture, RecordFile
+from agentic.console.parts import Channel, ConsoleParts, Message, OnChange, RecordFile
+from agentic.record.queries.posts import Picture
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
 from agentic.wire.bus import Bus, CoordinatorCommands

@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import Base64Bytes, BaseModel, Field
 
 from agentic.console.api.live_feed import LiveFeed, TooManyReaders
-from agentic.console.parts import PICTURE_TYPES, ConsoleParts, NotSaid, People, Picture, Upload
+from agentic.console.parts import PICTURE_TYPES, ConsoleParts, NotSaid, People, Upload
 from agentic.console.requests import Refused, query_id, query_text, read_body, snowflake
 from agentic.record.queries.posts import picture_of, turn_of_post
 
@@ -114,9 +114,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> web.RouteTableDef:
     @table.get("/api/files/{message}/{file}")
     async def show_picture(request: web.Request) -> web.Response:
         message_id, file_id = (snowflake(request.match_info[name]) for name in ("message", "file"))
-        found = await parts.live.picture(message_id, file_id)
-        if found is None and (recorded := await ask_record(picture_of, message_id)) is not None:
-            found = Picture(recorded.data, recorded.media_type)
+        found = await parts.live.picture(message_id, file_id) or await ask_record(picture_of, message_id)
         if found is None or found.media_type not in PICTURE_TYPES:
             raise Refused(404, "this picture cannot be read any more")
         return web.Response(body=found.data, headers={"Content-Type": found.media_type})

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import aiosqlite
 
-from agentic.wire.entries import ActionNote
+from agentic.wire.entries import ActionNote, ConversationNote, RoomMessage, RoomNote
 
 T = TypeVar("T")
 # The time of the last item of a page, and what orders items of the same time: `seq` or an id.
@@ -57,23 +57,9 @@ async def actions_page(db: aiosqlite.Connection, *, after: Cursor | None = None,
     return page_of((ActionNote(**dict(row)) for row in found), count, lambda note: (note.at, note.id))
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(ConversationNote):
     """A conversation; `ended_at` None: it runs, or its end is not known. `agents` are those that had a turn."""
 
-    id: str
-    channel_id: int
-    theme: str
-    starter: str
-    topic: str | None
-    policy: str
-    started_at: float
-    ended_at: float | None
-    ended_because: str | None
-    rounds: int
-    messages: int
-    skips: int
-    cost_usd: float
     turns: int = 0
     agents: tuple[str, ...] = ()
 
@@ -82,7 +68,7 @@ class Conversation:
         return self.started_at, self.id
 
 
-CONVERSATION_COLUMNS = ", ".join(each.name for each in fields(Conversation) if each.name not in ("turns", "agents"))
+CONVERSATION_COLUMNS = ", ".join(ConversationNote.model_fields)
 NEWEST_FIRST = "ORDER BY started_at DESC, id DESC"
 
 
@@ -107,14 +93,14 @@ async def conversations_page(
         *asked.values(),
         count + 1,
     )
-    page = page_of((Conversation(*row) for row in found), count, lambda each: each.cursor)
+    page = page_of((Conversation(**dict(row)) for row in found), count, lambda each: each.cursor)
     return replace(page, items=await _with_turns(db, page.items))
 
 
 async def conversation_of(db: aiosqlite.Connection, conversation_id: str) -> Conversation | None:
     """Return None if the record does not have it."""
     row = await first(db, f"SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", conversation_id)
-    return (await _with_turns(db, [Conversation(*row)]))[0] if row else None
+    return (await _with_turns(db, [Conversation(**dict(row))]))[0] if row else None
 
 
 async def last_conversation(db: aiosqlite.Connection) -> Conversation | None:
@@ -125,7 +111,7 @@ async def last_conversation(db: aiosqlite.Connection) -> Conversation | None:
             SELECT 1 FROM turns WHERE turns.conversation_id = conversations.id AND turns.outcome = 'posted')
         {NEWEST_FIRST} LIMIT 1""",
     )
-    return (await _with_turns(db, [Conversation(*row)]))[0] if row else None
+    return (await _with_turns(db, [Conversation(**dict(row))]))[0] if row else None
 
 
 async def _with_turns(db: aiosqlite.Connection, found: Sequence[Conversation]) -> tuple[Conversation, ...]:
@@ -137,18 +123,18 @@ async def _with_turns(db: aiosqlite.Connection, found: Sequence[Conversation]) -
         FROM turns WHERE conversation_id IN (SELECT value FROM json_each(?)) GROUP BY conversation_id""",
         json.dumps([each.id for each in found]),
     )
-    sums = {conversation_id: numbers for conversation_id, *numbers in turns}
+    sums = {conversation_id: values for conversation_id, *values in turns}
 
     def with_sums(each: Conversation) -> Conversation:
         rounds, messages, skips, cost, count, agents = sums.get(each.id, (0, 0, 0, 0.0, 0, ""))
-        return replace(
-            each,
-            rounds=max(each.rounds, rounds),
-            messages=max(each.messages, messages),
-            skips=max(each.skips, skips),
-            cost_usd=max(each.cost_usd, cost),
-            turns=count,
-            agents=tuple(sorted(filter(None, agents.split(",")))),
+        largest = {
+            "rounds": max(each.rounds, rounds),
+            "messages": max(each.messages, messages),
+            "skips": max(each.skips, skips),
+            "cost_usd": max(each.cost_usd, cost),
+        }
+        return each.model_copy(
+            update={**largest, "turns": count, "agents": tuple(sorted(filter(None, agents.split(","))))}
         )
 
     return tuple(map(with_sums, found))
@@ -183,8 +169,8 @@ class Post:
 class Picture:
     """A picture that was posted, scaled down."""
 
-    media_type: str
     data: bytes
+    media_type: str
 
 
 POST_COLUMNS = ", ".join(f"posts.{each.name}" for each in fields(Post) if each.name not in ("picture", "reactions"))
@@ -222,7 +208,7 @@ async def _read_posts(db: aiosqlite.Connection, table: str, condition: str, *val
 
 
 async def picture_of(db: aiosqlite.Connection, message_id: int) -> Picture | None:
-    row = await first(db, "SELECT media_type, data FROM pictures WHERE message_id = ?", message_id)
+    row = await first(db, "SELECT data, media_type FROM pictures WHERE message_id = ?", message_id)
     return Picture(*row) if row else None
 
 
@@ -232,25 +218,9 @@ async def turn_of_post(db: aiosqlite.Connection, message_id: int) -> tuple[str, 
     return (row[0], row[1]) if row else None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedRoom:
-    """A room as agentic.state's RoomNote. `posts` and `cost_usd` are those of its members' turns."""
+class RecordedRoom(RoomNote):
+    """`posts` and `cost_usd` are those of its members' turns."""
 
-    thread_id: int
-    channel_id: int
-    guild_id: int | None
-    conversation_id: str
-    topic: str
-    policy: str
-    members: tuple[str, ...]
-    left_members: tuple[str, ...]
-    status: str
-    why: str | None
-    turns: int
-    turn_number: int
-    opened_by: int | None
-    opened_at: float
-    changed_at: float
     posts: int = 0
     cost_usd: float = 0.0
 
@@ -259,20 +229,8 @@ class RecordedRoom:
         return self.opened_at, self.thread_id
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedMessage:
-    """A message in a room's thread. `agent` is its author's key, None for a person."""
-
-    message_id: int
-    author_id: int | None
-    agent: str | None
-    name: str
-    text: str
-    at: float
-
-
-ROOM_COLUMNS = ", ".join(each.name for each in fields(RecordedRoom) if each.name not in ("posts", "cost_usd"))
-MESSAGE_COLUMNS = ", ".join(each.name for each in fields(RecordedMessage))
+ROOM_COLUMNS = ", ".join(name for name in RoomNote.model_fields if name != "left") + ", left_members"
+MESSAGE_COLUMNS = ", ".join(RoomMessage.model_fields)
 
 
 async def rooms_page(
@@ -300,12 +258,12 @@ async def room_of(db: aiosqlite.Connection, thread_id: int) -> RecordedRoom | No
     return (await _with_sums(db, (_room(row),)))[0] if row else None
 
 
-async def messages_of_room(db: aiosqlite.Connection, thread_id: int) -> tuple[RecordedMessage, ...]:
+async def messages_of_room(db: aiosqlite.Connection, thread_id: int) -> tuple[RoomMessage, ...]:
     """Read the newest messages that the record has, in their order."""
     found = await rows(
         db, f"SELECT {MESSAGE_COLUMNS} FROM room_messages WHERE thread_id = ? ORDER BY message_id", thread_id
     )
-    return tuple(RecordedMessage(*row) for row in found)
+    return tuple(RoomMessage(**dict(row)) for row in found)
 
 
 async def _with_sums(db: aiosqlite.Connection, rooms: Sequence[RecordedRoom]) -> tuple[RecordedRoom, ...]:
@@ -316,9 +274,9 @@ async def _with_sums(db: aiosqlite.Connection, rooms: Sequence[RecordedRoom]) ->
         json.dumps([room.thread_id for room in rooms]),
     )
     sums = {thread_id: {"posts": posts, "cost_usd": cost} for thread_id, posts, cost in found}
-    return tuple(replace(room, **sums.get(room.thread_id, {})) for room in rooms)
+    return tuple(room.model_copy(update=sums.get(room.thread_id, {})) for room in rooms)
 
 
-def _room(row: Any) -> RecordedRoom:
-    room = RecordedRoom(*row)
-    return replace(room, members=tuple(json.loads(row["members"])), left_members=tuple(json.loads(row["left_members"])))
+def _room(row: sqlite3.Row) -> RecordedRoom:
+    members, left = json.loads(row["members"]), json.loads(row["left_members"])
+    return RecordedRoom(**{**dict(row), "members": members, "left": left})

@@ -19,7 +19,8 @@ from support.redis_server import RedisServer
 
 from agentic.console.api.live import PAGE
 from agentic.console.api.live_feed import REREAD_FROM, Situation, Thinking
-from agentic.console.parts import Channel, File, Message, NotSaid, Picture, Reaction, Upload
+from agentic.console.parts import Channel, File, Message, NotSaid, Reaction, Upload
+from agentic.record.queries.posts import Picture
 from agentic.state.schedule import Slot
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink

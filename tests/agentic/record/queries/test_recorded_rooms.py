@@ -65,7 +65,7 @@ async def test_pages_have_each_room_once_the_last_opened_first(db):
 
 async def test_a_room_has_its_members_and_what_its_turns_came_to(db):
     found = await room_of(db, 4)
-    assert (found.members, found.left_members, found.posts, found.cost_usd) == (("claude",), ("grok",), 1, 0.25)
+    assert (found.members, found.left, found.posts, found.cost_usd) == (("claude",), ("grok",), 1, 0.25)
     assert (await room_of(db, 5)).posts == 0
     assert await room_of(db, 99) is None
 
