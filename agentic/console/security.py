@@ -18,7 +18,6 @@ import logging
 import math
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -55,6 +54,7 @@ EACH_SECONDS, ALL_SECONDS = 10.0, 3.0  # after which one more is allowed
 MAX_ADDRESSES = 1_000
 PROTECTED = ("/api/", "/metrics")
 LOGIN = "/api/login"
+CSRF_TOKEN = web.RequestKey("csrf_token", str)  # that each POST of this session has in X-CSRF-Token
 
 log = logging.getLogger(__name__)
 
@@ -63,21 +63,6 @@ async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
     """Add the headers that every response has."""
     response.headers.update(HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")
-
-
-def csrf_token(request: web.Request) -> str:
-    """The token that each POST of this session has in X-CSRF-Token."""
-    return request[SESSION].csrf
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A browser that signed in, or, where no token is asked for, any."""
-
-    csrf: str
-
-
-SESSION: web.RequestKey[Session] = web.RequestKey("session", Session)
 
 
 class Login(BaseModel):
@@ -118,8 +103,8 @@ class Security:
         self._names = {"localhost", settings.console_host.lower(), self._url.hostname}
         self._any_address = settings.console_is_public
         self._throttle = LoginThrottle(clock)
-        self._sessions: TTLCache[str, Session] = TTLCache(MAX_SESSIONS, SESSION_SECONDS, timer=clock)
-        self._without_token = Session(secrets.token_urlsafe(24))
+        self._sessions: TTLCache[str, str] = TTLCache(MAX_SESSIONS, SESSION_SECONDS, timer=clock)
+        self._without_token = secrets.token_urlsafe(24)
 
     def routes(self) -> Iterable[web.RouteDef]:
         return [web.post(LOGIN, self._login), web.post("/api/logout", self._logout)]
@@ -165,14 +150,14 @@ class Security:
         given = request.headers.get("Authorization", "")
         if given.startswith(BEARER) and self._token is not None:
             self._check_token(request, given.removeprefix(BEARER))
-            request[SESSION] = Session("")
+            request[CSRF_TOKEN] = ""
             return
-        session = self._without_token if self._token is None else self._sessions.get(request.cookies.get(COOKIE, ""))
-        if session is None:
+        csrf = self._without_token if self._token is None else self._sessions.get(request.cookies.get(COOKIE, ""))
+        if csrf is None:
             raise Refused(401, "sign in first", {"WWW-Authenticate": "Bearer"})
-        if request.method not in ("GET", "HEAD") and not _equal(session.csrf, request.headers.get(CSRF, "")):
+        if request.method not in ("GET", "HEAD") and not _equal(csrf, request.headers.get(CSRF, "")):
             raise Refused(403, "this page is out of date; reload it")
-        request[SESSION] = session
+        request[CSRF_TOKEN] = csrf
 
     def _check_token(self, request: web.Request, token: str) -> None:
         """Raises Refused if it is wrong."""
@@ -189,7 +174,7 @@ class Security:
     async def _login(self, request: web.Request) -> web.Response:
         self._check_token(request, (await read_body(request, Login)).token)
         key = secrets.token_urlsafe(32)
-        self._sessions[key] = Session(secrets.token_urlsafe(24))
+        self._sessions[key] = secrets.token_urlsafe(24)
         response = web.json_response({})
         response.set_cookie(
             COOKIE,

@@ -24,7 +24,7 @@ from agent_config import NO_LIMIT
 from agentic.console.json_values import Json, channel_json, person_name, pick, today, turn_json
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused
-from agentic.console.security import csrf_token
+from agentic.console.security import CSRF_TOKEN
 from agentic.personas.files import PERSONA_FILES, PersonaError, read_persona
 from agentic.personas.memory import UNKNOWN, blocks_of
 from agentic.personas.store import Version, versions_of
@@ -106,7 +106,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
                 "prompts": parts.settings.records_prompts,
                 "signs_in": parts.settings.console_token is not None,
                 "timezone": str(parts.settings.timezone),
-                "csrf": csrf_token(request),
+                "csrf": request[CSRF_TOKEN],
             }
         )
 
