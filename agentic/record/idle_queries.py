@@ -35,7 +35,7 @@ from agentic.record.memories import (
     topics_for,
     upwards,
 )
-from agentic.record.rows import PERSON
+from agentic.record.personal_data import PERSON
 from agentic.state.idle import Candidate, Sent
 from agentic.wire.entries import LoggedMessage
 

@@ -24,8 +24,8 @@ from agentic.ids import LARGEST_ID, id_at
 from agentic.record import recall
 from agentic.record.database import RecordError, connect_blocking, identity
 from agentic.record.embeddings import Meaning, near
+from agentic.record.personal_data import MODEL, PERSON
 from agentic.record.recall import Memory, Reach
-from agentic.record.rows import MODEL, PERSON
 from agentic.state.idle import MOST_MATERIAL
 from agentic.wire.entries import MOST_TOPICS, LoggedMessage
 

@@ -20,7 +20,6 @@ from typing import Any
 import aiosqlite
 
 from agentic.ids import FIRST_ELSEWHERE, LARGEST_ID, id_at, is_snowflake
-from agentic.record.rows import lost_profiles
 from agentic.state.forget_requests import RemovedWords
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
@@ -42,6 +41,9 @@ DELETIONS_KEPT = 8 * 86400  # seconds; the streams keep their entries for seven 
 PEOPLE_KEPT = 30 * 86400  # as long as their requests
 FORGOTTEN, DELETED = "forgotten", "deleted"
 ARENA = "arena"  # a kind of contests, whose id is its message's
+MODEL, PERSON = "model", "person"  # who made a profile
+
+_NOW = "(julianday('now') - 2440587.5) * 86400.0"
 
 # An entry with words of messages.
 Worded = CallWords | PostWords | RoomWords | ContestNote | LoggedMessage | SummaryNote | ProfileNote | UnaskedNote
@@ -417,3 +419,17 @@ async def _fetch(db: aiosqlite.Connection, question: str, values: Iterable[Any])
     if not given:
         return []
     return list(await db.execute_fetchall(f"{question} (SELECT value FROM json_each(?))", (json.dumps(given),)))
+
+
+def lost_profiles(which: str, at: str = _NOW) -> str:
+    """Empties a model's profiles that may be of messages which are about to leave the log; it makes them again of what
+    is left. Else nobody knew any longer where their topics were spoken of. A person's own stay.
+
+    `which` is the condition on `gone`, the messages, and `known`, the profile. `at`: what was read before is not taken
+    any more; not when a deletion was seen, since the log was read until now.
+    """
+    return (
+        f"UPDATE profiles SET name = '', topics = '[]', upto = 0, at = max(at, {at}) WHERE by = '{MODEL}'"
+        " AND user_id IN (SELECT gone.author_id FROM message_log gone JOIN profiles known ON"
+        f" known.user_id = gone.author_id AND known.by = '{MODEL}' AND known.upto >= gone.message_id WHERE {which})"
+    )

@@ -24,10 +24,10 @@ from agentic.record.database import BUSY_MS, RecordError, connect, copies, ident
 from agentic.record.embeddings import Meaning, MeaningWriter, drop_others
 from agentic.record.personal_data import forget_person
 from agentic.record.recall import MemoryIndex
-from agentic.record.retention import Ages, Retention
-from agentic.record.rows import days_in
+from agentic.record.retention import Retention, RetentionPolicy
+from agentic.record.rows import Rules, days_in
 from agentic.record.stream_reader import Position, RecordReader
-from agentic.record.writing import Overtaken, Rules, read_positions, transaction, write
+from agentic.record.writing import Overtaken, read_positions, transaction, write
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
 from agentic.wire import keys
@@ -56,7 +56,7 @@ class Recorder:
         lease: Lease,
         forgets: ForgetRequests,
         *,
-        ages: Ages,
+        policy: RetentionPolicy,
         timezone: tzinfo,
         clock: Callable[[], float] = time.time,
         poll_seconds: float = POLL_SECONDS,
@@ -66,8 +66,8 @@ class Recorder:
         self.problem = ""
         self.acting = False
         self._path, self._reader, self._lease, self._forgets = path, reader, lease, forgets
-        self._rules = Rules(days_in(timezone), prompts=ages.prompts != 0, messages=ages.messages != 0)
-        self._retention = Retention(path, ages, clock)
+        self._rules = Rules(days_in(timezone), prompts=policy.prompts != 0, messages=policy.messages != 0)
+        self._retention = Retention(path, policy, clock)
         self._positions: dict[str, Position] = {}  # those that the file has
         self._forgotten_until = 0  # unix milliseconds
         self._poll_seconds, self._first_wait = poll_seconds, first_wait
@@ -261,7 +261,7 @@ async def recording(
         RecordReader(link, settings.agents),
         Lease(link, keys.RECORDER_OWNER, holder=holder),
         ForgetRequests(link, bus),
-        ages=Ages(settings.record_days, settings.record_prompts_days, settings.message_log_days),
+        policy=RetentionPolicy(settings.record_days, settings.record_prompts_days, settings.message_log_days),
         timezone=settings.timezone,
         clock=clock,
         meaning=meaning,

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import aiosqlite
 
 from agentic.ids import id_at
 from agentic.record.database import copies
-from agentic.record.personal_data import DELETIONS_KEPT, PEOPLE_KEPT
-from agentic.record.rows import lost_profiles
+from agentic.record.personal_data import DELETIONS_KEPT, PEOPLE_KEPT, lost_profiles
 from agentic.record.writing import transaction
 
 DAY = 86400.0
@@ -28,6 +28,8 @@ EVERY = 3600.0  # seconds from one run to the next
 ROWS = 200  # deleted in a step; those of words have many pages, which are all overwritten
 PAGES = 500  # given back in a step
 SPARE_PAGES = 250  # stay free, since the next rows need them
+
+Step = Callable[[aiosqlite.Connection], Awaitable[bool]]
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +91,7 @@ PEOPLE = (_delete("forgotten", "user_id"),)
 
 
 @dataclass(frozen=True, slots=True)
-class Ages:
+class RetentionPolicy:
     """How long the record is kept, in days: None for no end, 0 `prompts` or `messages` (of the log) for none."""
 
     days: float | None
@@ -97,39 +99,13 @@ class Ages:
     messages: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """Deletes the rows of a kind that lie before a time or an id, the oldest first, some at a time."""
-
-    statements: tuple[str, ...]
-    before: float | int
-
-    async def step(self, db: aiosqlite.Connection) -> bool:
-        """Delete some rows; return whether there are more."""
-        async with transaction(db):
-            for statement in self.statements:
-                deleted = await db.execute(statement, (self.before, ROWS))
-        return deleted.rowcount >= ROWS
-
-
-class Vacuum:
-    """Gives pages that are free back to the file system, some at a time."""
-
-    async def step(self, db: aiosqlite.Connection) -> bool:
-        found = list(await db.execute_fetchall("PRAGMA freelist_count"))
-        free = int(found[0][0]) - SPARE_PAGES
-        if free > 0:
-            await db.execute_fetchall(f"PRAGMA incremental_vacuum({min(free, PAGES)})")
-        return free > PAGES
-
-
 class Retention:
     """Deletes what is too old, once in `EVERY` seconds. `clock` gives unix seconds."""
 
-    def __init__(self, path: Path, ages: Ages, clock: Callable[[], float] = time.time) -> None:
-        self._path, self._ages, self._clock = path, ages, clock
+    def __init__(self, path: Path, policy: RetentionPolicy, clock: Callable[[], float] = time.time) -> None:
+        self._path, self._policy, self._clock = path, policy, clock
         self._next = float("-inf")
-        self._left: list[Sweep | Vacuum] = []
+        self._left: list[Step] = []
 
     async def step(self, db: aiosqlite.Connection) -> bool:
         """Do one step if it is time to; return whether another should follow soon. Raises sqlite3.Error, OSError."""
@@ -138,34 +114,56 @@ class Retention:
             if now < self._next:
                 return False
             self._next = now + EVERY
-            self._left = [*sweeps(self._ages, now), Vacuum()]
-            days = _least(self._ages.prompts, self._ages.messages)
+            self._left = [*sweeps(self._policy, now), give_pages_back]
+            days = _least(self._policy.prompts, self._policy.messages)
             for copy in copies(self._path) if days is not None else ():  # migrations made them; they have words too
                 if copy.stat().st_mtime < now - max(1.0, days or 0) * DAY:
                     copy.unlink(missing_ok=True)
                     log.info("%s is deleted: what people wrote is not kept that long", copy)
-        if not await self._left[0].step(db):
+        if not await self._left[0](db):
             del self._left[0]
         return bool(self._left)
 
 
-def sweeps(ages: Ages, now: float) -> list[Sweep]:
-    """Return the sweeps of all that is too old now."""
-    found = [Sweep(DELETIONS, now - DELETIONS_KEPT)]
-    found += [Sweep(kind, now - PEOPLE_KEPT) for kind in (PEOPLE, DELETED_CHANNELS)]  # private chats go with people
-    if (prompts := _least(ages.prompts, ages.days)) is not None:
+def sweeps(policy: RetentionPolicy, now: float) -> list[Step]:
+    """Return the steps that delete all that is too old now."""
+    found: list[Step] = []
+
+    def sweep(before: float | int, *kinds: tuple[str, ...]) -> None:
+        found.extend(partial(delete_some, kind, before) for kind in kinds)
+
+    sweep(now - DELETIONS_KEPT, DELETIONS)
+    sweep(now - PEOPLE_KEPT, PEOPLE, DELETED_CHANNELS)  # private chats go with people
+    if (prompts := _least(policy.prompts, policy.days)) is not None:
         before = now - prompts * DAY
-        found += [Sweep(WORDS, before), Sweep(SEARCHES, before), Sweep(ROOM_MESSAGES, id_at(before))]
-    if (messages := _least(ages.messages, ages.days)) is not None:
-        found += [Sweep(kind, id_at(now - messages * DAY)) for kind in (LOGGED, SUMMARIES)]
-        found.append(Sweep(PROFILES, 0.0 if ages.days is None else now - ages.days * DAY))
-    if ages.days is not None:
-        before = now - ages.days * DAY
-        found += [Sweep(kind, before) for kind in (TURNS, CONVERSATIONS, ACTIONS, REPLAYS, ROOMS, CONTESTS)]
-        found.append(Sweep(UNASKED, before))
-        found += [Sweep(kind, id_at(before)) for kind in (POSTS, REACTIONS)]
+        sweep(before, WORDS, SEARCHES)
+        sweep(id_at(before), ROOM_MESSAGES)
+    if (messages := _least(policy.messages, policy.days)) is not None:
+        sweep(id_at(now - messages * DAY), LOGGED, SUMMARIES)
+        sweep(0.0 if policy.days is None else now - policy.days * DAY, PROFILES)
+    if policy.days is not None:
+        before = now - policy.days * DAY
+        sweep(before, TURNS, CONVERSATIONS, ACTIONS, REPLAYS, ROOMS, CONTESTS, UNASKED)
+        sweep(id_at(before), POSTS, REACTIONS)
     return found
 
 
 def _least(*days: float | None) -> float | None:
     return min((each for each in days if each is not None), default=None)
+
+
+async def delete_some(statements: tuple[str, ...], before: float | int, db: aiosqlite.Connection) -> bool:
+    """Delete some rows of a kind that lie before a time or an id, the oldest first; return whether there are more."""
+    async with transaction(db):
+        for statement in statements:
+            deleted = await db.execute(statement, (before, ROWS))
+    return deleted.rowcount >= ROWS
+
+
+async def give_pages_back(db: aiosqlite.Connection) -> bool:
+    """Give some free pages back to the file system; return whether there are more."""
+    found = list(await db.execute_fetchall("PRAGMA freelist_count"))
+    free = int(found[0][0]) - SPARE_PAGES
+    if free > 0:
+        await db.execute_fetchall(f"PRAGMA incremental_vacuum({min(free, PAGES)})")
+    return free > PAGES

@@ -11,25 +11,34 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
 
 from agentic.ids import id_at
+from agentic.record.personal_data import MODEL, PERSON, RecordingBlocklist, lost_profiles
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
+    ActionNote,
     CallWords,
+    ConsentNote,
     ContestNote,
+    ConversationNote,
+    Entry,
     LoggedMessage,
     PostWords,
     ProfileNote,
+    ReactionNote,
+    ReplayNote,
     RoomNote,
     RoomWords,
     SearchWords,
     SummaryNote,
+    UnaskedNote,
 )
 
-MODEL, PERSON = "model", "person"  # who made a profile
 MAX_ROOM_MESSAGES = 400  # of a room; older ones go when new ones come
 FAILED = frozenset(
     (
@@ -46,9 +55,22 @@ FAILED = frozenset(
 )
 QUIET = frozenset(("skipped", "withdrawn", "stopped", "overtaken", "out_of_turn", "not_ours"))
 
+LEVEL = 9
+
+RecordEntry = Entry | TurnRecord
 Values = tuple[Any, ...]
 Statement = tuple[str, list[Values]]
 DayOf = Callable[[float], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`prompts`: whether the words of calls, and the messages of rooms, are kept; `messages`: whether logged ones are,
+    and their summaries."""
+
+    day_of: DayOf
+    prompts: bool = True
+    messages: bool = True
 
 
 class Insert:
@@ -118,23 +140,6 @@ REACTION = Insert("reactions", "message_id user_id emoji at")
 NO_REACTION = "DELETE FROM reactions WHERE message_id = ? AND user_id = ? AND emoji = ?"
 ACTION = Insert("actions", "id at by action channel_id agent detail outcome")
 REPLAY = Insert("replays", "id at day agent model calls input_tokens cached_tokens output_tokens cost_usd")
-
-_NOW = "(julianday('now') - 2440587.5) * 86400.0"
-
-
-def lost_profiles(which: str, at: str = _NOW) -> str:
-    """Empties a model's profiles that may be of messages which are about to leave the log; it makes them again of what
-    is left. Else nobody knew any longer where their topics were spoken of. A person's own stay.
-
-    `which` is the condition on `gone`, the messages, and `known`, the profile. `at`: what was read before is not taken
-    any more; not when a deletion was seen, since the log was read until now.
-    """
-    return (
-        f"UPDATE profiles SET name = '', topics = '[]', upto = 0, at = max(at, {at}) WHERE by = '{MODEL}'"
-        " AND user_id IN (SELECT gone.author_id FROM message_log gone JOIN profiles known ON"
-        f" known.user_id = gone.author_id AND known.by = '{MODEL}' AND known.upto >= gone.message_id WHERE {which})"
-    )
-
 
 MESSAGE = Insert(
     "message_log",
@@ -223,6 +228,81 @@ CONTENDER = (
 )
 
 
+UNDONE_BY = {
+    REACTION.sql: NO_REACTION,
+    NO_REACTION: REACTION.sql,
+    CONVERSATION.sql: GOES_ON,
+    WORDS.sql: SEARCH,
+}
+
+
+def entry_statements(
+    entries: Iterable[RecordEntry], blocklist: RecordingBlocklist, rules: Rules
+) -> Iterable[Statement]:
+    for entry in entries:
+        match entry:
+            case TurnRecord():
+                yield from turn_statements(blocklist.without_person(entry), rules.day_of)
+            case CallWords() | RoomWords() | SearchWords() if not rules.prompts:
+                pass
+            case CallWords() if why := blocklist.why_not(entry):
+                yield WORDS.of(entry, asked_by=None, data=None, removed=why)
+            case CallWords():
+                yield from call_words_statements(entry)
+            case SearchWords():
+                if not blocklist.lost_channel(entry.channel_id, None, entry.at):
+                    yield search_statement(entry)
+            case RoomWords():
+                yield from room_words_statements(blocklist.without_blocked(entry))
+            case PostWords() if blocklist.lost_post(entry):
+                yield DELETED_POST.of(entry, deleted_at=entry.at)
+            case PostWords():
+                yield from post_statements(entry)
+            case RoomNote():
+                yield from room_statements(blocklist.without_opener(entry))
+            case ContestNote():
+                yield from contest_statements(blocklist.without_asker(entry))
+            case ReactionNote() | LoggedMessage() | SummaryNote() | ProfileNote() | ConsentNote() if blocklist.has(
+                entry
+            ):
+                pass
+            case LoggedMessage() | SummaryNote() if not rules.messages:
+                pass
+            case LoggedMessage():
+                yield from message_statements(entry)
+            case SummaryNote():
+                yield from summary_statements(entry)
+            case ProfileNote():
+                yield from profile_statements(entry)
+            case ConsentNote():
+                yield CONSENT.of(entry)
+            case UnaskedNote():
+                yield UNASKED.of(blocklist.without_words(entry))
+            case ConversationNote():
+                yield CONVERSATION.of(entry)
+            case ReactionNote(given=True):
+                yield REACTION.of(entry)
+            case ReactionNote():
+                yield NO_REACTION, [(entry.message_id, entry.user_id, entry.emoji)]
+            case ActionNote():
+                yield ACTION.of(entry)
+            case ReplayNote():
+                yield REPLAY.of(entry)
+
+
+def join_statements(statements: Iterable[Statement]) -> list[Statement]:
+    """Join the rows of each statement, in order; but what undoes another statement's rows stays behind them."""
+    whole: list[Statement] = []
+    places: dict[str, list[Values]] = {}
+    for sql, rows in statements:
+        places.pop(UNDONE_BY.get(sql, ""), None)
+        if sql not in places:
+            places[sql] = []
+            whole.append((sql, places[sql]))
+        places[sql] += rows
+    return whole
+
+
 def days_in(timezone: tzinfo) -> DayOf:
     """Return a function that gives the day of a unix time there, as YYYY-MM-DD."""
     return lambda at: datetime.fromtimestamp(at, timezone).date().isoformat()
@@ -268,10 +348,27 @@ def post_statements(post: PostWords) -> list[Statement]:
     return [POST.of(post), PICTURE.of(post, data=base64.b64decode(post.picture))]
 
 
-def call_words_statements(words: CallWords, data: bytes) -> list[Statement]:
+def call_words_statements(words: CallWords) -> list[Statement]:
     key = (words.agent, words.turn_id, words.n)
     quotes = [(each.message_id, *key, each.author_id) for each in words.quoted]
-    return [WORDS.of(words, data=data, removed=None), (QUOTE, quotes)]
+    return [WORDS.of(words, data=pack(words), removed=None), (QUOTE, quotes)]
+
+
+def pack(words: CallWords) -> bytes:
+    """Compress a call's words, without `quoted`: it has a table of its own.
+
+    Each call is compressed by itself. The system prompt repeats; to have it once for all calls would save about 2 KB of
+    each, but people's words could be in it, and would then have to be removed in a second place.
+    """
+    return zlib.compress(words.model_dump_json(exclude_defaults=True, exclude={"quoted"}).encode(), LEVEL)
+
+
+def unpack(data: bytes) -> CallWords:
+    """Read what `pack` made. Raises ValueError if it can't be read."""
+    try:
+        return CallWords.model_validate_json(zlib.decompress(data))
+    except zlib.error as error:
+        raise ValueError(f"the words of a call cannot be read: {error}") from error
 
 
 def search_statement(search: SearchWords) -> Statement:

@@ -13,7 +13,7 @@ from typing import Any
 from agentic.ids import id_at
 from agentic.record.database import connect_blocking
 from agentic.record.recorder import Recorder
-from agentic.record.retention import Ages
+from agentic.record.retention import RetentionPolicy
 from agentic.record.stream_reader import RecordReader
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
@@ -129,7 +129,12 @@ class Scene:
         await self.link.script(ADD_RECORDS, names, [record.to_json() for record in records])
 
     def recorder(self, **more: Any) -> Recorder:
-        options: dict[str, Any] = {"ages": Ages(None, None), "timezone": UTC, "poll_seconds": 0.01, "first_wait": 0.01}
+        options: dict[str, Any] = {
+            "policy": RetentionPolicy(None, None),
+            "timezone": UTC,
+            "poll_seconds": 0.01,
+            "first_wait": 0.01,
+        }
         options["clock"] = lambda: AT + 60
         path, holder = more.pop("path", self.path), more.pop("holder", "tests")
         ttl = more.pop("ttl", 1.0)

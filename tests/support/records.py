@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw
 
 from agentic.ids import id_at
 from agentic.record.database import connect_blocking, migrate
-from agentic.record.writing import pack
+from agentic.record.rows import pack
 from agentic.wire.entries import CallWords, HistoryMessage
 
 NOW = 1_795_370_400.0  # 2026-11-22 18:00 UTC

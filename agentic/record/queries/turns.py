@@ -23,7 +23,7 @@ from agentic.record.queries.posts import (
     posts_of_turn,
     rows,
 )
-from agentic.record.writing import unpack
+from agentic.record.rows import unpack
 from agentic.wire.entries import CallRecord, CallWords, Phases, SearchWords, ToolCallRecord
 
 TEXT_CHARACTERS = 200  # of a post, in the list

@@ -8,8 +8,8 @@ import pytest
 
 from agentic.ids import FIRST_ELSEWHERE, id_at
 from agentic.record.database import connect_blocking
-from agentic.record.retention import Ages
-from agentic.record.writing import pack
+from agentic.record.retention import RetentionPolicy
+from agentic.record.rows import pack
 from agentic.wire.entries import (
     ActionNote,
     DeletionNote,
@@ -324,7 +324,7 @@ async def test_searches_go_with_the_words_of_their_turns_also_those_that_arrive_
     assert scene.rows("SELECT turn_id, query, results, seconds FROM searches") == [
         ("other", "tallest other", pages, 0.5)
     ]
-    await scene.record(ages=Ages(None, 0.0001), clock=lambda: AT + 3600)
+    await scene.record(policy=RetentionPolicy(None, 0.0001), clock=lambda: AT + 3600)
     assert scene.rows("SELECT query FROM searches") == []
 
 

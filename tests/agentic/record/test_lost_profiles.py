@@ -5,7 +5,7 @@ import pytest
 
 from agentic.ids import id_at
 from agentic.record.idle_queries import IdleMemory
-from agentic.record.retention import DAY, Ages
+from agentic.record.retention import DAY, RetentionPolicy
 from agentic.wire.entries import DeletionNote, ProfileNote
 from tests.support.recording import AT, said
 
@@ -25,8 +25,8 @@ ELSEWHERE = days_ago(20, "Hello!", channel_id=HIDDEN, agent="claude")  # the age
 LEFT = {
     "its message is deleted": DeletionNote(channel_id=HIDDEN, message_ids=(SECRET.message_id,), at=AT),
     "its channel is deleted": DeletionNote(channel_id=HIDDEN, message_ids=(), at=AT, whole=True),
-    "it expires": Ages(None, None, 30),
-    "no messages are kept any more": Ages(None, None, 0),
+    "it expires": RetentionPolicy(None, None, 30),
+    "no messages are kept any more": RetentionPolicy(None, None, 0),
 }
 
 EDITED = SECRET.model_copy(update={"text": "never mind", "read_at": AT + 5})
@@ -37,8 +37,8 @@ def model_s(*topics, upto=KNOWN, **more):
 
 
 async def leaves(scene, why):
-    if isinstance(why, Ages):
-        await scene.record(ages=why)
+    if isinstance(why, RetentionPolicy):
+        await scene.record(policy=why)
     else:
         await scene.put(why)
         await scene.record()
@@ -111,7 +111,7 @@ async def test_what_was_read_before_a_message_left_brings_nothing_back(told, why
 async def test_the_first_profile_of_messages_that_leave_while_it_is_made_is_not_kept(scene, why, together):
     await scene.put(SECRET, KNOWN)
     await scene.record()
-    if together and not isinstance(why, Ages):
+    if together and not isinstance(why, RetentionPolicy):
         await scene.put(why)
     else:
         await leaves(scene, why)
@@ -124,7 +124,7 @@ async def test_a_profile_stays_while_each_of_its_channels_has_a_message_and_with
     more = days_ago(10, "And in June the next one", channel_id=HIDDEN)
     newest = said(9, "What else?")
     await told.put(more, newest)
-    await told.record(ages=Ages(None, None, 30))
+    await told.record(policy=RetentionPolicy(None, None, 30))
     await told.put(DeletionNote(channel_id=OPEN, message_ids=(newest.message_id,), at=AT))
     await told.record()
     assert told.rows("SELECT count(*) FROM message_log WHERE text LIKE '%merger%' OR text = 'What else?'") == [(0,)]
@@ -169,5 +169,5 @@ async def test_a_message_that_expires_beyond_those_a_profile_knows_is_no_place_o
     """The last one that it knows of a channel counts: newer ones there do not say where its topics are from."""
     newer = said(8, "Any news?", channel_id=HIDDEN)
     await told.put(newer)
-    await told.record(ages=Ages(None, None, 30))
+    await told.record(policy=RetentionPolicy(None, None, 30))
     assert await discoveries(told) == []

@@ -10,7 +10,7 @@ from agentic.ids import id_at
 from agentic.record import recall as module
 from agentic.record.database import connect_blocking
 from agentic.record.memories import MemoryReader
-from agentic.record.retention import DAY, Ages
+from agentic.record.retention import DAY, RetentionPolicy
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ProfileNote, UnaskedNote
 from tests.support.recording import AT, at_work, said, summary
 from tests.support.redis_server import until
@@ -208,15 +208,15 @@ async def test_an_edited_message_s_old_words_leave_the_file(scene):
 
 
 @pytest.mark.parametrize(
-    ("ages", "kept"),
+    ("policy", "kept"),
     [
-        (Ages(90, 7, 30), {"message_log": 1, "summaries": 1, "profiles": 1}),
-        (Ages(90, 7, None), {"message_log": 2, "summaries": 2, "profiles": 2}),
-        (Ages(20, None, None), {"message_log": 1, "summaries": 1, "profiles": 1}),
-        (Ages(None, None, 0), {"message_log": 0, "summaries": 0, "profiles": 2}),
+        (RetentionPolicy(90, 7, 30), {"message_log": 1, "summaries": 1, "profiles": 1}),
+        (RetentionPolicy(90, 7, None), {"message_log": 2, "summaries": 2, "profiles": 2}),
+        (RetentionPolicy(20, None, None), {"message_log": 1, "summaries": 1, "profiles": 1}),
+        (RetentionPolicy(None, None, 0), {"message_log": 0, "summaries": 0, "profiles": 2}),
     ],
 )
-async def test_messages_and_summaries_go_after_their_days_and_profiles_when_they_rest_on_nothing(scene, ages, kept):
+async def test_messages_and_summaries_go_after_their_days_and_profiles_when_they_rest_on_nothing(scene, policy, kept):
     word, ago = secret(), AT - 40 * DAY
     old = said(1, word, author_id=BOB).model_copy(update={"message_id": id_at(ago), "at": ago, "read_at": ago})
     new = said(2)
@@ -226,7 +226,7 @@ async def test_messages_and_summaries_go_after_their_days_and_profiles_when_they
         ProfileNote(user_id=ANN, topics=("x",), upto=new.message_id, at=ago),
         ConsentNote(user_id=BOB, unasked=False, at=ago),
     )
-    await scene.record(ages=ages)
+    await scene.record(policy=policy)
     found = counts(scene)
     assert found | kept == found
     assert found["consents"] == 1

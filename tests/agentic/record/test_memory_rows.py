@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from agentic.ids import id_at
 from agentic.record.database import migrate
 from agentic.record.memories import MemoryReader
-from agentic.record.rows import days_in
-from agentic.record.writing import Rules, _write_entries, transaction
+from agentic.record.rows import Rules, days_in
+from agentic.record.writing import _write_entries, transaction
 from agentic.wire.entries import ConsentNote, DeletionNote, ProfileNote, UnaskedNote
 from tests.support.recording import AT, said, summary
 

@@ -11,9 +11,8 @@ from fakeredis import FakeServer
 
 from agentic.record import recorder as module
 from agentic.record.database import connect_blocking
-from agentic.record.retention import Ages
-from agentic.record.rows import outcome_of
-from agentic.record.writing import unpack
+from agentic.record.retention import RetentionPolicy
+from agentic.record.rows import outcome_of, unpack
 from agentic.state.record_stream import RecordedAgents
 from agentic.state.turn_records import Reacted
 from agentic.wire import keys
@@ -243,7 +242,7 @@ async def test_without_prompts_posts_and_turns_are_kept_all_the_same(scene):
     await scene.put(
         turn("m1"), words("m1"), PostWords(agent="claude", turn_id="m1", message_id=90, channel_id=5, at=AT, text="Hi!")
     )
-    await scene.record(ages=Ages(None, 0))
+    await scene.record(policy=RetentionPolicy(None, 0))
     assert scene.rows(
         "SELECT (SELECT count(*) FROM words), (SELECT count(*) FROM posts), (SELECT count(*) FROM turns)"
     ) == [(0, 1, 1)]

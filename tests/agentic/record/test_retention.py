@@ -4,7 +4,7 @@ import os
 
 from agentic.ids import id_at
 from agentic.record import recorder, retention
-from agentic.record.retention import DAY, EVERY, Ages
+from agentic.record.retention import DAY, EVERY, RetentionPolicy
 from agentic.wire.entries import ActionNote, ConversationNote, DeletionNote, PostWords, ReactionNote
 from tests.support.recording import AT, at_work, quotes, turn, words
 from tests.support.redis_server import until
@@ -50,14 +50,14 @@ def kept(scene):
 
 async def test_prompts_go_after_their_days_and_the_rest_after_its_own(scene):
     await scene.put(*entries("old", AT - 91 * DAY), *entries("between", AT - 8 * DAY), *entries("new", AT - 1 * DAY))
-    await scene.record(ages=Ages(None, None))
+    await scene.record(policy=RetentionPolicy(None, None))
     assert set(kept(scene).values()) == {3}
-    await scene.record(ages=Ages(90, 7))
+    await scene.record(policy=RetentionPolicy(90, 7))
     assert kept(scene) == {**dict.fromkeys(TABLES, 2), "words": 1, "quotes": 1}
     assert scene.rows("SELECT id FROM turns ORDER BY at") == [("between",), ("new",)]
-    await scene.record(ages=Ages(90, 0))
+    await scene.record(policy=RetentionPolicy(90, 0))
     assert kept(scene) == {**dict.fromkeys(TABLES, 2), "words": 0, "quotes": 0}
-    await scene.record(ages=Ages(0.5, None))
+    await scene.record(policy=RetentionPolicy(0.5, None))
     assert set(kept(scene).values()) == {0}
 
 
@@ -79,7 +79,7 @@ async def test_many_rows_go_in_steps_between_which_turns_are_recorded_and_the_fi
         return more
 
     monkeypatch.setattr(retention.Retention, "step", counted)
-    await scene.record(ages=Ages(None, 7))
+    await scene.record(policy=RetentionPolicy(None, 7))
     assert scene.rows("SELECT count(*) FROM words") == [(0,)]
     assert any(left and recorded for left, recorded in steps), "the turn did not have to wait for the end"
     assert scene.path.stat().st_size < before / 3
@@ -89,7 +89,7 @@ async def test_many_rows_go_in_steps_between_which_turns_are_recorded_and_the_fi
 async def test_it_looks_once_an_hour_and_forgets_old_deletions(scene):
     now = [AT]
     await scene.put(DeletionNote(channel_id=5, message_ids=(1,), at=AT - 7 * DAY))
-    async with at_work(scene.recorder(clock=lambda: now[0], ages=Ages(90, 7))):
+    async with at_work(scene.recorder(clock=lambda: now[0], policy=RetentionPolicy(90, 7))):
         await until(lambda: scene.rows("SELECT count(*) FROM deleted_messages") == [(1,)])
         await scene.put(turn("m1", at=AT - 89.99 * DAY))
         await until(lambda: scene.rows("SELECT count(*) FROM turns") == [(1,)])
@@ -103,8 +103,8 @@ async def test_copies_that_migrations_made_go_with_the_prompts_that_they_hold(sc
     for copy, at in ((old, AT - 8 * DAY), (new, AT)):
         copy.write_bytes(b"words")
         os.utime(copy, (at, at))
-    await scene.record(ages=Ages(90, 7))
+    await scene.record(policy=RetentionPolicy(90, 7))
     assert (old.exists(), new.exists()) == (False, True)
     await scene.forgets.order(77)
-    await scene.record(ages=Ages(90, 7))
+    await scene.record(policy=RetentionPolicy(90, 7))
     assert not new.exists(), "somebody asked to be forgotten"

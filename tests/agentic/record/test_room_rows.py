@@ -6,7 +6,7 @@ import pytest
 
 from agentic.ids import id_at
 from agentic.record import rows as room_rows
-from agentic.record.retention import DAY, Ages
+from agentic.record.retention import DAY, RetentionPolicy
 from agentic.wire.entries import (
     Contender,
     ContestNote,
@@ -168,12 +168,14 @@ async def test_a_thread_that_is_deleted_takes_its_messages_along(scene):
     assert scene.rows("SELECT count(*) FROM rooms") == [(1,)]
 
 
-@pytest.mark.parametrize(("ages", "kept"), [(Ages(90, 7), (0, 1, 1, 2)), (Ages(7, None), (0, 0, 0, 0))])
-async def test_what_people_said_goes_with_the_prompts_and_rooms_and_contests_with_the_rest(scene, ages, kept):
+@pytest.mark.parametrize(
+    ("policy", "kept"), [(RetentionPolicy(90, 7), (0, 1, 1, 2)), (RetentionPolicy(7, None), (0, 0, 0, 0))]
+)
+async def test_what_people_said_goes_with_the_prompts_and_rooms_and_contests_with_the_rest(scene, policy, kept):
     old = AT - 8 * DAY
     message = RoomMessage(message_id=id_at(old), author="person", author_id=BOB, text="hi")
     await scene.put(room(opened_at=old, changed_at=old), heard(message, at=old), contest(at=old))
-    await scene.record(ages=ages)
+    await scene.record(policy=policy)
     counts = scene.rows(
         "SELECT (SELECT count(*) FROM room_messages), (SELECT count(*) FROM rooms), (SELECT count(*) FROM contests),"
         " (SELECT count(*) FROM contenders)"
@@ -184,5 +186,5 @@ async def test_what_people_said_goes_with_the_prompts_and_rooms_and_contests_wit
 async def test_without_prompts_no_message_of_a_room_is_recorded_but_posts_are(scene):
     post = PostWords(agent="claude", turn_id="m1", message_id=90, channel_id=THREAD, at=AT, text="Hi!")
     await scene.put(room(), heard(said(1)), post)
-    await scene.record(ages=Ages(None, 0))
+    await scene.record(policy=RetentionPolicy(None, 0))
     assert scene.rows("SELECT (SELECT count(*) FROM room_messages), (SELECT count(*) FROM posts)") == [(0, 1)]

@@ -21,9 +21,9 @@ from agentic.record.database import migrate, opened
 from agentic.record.queries.posts import conversation_of, posts_of_conversation
 from agentic.record.queries.statistics import read_costs
 from agentic.record.queries.turns import TurnFilter, turns_of_conversation, turns_page, whole_turn
-from agentic.record.rows import days_in
+from agentic.record.rows import Rules, days_in
 from agentic.record.stream_reader import Position, Received
-from agentic.record.writing import Rules, write
+from agentic.record.writing import write
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, CallWords, Entry, HistoryMessage, PostWords
 from tests.benchmarks.stage import Bench

@@ -24,7 +24,7 @@ import psutil  # type: ignore[import-untyped,unused-ignore]
 from agentic.ids import id_at
 from agentic.record.database import connect
 from agentic.record.recorder import Recorder
-from agentic.record.retention import Ages
+from agentic.record.retention import RetentionPolicy
 from agentic.record.stream_reader import RecordReader
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
@@ -144,18 +144,21 @@ class Day:
         return record, TurnTexts(20_000, words, post)
 
 
-async def simulate(folder: Path, days: int, turns: int, ages: Ages) -> None:
+async def simulate(folder: Path, days: int, turns: int, policy: RetentionPolicy) -> None:
     day, path = Day(), folder / "record.db"
     async with AsyncExitStack() as stack:
         place = await stack.enter_async_context(locate_redis(None, folder, use_default_port=False))
         link = await stack.enter_async_context(RedisLink(place.address))
-        ledger, writer = Ledger(link, lambda: day.now, holder="day"), RecordWriter(link, str, prompts=ages.prompts != 0)
+        ledger, writer = (
+            Ledger(link, lambda: day.now, holder="day"),
+            RecordWriter(link, str, prompts=policy.prompts != 0),
+        )
         recorder = Recorder(
             path,
             RecordReader(link, AGENTS),
             Lease(link, keys.RECORDER_OWNER, holder="day"),
             ForgetRequests(link, Bus(link)),
-            ages=ages,
+            policy=policy,
             timezone=UTC,
             clock=lambda: day.now,
             poll_seconds=0.01,
@@ -169,7 +172,7 @@ async def simulate(folder: Path, days: int, turns: int, ages: Ages) -> None:
                 for _ in range(round(turns / 24 * (hour + 1)) - round(turns / 24 * hour)):
                     day.now += HOUR / (turns / 24)
                     await _take(day, ledger, writer)
-                await _recorded(path, day.made * (2 if ages.prompts == 0 else 3))  # a turn, its call, its post
+                await _recorded(path, day.made * (2 if policy.prompts == 0 else 3))  # a turn, its call, its post
                 if hour % max(1, days) == max(1, days) - 1:
                     _print_line(hour + 1, day.made, path)
         finally:
@@ -241,7 +244,7 @@ def main() -> int:
     parser.add_argument("--all", type=float, default=90, help="RECORD_DAYS (90)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="day-") as folder:
-        asyncio.run(simulate(Path(folder), options.days, options.turns, Ages(options.all, options.prompts)))
+        asyncio.run(simulate(Path(folder), options.days, options.turns, RetentionPolicy(options.all, options.prompts)))
     return 0
 
 

@@ -29,9 +29,9 @@ from agentic.record import idle_queries as exchanges
 from agentic.record import memories as messages
 from agentic.record.database import connect_blocking, migrate, opened
 from agentic.record.recall import MemoryIndex, Reach, channels, recall
-from agentic.record.rows import days_in
+from agentic.record.rows import Rules, days_in
 from agentic.record.stream_reader import Position, Received
-from agentic.record.writing import Rules, read_positions, write
+from agentic.record.writing import read_positions, write
 from agentic.wire.entries import DeletionNote, Entry, LoggedMessage
 
 AT = 1_790_000_000.0
