@@ -15,12 +15,12 @@ from urllib.parse import quote
 from agent_config import Settings
 from agentic.actions.status import unasked_waits
 from agentic.ids import sent_at
-from agentic.record.memories import Unasked
 from agentic.state.conversations import Pull, Pulls, Running
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.text import listed
+from agentic.wire.entries import UnaskedNote
 from agentic.wire.reasons import REASONS
 
 NO_RECORD = (
@@ -74,7 +74,7 @@ def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
     return "\n".join(lines)[:MAX_CHARACTERS]
 
 
-def unasked_text(sent: Unasked, names: Mapping[str, str]) -> str:
+def unasked_text(sent: UnaskedNote, names: Mapping[str, str]) -> str:
     """Why a message was posted unasked, from the record, which keeps that longer than Redis keeps its turn."""
     because = f", because: {_word(sent.cause)}" if sent.cause else ""
     first = f"**{names.get(sent.agent, sent.agent)}** {_unasked(sent.task, sent.person_id)}{because}."

@@ -18,6 +18,7 @@ import logging
 import math
 import secrets
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -123,18 +124,13 @@ class Security:
         """Return the Host of the request. Raises Refused if it is none of this console's."""
         hosts = request.headers.getall("Host", [])
         name = _host_name(hosts[0]) if len(hosts) == 1 else None
-        if name is None or not (name in self._names or self._is_address(name)):
+        is_known = name in self._names
+        if name and not is_known:
+            with suppress(ValueError):  # an address, which no other name server gives
+                is_known = ip_address(name).is_loopback or self._any_address
+        if name is None or not is_known:
             raise Refused(403, "the console does not go by this name; set CONSOLE_URL to the address that you use")
         return hosts[0].lower()
-
-    def _is_address(self, name: str) -> bool:
-        """Return whether it is an address, which no other name server gives: this machine's, or any address if the
-        console is meant to be reached from other machines."""
-        try:
-            address = ip_address(name)
-        except ValueError:
-            return False
-        return address.is_loopback or self._any_address
 
     def _check_origin(self, request: web.Request, host: str) -> None:
         origin = request.headers.get("Origin", "").lower()

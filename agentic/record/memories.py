@@ -27,7 +27,7 @@ from agentic.record.embeddings import Meaning, near
 from agentic.record.personal_data import MODEL, PERSON
 from agentic.record.recall import Memory, Reach
 from agentic.state.idle import MOST_MATERIAL
-from agentic.wire.entries import MOST_TOPICS, LoggedMessage
+from agentic.wire.entries import MOST_TOPICS, LoggedMessage, UnaskedNote
 
 QUESTION_SECONDS = 2.0  # then a question has found nothing
 STEPS = 20_000  # of SQLite's machine between two looks at the clock
@@ -36,8 +36,7 @@ MAX_IN_CHAIN = 50  # as the option `chain_messages`
 MAX_NAME = 60  # characters
 MAX_LINE = 2_000
 MAX_CHANNELS = 40  # of an agent, those with the newest messages
-COLUMNS = tuple(LoggedMessage.model_fields)
-SELECTED = ", ".join(COLUMNS)
+SELECTED = ", ".join(LoggedMessage.model_fields)
 
 # Zero width, direction and tag characters, which nobody sees, and all control characters.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
@@ -102,19 +101,6 @@ class Kept:
     summaries: int = 0
     topics: int = 0
     since: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unasked:
-    """A message that an agent posted unasked, and why."""
-
-    message_id: int
-    agent: str
-    task: str
-    channel_id: int
-    person_id: int | None
-    cause: str
-    at: float
 
 
 async def everywhere(channel_id: int) -> tuple[int, int]:
@@ -191,7 +177,7 @@ class MemoryReader:
     async def kept_about(self, user_id: int) -> Kept:
         return await self._ask(lambda db: kept_about(db, user_id), Kept())
 
-    async def unasked(self, message_id: int) -> Unasked | None:
+    async def unasked(self, message_id: int) -> UnaskedNote | None:
         """Return why an agent posted it unprompted; None if it didn't."""
         return await self._ask(lambda db: unasked(db, message_id), None)
 
@@ -264,7 +250,7 @@ class QuestionThread:
 
 
 def message_of(row: sqlite3.Row) -> LoggedMessage:
-    return LoggedMessage(**dict(zip(COLUMNS, row, strict=True)))
+    return LoggedMessage(**dict(row))
 
 
 def message(db: sqlite3.Connection, message_id: int) -> LoggedMessage | None:
@@ -434,12 +420,9 @@ def kept_about(db: sqlite3.Connection, user_id: int) -> Kept:
     return Kept(messages, summaries, len(shown.topics) if shown else 0, since)
 
 
-def unasked(db: sqlite3.Connection, message_id: int) -> Unasked | None:
-    row = db.execute(
-        "SELECT message_id, agent, task, channel_id, person_id, cause, at FROM unasked WHERE message_id = ?",
-        (message_id,),
-    ).fetchone()
-    return Unasked(*row) if row else None
+def unasked(db: sqlite3.Connection, message_id: int) -> UnaskedNote | None:
+    row = db.execute("SELECT * FROM unasked WHERE message_id = ?", (message_id,)).fetchone()
+    return UnaskedNote(**dict(row)) if row else None
 
 
 def posted_by(db: sqlite3.Connection, message_id: int) -> str | None:

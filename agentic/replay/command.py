@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -44,6 +43,7 @@ from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, Red
 from agentic.wire.server import locate_redis
 
 NARROW = 90  # columns, below which two answers do not fit beside each other
+Plan = list[tuple[RecordedTurn, Prepared | str]]  # a turn that is ready, or why it can't be replayed, in one line
 ASKS_FROM = 0.01  # US dollars: a replay that may cost more is confirmed first
 
 
@@ -103,10 +103,10 @@ async def replay(options: argparse.Namespace, settings: Settings) -> int:
         plan = plan_replays(turns, Replayer(settings, models, None, persona=persona))
         if options.estimate:
             _print_estimate(options, plan)
-            return 0 if plan.prepared else 1
+            return 0 if _costs(plan) else 1
         if not _is_confirmed(options, plan):
             return 2
-        return await _replay_all(options, settings, models, persona, turns, plan)
+        return await _replay_all(options, settings, models, persona, plan)
     finally:
         await models.aclose()
 
@@ -118,27 +118,18 @@ def _persona_folder(options: argparse.Namespace, settings: Settings) -> Path | N
 
 
 async def _replay_all(
-    options: argparse.Namespace,
-    settings: Settings,
-    models: AskedModels,
-    persona: Path | None,
-    turns: Sequence[RecordedTurn],
-    plan: Plan,
+    options: argparse.Namespace, settings: Settings, models: AskedModels, persona: Path | None, plan: Plan
 ) -> int:
     console = Console(highlight=False, soft_wrap=False)
     found: list[Comparison] = []
     try:
-        async with ledger_for(settings, paid=plan.most_usd > 0) as ledger:
+        async with ledger_for(settings, paid=sum(_costs(plan).values()) > 0) as ledger:
             replayer = Replayer(settings, models, ledger.replay_costs if ledger else None, persona=persona)
-            for turn in turns:
-                agent, key = turn.turn.agent, (turn.turn.agent, turn.turn.id)
-                if key in plan.prepared:
-                    found.append(await replayer.replay(plan.prepared[key]))
-                else:
-                    found.append(compare(turn, problem=plan.problems[key]))
+            for turn, each in plan:
+                found.append(compare(turn, problem=each) if isinstance(each, str) else await replayer.replay(each))
                 if not options.json:
-                    configured = settings.agents.get(agent)
-                    show(console, found[-1], configured.display_name if configured else agent)
+                    configured = settings.agents.get(turn.turn.agent)
+                    show(console, found[-1], configured.display_name if configured else turn.turn.agent)
             for notice in ledger.budgets.notices() if ledger else ():
                 print(notice, file=sys.stderr)
     except (RedisAway, RedisStartError, RedisAddressError) as away:
@@ -155,44 +146,37 @@ async def _replay_all(
     return 0 if all(each.new is not None and not each.problem for each in found) else 1
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The turns that can be replayed, and the reasons why others can't, by agent and turn, in the turns' order."""
-
-    prepared: dict[tuple[str, str], Prepared]
-    problems: dict[tuple[str, str], str]
-
-    @property
-    def most_usd(self) -> float:
-        return sum(each.most_usd for each in self.prepared.values())
-
-
 def plan_replays(turns: Sequence[RecordedTurn], replayer: Replayer) -> Plan:
-    plan = Plan({}, {})
-    for each in turns:
-        key = (each.turn.agent, each.turn.id)
+    plan: Plan = []
+    for turn in turns:
         try:
-            plan.prepared[key] = replayer.prepare(each)
+            plan.append((turn, replayer.prepare(turn)))
         except NotReplayable as error:
-            plan.problems[key] = str(error)
+            plan.append((turn, str(error)))
     return plan
 
 
+def _costs(plan: Plan) -> dict[str, float]:
+    """Return what each turn that can be replayed costs at most, in US dollars."""
+    return {f"{turn.turn.agent}/{turn.turn.id}": each.most_usd for turn, each in plan if isinstance(each, Prepared)}
+
+
 def _print_estimate(options: argparse.Namespace, plan: Plan) -> None:
-    most = {f"{agent}/{turn}": each.most_usd for (agent, turn), each in plan.prepared.items()}
-    problems = {f"{agent}/{turn}": problem for (agent, turn), problem in plan.problems.items()}
+    costs = _costs(plan)
+    problems = {f"{turn.turn.agent}/{turn.turn.id}": each for turn, each in plan if isinstance(each, str)}
     if options.json:
-        print(json.dumps({"most_usd": plan.most_usd, "turns": most, "problems": problems}))
+        print(json.dumps({"most_usd": sum(costs.values()), "turns": costs, "problems": problems}))
         return
     for turn, problem in problems.items():
         print(f"{turn} cannot be replayed: {problem}")
-    print(f"{counted(len(most), 'turn')}, at most {dollars(plan.most_usd)}. No model was called.")
+    print(f"{counted(len(costs), 'turn')}, at most {dollars(sum(costs.values()))}. No model was called.")
 
 
 def _is_confirmed(options: argparse.Namespace, plan: Plan) -> bool:
-    if options.yes or plan.most_usd <= ASKS_FROM:
+    costs = _costs(plan)
+    if options.yes or sum(costs.values()) <= ASKS_FROM:
         return True
-    cost = f"{counted(len(plan.prepared), 'turn')} may cost {dollars(plan.most_usd)} at most"
+    cost = f"{counted(len(costs), 'turn')} may cost {dollars(sum(costs.values()))} at most"
     if not sys.stdin.isatty():
         print(f"{cost}. Give --yes to replay them", file=sys.stderr)
         return False

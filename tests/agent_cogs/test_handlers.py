@@ -20,7 +20,6 @@ from agentic.agent.persona import MANAGERS_ONLY
 from agentic.chat.service import Person
 from agentic.ids import id_at
 from agentic.personas.memory import Notes
-from agentic.record.memories import Unasked
 from agentic.state.budgets import Caps
 from agentic.state.idle import IdleState, TaskState
 from agentic.state.limits import TurnRequest
@@ -28,6 +27,7 @@ from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway
+from agentic.wire.entries import UnaskedNote
 from agentic.wire.messages import Command, CommandOutcome, read
 from tests.support.slash_scene import (
     ANN,
@@ -601,7 +601,15 @@ async def test_of_a_message_that_nobody_asked_for_the_record_knows_why_where_red
     async with a_place() as place:
         place.now = time.time()
         message_id = id_at(place.now - old)
-        sent = Unasked(message_id, "grok", "follow_up", LOUNGE, BOB, "Ada was not answered", place.now - old)
+        sent = UnaskedNote(
+            message_id=message_id,
+            agent="grok",
+            task="follow_up",
+            channel_id=LOUNGE,
+            person_id=BOB,
+            cause="Ada was not answered",
+            at=place.now - old,
+        )
         place.memory.sent = {message_id: sent}
         said = await place.use("why", MEMBER, message=str(message_id))
         because = "because: Ada was not answered."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from agentic.record.memories import Chain, Kept, Memory, Profile, Unasked
+from agentic.record.memories import Chain, Kept, Memory, Profile
+from agentic.wire.entries import UnaskedNote
 
 
 @dataclass
@@ -18,7 +19,7 @@ class Remembered:
     profiles: Mapping[int, Profile] = field(default_factory=dict)
     consents: Mapping[int, bool] = field(default_factory=dict)
     kept: Mapping[int, Kept] = field(default_factory=dict)
-    sent: Mapping[int, Unasked] = field(default_factory=dict)
+    sent: Mapping[int, UnaskedNote] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
     async def chain(self, message_id: int, most: int, reply_to: int | None = None) -> Chain:
@@ -47,7 +48,7 @@ class Remembered:
     async def kept_about(self, user_id: int) -> Kept:
         return self.kept.get(user_id, Kept())
 
-    async def unasked(self, message_id: int) -> Unasked | None:
+    async def unasked(self, message_id: int) -> UnaskedNote | None:
         return self.sent.get(message_id)
 
     async def posted_by(self, message_id: int) -> str | None:

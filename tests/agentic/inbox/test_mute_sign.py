@@ -12,8 +12,7 @@ import pytest
 
 from agentic.chat.service import Person, PersonReaction
 from agentic.inbox.stop_orders import OptOutReactions
-from agentic.record.memories import Unasked
-from agentic.wire.entries import ConsentNote
+from agentic.wire.entries import ConsentNote, UnaskedNote
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import ALICE, BOB, settle
 from tests.support.idle_scene import reflect
@@ -97,7 +96,15 @@ async def test_a_command_is_noted_whatever_was_said_before(scene: Scene):
 async def test_at_a_message_that_redis_has_forgotten_the_sign_counts_by_the_record(scene: Scene):
     message_id = await posted(scene)
     scene.ledger.unasked.posts.clear()
-    sent = Unasked(message_id, "claude", "discover", LOUNGE, ALICE, "trains", scene.clock.now)
+    sent = UnaskedNote(
+        message_id=message_id,
+        agent="claude",
+        task="discover",
+        channel_id=LOUNGE,
+        person_id=ALICE,
+        cause="trains",
+        at=scene.clock.now,
+    )
     services = replace(scene.services, memory=Remembered(sent={message_id: sent}))
     signs = OptOutReactions(services, scene.cog.channels)
     for giver in (BOB, ALICE):
