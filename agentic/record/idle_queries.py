@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentic.ids import id_at
 from agentic.record.memories import (
@@ -172,16 +173,8 @@ def _chain_of(db: sqlite3.Connection, last: LoggedMessage) -> Candidate:
     material, count = lines(newest_first, first)
     before = db.execute("SELECT message_id FROM summary_sources WHERE summary_id = ?", (found.upto,))
     ids = (*(row[0] for row in before), *(said.message_id for said in reversed(newest_first[:count])))
-    return Candidate(
-        channel_id=last.channel_id,
-        guild_id=last.guild_id,
-        message_id=last.message_id,
-        upto=last.message_id,
-        material=material,
-        message_ids=ids,
-        people=tuple(sorted(found.people | authors_of((last,)))),
-        at=last.at,
-    )
+    people = tuple(sorted(found.people | authors_of((last,))))
+    return _candidate(last, material=material, message_ids=ids, people=people)
 
 
 def to_profile(db: sqlite3.Connection, agent: str, skip: Collection[int] = ()) -> Candidate | None:
@@ -194,6 +187,12 @@ def to_profile(db: sqlite3.Connection, agent: str, skip: Collection[int] = ()) -
         if sum(len(said.text) for said in theirs) >= MIN_CHARACTERS:
             return _person_of(db, person_id, theirs)
     return None
+
+
+def _candidate(last: LoggedMessage, **more: Any) -> Candidate:
+    """Return a candidate for a task in this message's channel, after the message."""
+    here, guild, last_id = last.channel_id, last.guild_id, last.message_id
+    return Candidate(channel_id=here, guild_id=guild, message_id=last_id, upto=last_id, at=last.at, **more)
 
 
 def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: Sequence[int]) -> list[LoggedMessage]:
@@ -213,18 +212,14 @@ def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: S
 def _person_of(db: sqlite3.Connection, person_id: int, newest_first: Sequence[LoggedMessage]) -> Candidate:
     last = newest_first[0]
     material, count = lines(newest_first)
-    return Candidate(
-        channel_id=last.channel_id,
-        guild_id=last.guild_id,
-        message_id=last.message_id,
+    return _candidate(
+        last,
         person_id=person_id,
         person_name=shown_name(last),
-        upto=last.message_id,
         material=material,
         topics=topics_for(db, person_id, last.channel_id),
         message_ids=tuple(said.message_id for said in reversed(newest_first[:count])),
         people=(person_id,),
-        at=last.at,
     )
 
 
@@ -266,18 +261,14 @@ def _conversation_of(db: sqlite3.Connection, exchange: Exchange, last: LoggedMes
     theirs = next((each for each in said if each.author_id == exchange.person_id), None)
     # A follow-up is about its talk: topics of other channels, which its readers may not know, have no place in it.
     elsewhere = set(origins_of(db, exchange.person_id, last.channel_id)) - {last.channel_id}
-    return Candidate(
-        channel_id=last.channel_id,
-        guild_id=last.guild_id,
-        message_id=last.message_id,
+    return _candidate(
+        last,
         person_id=exchange.person_id,
         person_name=shown_name(theirs) if theirs else "",
-        upto=last.message_id,
         material=material,
         topics=() if elsewhere else topics_for(db, exchange.person_id, last.channel_id),
         message_ids=tuple(each.message_id for each in reversed(said[:count])),
         people=tuple(sorted(authors_of(said))),
-        at=last.at,
     )
 
 
@@ -305,17 +296,13 @@ def people(db: sqlite3.Connection, agent: str, count: int) -> tuple[Candidate, .
         topics = () if person_id in found else topics_for(db, person_id, exchange.channel_id)
         if topics and (post := message(db, exchange.post_id)):
             known = profile(db, person_id)
-            found[person_id] = Candidate(
-                channel_id=post.channel_id,
-                guild_id=post.guild_id,
-                message_id=post.message_id,
+            found[person_id] = _candidate(
+                post,
                 person_id=person_id,
                 person_name=known.name if known else "",
-                upto=post.message_id,
                 topics=topics,
                 origins=origins_of(db, person_id, post.channel_id),
                 people=(person_id,),
-                at=post.at,
             )
             if len(found) >= count:
                 break

@@ -205,8 +205,8 @@ def _message_ids(entry: Worded) -> Iterable[int]:
 
 
 async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
-    """Remove the words of every prompt that quotes these messages or led to them, and what was in them where they are
-    an agent's; returns how many rows lost words. With its whole channel go the prompts of all turns there."""
+    """Remove the words of every prompt that quotes these messages or led to them, and what was in them if they are an
+    agent's; return how many rows lost words. With its whole channel go the prompts of all turns there."""
     if note.whole:
         here = await db.execute_fetchall("SELECT message_id FROM posts WHERE channel_id = ?", (note.channel_id,))
         everything = dict.fromkeys((*note.message_ids, *(row[0] for row in here)))
@@ -217,11 +217,8 @@ async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
         [(message_id, note.at) for message_id in note.message_ids],
     )
     quoting = await _fetch(db, "SELECT DISTINCT words_id FROM quotes WHERE message_id IN", note.message_ids)
-    led_to = await _fetch(
-        db,
-        "SELECT words.id FROM words JOIN posts USING (agent, turn_id) WHERE posts.message_id IN",
-        note.message_ids,
-    )
+    query = "SELECT words.id FROM words JOIN posts USING (agent, turn_id) WHERE posts.message_id IN"
+    led_to = await _fetch(db, query, note.message_ids)
     there = await db.execute_fetchall(
         "SELECT words.id FROM words JOIN turns"
         " ON turns.agent = words.agent AND turns.id = words.turn_id WHERE ?1 AND turns.channel_id = ?2",

@@ -69,7 +69,7 @@ class Recorder:
         self._rules = Rules(days_in(timezone), prompts=policy.prompts != 0, messages=policy.messages != 0)
         self._retention = Retention(path, policy, clock)
         self._positions: dict[str, Position] = {}  # those that the file has
-        self._forgotten_until = 0  # unix milliseconds
+        self._forgotten_until = 0  # unix milliseconds of the last request that the file has seen
         self._poll_seconds, self._first_wait = poll_seconds, first_wait
         self._failures = 0
         self._wake = asyncio.Event()  # set at the end
@@ -79,7 +79,6 @@ class Recorder:
 
     @property
     def state(self) -> str:
-        """In a few words."""
         return self.problem or (RECORDING if self.acting else STANDING_BY)
 
     async def run(self) -> None:
@@ -135,7 +134,8 @@ class Recorder:
             await drop_others(db, self._meaning.model if self._meaning else None)
             self._meanings = [MeaningWriter(db, self._meaning)] if self._meaning else []
             self._positions = await read_positions(db)
-            self._forgotten_until = await _forgotten_until(db)
+            newest = next(iter(await db.execute_fetchall("SELECT max(at) FROM forgotten")))[0]
+            self._forgotten_until = round((newest or 0) * 1000)
             self._reader.start(self._positions)
             self.acting, self._unwiped = True, True
             opened = identity(self._path)
@@ -158,7 +158,7 @@ class Recorder:
             await db.close()
 
     async def _step(self, db: aiosqlite.Connection) -> bool:
-        """Whether there may be more to do at once."""
+        """Return whether there may be more to do at once."""
         busy = False
         try:
             if received := await self._reader.read():
@@ -208,7 +208,7 @@ class Recorder:
 
 
 async def _wiped(db: aiosqlite.Connection) -> bool:
-    """Empty the write-ahead log; false while somebody reads from it."""
+    """Empty the write-ahead log; return False while somebody reads from it."""
     await db.execute("PRAGMA busy_timeout = 0")
     try:
         found = list(await db.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)"))
@@ -217,14 +217,8 @@ async def _wiped(db: aiosqlite.Connection) -> bool:
     return not found[0][0]
 
 
-async def _forgotten_until(db: aiosqlite.Connection) -> int:
-    """The time of the last request that this file has seen, in unix milliseconds."""
-    found = list(await db.execute_fetchall("SELECT max(at) FROM forgotten"))
-    return round((found[0][0] or 0) * 1000)
-
-
 def explained(error: Exception) -> str:
-    """The cause and what helps, in one line."""
+    """Return the cause and what helps, in one line."""
     text = str(error)
     if isinstance(error, OSError):
         return error.strerror or text

@@ -85,14 +85,8 @@ async def conversations_page(
     asked = {condition: value for condition, value in tests.items() if value is not None}
     where = " AND ".join(["(started_at, id) < (?, ?)", *asked])
     at, last_id = after or BEFORE_ALL
-    found = await rows(
-        db,
-        f"SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE {where} {NEWEST_FIRST} LIMIT ?",
-        at,
-        str(last_id),
-        *asked.values(),
-        count + 1,
-    )
+    query = f"SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE {where} {NEWEST_FIRST} LIMIT ?"
+    found = await rows(db, query, at, str(last_id), *asked.values(), count + 1)
     page = page_of((Conversation(**dict(row)) for row in found), count, lambda each: each.cursor)
     return replace(page, items=await _with_turns(db, page.items))
 
@@ -105,24 +99,19 @@ async def conversation_of(db: aiosqlite.Connection, conversation_id: str) -> Con
 
 async def last_conversation(db: aiosqlite.Connection) -> Conversation | None:
     """Return the newest conversation in which something was posted; None for none."""
-    row = await first(
-        db,
-        f"""SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE EXISTS (
+    query = f"""SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE EXISTS (
             SELECT 1 FROM turns WHERE turns.conversation_id = conversations.id AND turns.outcome = 'posted')
-        {NEWEST_FIRST} LIMIT 1""",
-    )
+        {NEWEST_FIRST} LIMIT 1"""
+    row = await first(db, query)
     return (await _with_turns(db, [Conversation(**dict(row))]))[0] if row else None
 
 
 async def _with_turns(db: aiosqlite.Connection, found: Sequence[Conversation]) -> tuple[Conversation, ...]:
     """Add the numbers of their turns. Those at its end are noted when it ends; until then those of its turns count."""
-    turns = await rows(
-        db,
-        """SELECT conversation_id, COALESCE(MAX(round), 0), SUM(outcome = 'posted'), SUM(outcome <> 'posted'),
+    query = """SELECT conversation_id, COALESCE(MAX(round), 0), SUM(outcome = 'posted'), SUM(outcome <> 'posted'),
             SUM(cost_usd), COUNT(*), GROUP_CONCAT(DISTINCT agent)
-        FROM turns WHERE conversation_id IN (SELECT value FROM json_each(?)) GROUP BY conversation_id""",
-        json.dumps([each.id for each in found]),
-    )
+        FROM turns WHERE conversation_id IN (SELECT value FROM json_each(?)) GROUP BY conversation_id"""
+    turns = await rows(db, query, json.dumps([each.id for each in found]))
     sums = {conversation_id: values for conversation_id, *values in turns}
 
     def with_sums(each: Conversation) -> Conversation:
@@ -195,12 +184,9 @@ async def _read_posts(db: aiosqlite.Connection, table: str, condition: str, *val
     query = f"""SELECT {POST_COLUMNS}, pictures.media_type FROM {table} LEFT JOIN pictures USING (message_id)
     WHERE {condition} ORDER BY posts.message_id"""
     posts = [Post(*row) for row in await rows(db, query, *values)]
-    found = await rows(
-        db,
-        """SELECT message_id, emoji, user_id, at FROM reactions
-        WHERE message_id IN (SELECT value FROM json_each(?)) ORDER BY message_id, at""",
-        json.dumps([post.message_id for post in posts]),
-    )
+    query = """SELECT message_id, emoji, user_id, at FROM reactions
+        WHERE message_id IN (SELECT value FROM json_each(?)) ORDER BY message_id, at"""
+    found = await rows(db, query, json.dumps([post.message_id for post in posts]))
     given: dict[int, list[Reaction]] = defaultdict(list)
     for message_id, *reaction in found:
         given[message_id].append(Reaction(*reaction))
@@ -239,15 +225,9 @@ async def rooms_page(
     """Read the rooms of a status (active, paused, closed; None: all), the last opened first."""
     count = min(count, MAX_PAGE)
     at, last_id = after or BEFORE_ALL
-    found = await rows(
-        db,
-        f"""SELECT {ROOM_COLUMNS} FROM rooms WHERE (opened_at, thread_id) < (?1, ?2) AND (?3 IS NULL OR status = ?3)
-        ORDER BY opened_at DESC, thread_id DESC LIMIT ?4""",
-        at,
-        last_id,
-        status,
-        count + 1,
-    )
+    query = f"""SELECT {ROOM_COLUMNS} FROM rooms WHERE (opened_at, thread_id) < (?1, ?2) AND (?3 IS NULL OR status = ?3)
+        ORDER BY opened_at DESC, thread_id DESC LIMIT ?4"""
+    found = await rows(db, query, at, last_id, status, count + 1)
     page = page_of(map(_room, found), count, lambda room: room.cursor)
     return replace(page, items=await _with_sums(db, page.items))
 
@@ -267,12 +247,9 @@ async def messages_of_room(db: aiosqlite.Connection, thread_id: int) -> tuple[Ro
 
 
 async def _with_sums(db: aiosqlite.Connection, rooms: Sequence[RecordedRoom]) -> tuple[RecordedRoom, ...]:
-    found = await rows(
-        db,
-        """SELECT channel_id, SUM(outcome = 'posted'), SUM(cost_usd) FROM turns
-        WHERE channel_id IN (SELECT value FROM json_each(?)) GROUP BY channel_id""",
-        json.dumps([room.thread_id for room in rooms]),
-    )
+    query = """SELECT channel_id, SUM(outcome = 'posted'), SUM(cost_usd) FROM turns
+        WHERE channel_id IN (SELECT value FROM json_each(?)) GROUP BY channel_id"""
+    found = await rows(db, query, json.dumps([room.thread_id for room in rooms]))
     sums = {thread_id: {"posts": posts, "cost_usd": cost} for thread_id, posts, cost in found}
     return tuple(room.model_copy(update=sums.get(room.thread_id, {})) for room in rooms)
 

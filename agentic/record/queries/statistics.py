@@ -104,12 +104,8 @@ class Liked:
 async def turns_by_agent(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[AgentTurns, ...]:
     """Count the turns of each agent with a turn on these days."""
     outcomes: dict[str, dict[str, int]] = defaultdict(dict)
-    for agent, outcome, count in await rows(
-        db,
-        "SELECT agent, outcome, COUNT(*) FROM turns WHERE day BETWEEN ? AND ? GROUP BY agent, outcome",
-        first_day,
-        last_day,
-    ):
+    query = "SELECT agent, outcome, COUNT(*) FROM turns WHERE day BETWEEN ? AND ? GROUP BY agent, outcome"
+    for agent, outcome, count in await rows(db, query, first_day, last_day):
         outcomes[agent][outcome] = count
     return tuple(AgentTurns(agent, outcomes[agent]) for agent in sorted(outcomes))
 
@@ -118,38 +114,25 @@ async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) 
     """Measure each agent's models by kind of call on these days."""
     seconds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     errors: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for agent, model, kind, took, error in await rows(
-        db,
-        "SELECT agent, model, kind, seconds, error FROM calls WHERE day BETWEEN ? AND ?",
-        first_day,
-        last_day,
-    ):
+    query = "SELECT agent, model, kind, seconds, error FROM calls WHERE day BETWEEN ? AND ?"
+    for agent, model, kind, duration, error in await rows(db, query, first_day, last_day):
         if error is None:
-            seconds[agent, model, kind].append(took)
+            seconds[agent, model, kind].append(duration)
         else:
             errors[agent, model, kind][error] += 1
-    return tuple(
-        ModelSpeed(*each, len(seconds[each]), *_mean_and_p95(seconds[each]), dict(errors[each]))
-        for each in sorted(seconds.keys() | errors.keys())
-    )
+    speeds = []
+    for key in sorted(seconds.keys() | errors.keys()):
+        took = sorted(seconds[key])
+        mean, p95 = (sum(took) / len(took), took[math.ceil(0.95 * len(took)) - 1]) if took else (0.0, 0.0)
+        speeds.append(ModelSpeed(*key, len(took), mean, p95, dict(errors[key])))
+    return tuple(speeds)
 
 
 async def reactions_received(db: aiosqlite.Connection, since: float, until: float = math.inf) -> tuple[Liked, ...]:
     """Count reactions to agents' posts between two times (unix seconds), each agent's most frequent first."""
-    found = await rows(
-        db,
-        """SELECT posts.agent, reactions.emoji, COUNT(*) FROM reactions JOIN posts USING (message_id)
-        WHERE reactions.at >= ? AND reactions.at < ? GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2""",
-        since,
-        until,
-    )
-    return tuple(Liked(*row) for row in found)
-
-
-def _mean_and_p95(seconds: list[float]) -> tuple[float, float]:
-    if not seconds:
-        return 0.0, 0.0
-    return sum(seconds) / len(seconds), sorted(seconds)[math.ceil(0.95 * len(seconds)) - 1]
+    query = """SELECT posts.agent, reactions.emoji, COUNT(*) FROM reactions JOIN posts USING (message_id)
+        WHERE reactions.at >= ? AND reactions.at < ? GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
+    return tuple(Liked(*row) for row in await rows(db, query, since, until))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +208,7 @@ def _summed(pairs: Iterable[tuple[K, Spent]]) -> dict[K, Spent]:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The cost of the whole day, in US dollars; None where too little is known to say. `by` is how it is known: `usual`
+    """The cost of the whole day, in US dollars; None if too little is known to say. `by` is how it is known: `usual`
     (compared with `days` earlier days), `pace` (by this day alone), `nothing`."""
 
     usd: float | None
@@ -324,10 +307,10 @@ def share(count: int, of: int) -> Share:
 class Standing:
     """An agent with a model. `wins`: contests in which it had the most votes alone, of all its contests; `ties`: those
     in which others had as many. `votes`: its own, of all that were given in its contests; `fair_share` is what they
-    would be if people voted by chance: 0.5 where there are two."""
+    would be if people voted by chance: 0.5 if there are two."""
 
     agent: str
-    model: str  # provider/model; "" where it is not known
+    model: str  # provider/model; "" if it is not known
     contests: int
     wins: Share
     ties: int
@@ -341,14 +324,9 @@ async def season(
     """Return the standings of contests of a kind (arena, room; None: all) between two times (unix seconds), the best
     first: by the lower end of the wins' interval, so that one lucky win is not the top."""
     contests: dict[str, list[Contender]] = defaultdict(list)
-    for contest_id, agent, model, votes in await rows(
-        db,
-        """SELECT contests.id, agent, model, votes FROM contests JOIN contenders ON contest_id = contests.id
-        WHERE contests.at >= ?1 AND contests.at < ?2 AND (?3 IS NULL OR kind = ?3)""",
-        since,
-        until,
-        kind,
-    ):
+    query = """SELECT contests.id, agent, model, votes FROM contests JOIN contenders ON contest_id = contests.id
+        WHERE contests.at >= ?1 AND contests.at < ?2 AND (?3 IS NULL OR kind = ?3)"""
+    for contest_id, agent, model, votes in await rows(db, query, since, until, kind):
         contests[contest_id].append(Contender(agent=agent, model=model, votes=votes))
     return standings(contests.values())
 
@@ -365,13 +343,8 @@ def standings(contests: Iterable[Sequence[Contender]]) -> tuple[Standing, ...]:
         for entry in entries:
             key, is_ahead = (entry.agent, entry.model), entry.votes == most
             fair[key] += total / len(entries)
-            sums[key].update(
-                contests=1,
-                wins=is_ahead and not is_tie,
-                ties=is_ahead and is_tie,
-                votes=entry.votes,
-                votes_of_all=total,
-            )
+            wins, ties = is_ahead and not is_tie, is_ahead and is_tie
+            sums[key].update(contests=1, wins=wins, ties=ties, votes=entry.votes, votes_of_all=total)
     found = [
         Standing(
             *key,

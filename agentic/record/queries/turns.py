@@ -172,13 +172,9 @@ async def whole_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> Whol
 
 
 async def calls_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> tuple[Call, ...]:
-    found = await rows(
-        db,
-        f"""SELECT words.data, words.removed, {CALL_COLUMNS}
-        FROM calls LEFT JOIN words USING (agent, turn_id, n) WHERE agent = ? AND turn_id = ? ORDER BY n""",
-        agent,
-        turn_id,
-    )
+    query = f"""SELECT words.data, words.removed, {CALL_COLUMNS}
+        FROM calls LEFT JOIN words USING (agent, turn_id, n) WHERE agent = ? AND turn_id = ? ORDER BY n"""
+    found = await rows(db, query, agent, turn_id)
     calls = []
     for row in found:
         words, removed = None, row["removed"]
@@ -193,15 +189,10 @@ async def calls_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> t
 
 async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: str, count: int = 10) -> tuple[Turn, ...]:
     """The most expensive turns of these days (YYYY-MM-DD, both included), the most expensive first; no free ones."""
-    found = await rows(
-        db,
-        f"""SELECT {TURN} FROM turns WHERE seq IN (
+    query = f"""SELECT {TURN} FROM turns WHERE seq IN (
             SELECT seq FROM turns WHERE day BETWEEN ? AND ? AND cost_usd > 0 ORDER BY cost_usd DESC LIMIT ?)
-        ORDER BY cost_usd DESC""",
-        first_day,
-        last_day,
-        count,
-    )
+        ORDER BY cost_usd DESC"""
+    found = await rows(db, query, first_day, last_day, count)
     return tuple(map(_turn, found))
 
 
@@ -220,19 +211,14 @@ async def turns_of_channel(db: aiosqlite.Connection, channel_id: int) -> tuple[T
 async def _search(db: aiosqlite.Connection, text: str, where: str, values: list[Any], count: int) -> Page[Turn]:
     """Search the posts of the next SEARCHED turns, so that a rare word does not read the whole record at once."""
     looked_at = f"SELECT turns.* FROM turns WHERE {where} {NEWEST_FIRST} LIMIT {SEARCHED}"
-    found = await rows(
-        db,
-        f"SELECT {TURN} FROM ({looked_at}) AS turns WHERE {TEXT_FOUND} {NEWEST_FIRST} LIMIT ?",
-        *values,
-        "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%",
-        count + 1,
-    )
+    query = f"SELECT {TURN} FROM ({looked_at}) AS turns WHERE {TEXT_FOUND} {NEWEST_FIRST} LIMIT ?"
+    pattern = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    found = await rows(db, query, *values, pattern, count + 1)
     page = page_of(map(_turn, found), count, lambda turn: turn.cursor)
     if page.next is not None:
         return page
-    last = await first(
-        db, f"SELECT at, seq FROM turns WHERE {where} {NEWEST_FIRST} LIMIT 1 OFFSET {SEARCHED - 1}", *values
-    )
+    query = f"SELECT at, seq FROM turns WHERE {where} {NEWEST_FIRST} LIMIT 1 OFFSET {SEARCHED - 1}"
+    last = await first(db, query, *values)
     return replace(page, next=(last[0], last[1]) if last else None)
 
 
