@@ -172,22 +172,28 @@ class MemoryReader:
 
     async def consent(self, user_id: int) -> bool | None:
         """Return whether the person wants unprompted messages; None if they didn't say."""
-        return await self._ask(lambda db: consent(db, user_id), None)
+        row = await self._ask_row("SELECT unasked FROM consents WHERE user_id = ?", user_id)
+        return bool(row[0]) if row else None
 
     async def kept_about(self, user_id: int) -> Kept:
         return await self._ask(lambda db: kept_about(db, user_id), Kept())
 
     async def unasked(self, message_id: int) -> UnaskedNote | None:
         """Return why an agent posted it unprompted; None if it didn't."""
-        return await self._ask(lambda db: unasked(db, message_id), None)
+        row = await self._ask_row("SELECT * FROM unasked WHERE message_id = ?", message_id)
+        return UnaskedNote(**dict(row)) if row else None
 
     async def posted_by(self, message_id: int) -> str | None:
         """Return the agent that posted this message; None if the record has no such post."""
-        return await self._ask(lambda db: posted_by(db, message_id), None)
+        row = await self._ask_row("SELECT agent FROM posts WHERE message_id = ?", message_id)
+        return row[0] if row else None
 
     async def aclose(self) -> None:
         if self._questions is not None:
             await self._questions.aclose()
+
+    async def _ask_row(self, query: str, key: int) -> sqlite3.Row | None:
+        return await self._ask(lambda db: db.execute(query, (key,)).fetchone(), None)
 
     async def _ask(self, question: Callable[[sqlite3.Connection], T], nothing: T) -> T:
         return nothing if self._questions is None else await self._questions.ask(question, nothing)
@@ -408,23 +414,8 @@ def _joined(lists: Iterable[sqlite3.Row]) -> tuple[str, ...]:
     return tuple(topics.values())[:MOST_TOPICS]
 
 
-def consent(db: sqlite3.Connection, user_id: int) -> bool | None:
-    row = db.execute("SELECT unasked FROM consents WHERE user_id = ?", (user_id,)).fetchone()
-    return bool(row[0]) if row else None
-
-
 def kept_about(db: sqlite3.Connection, user_id: int) -> Kept:
     messages, since = db.execute("SELECT count(*), min(at) FROM message_log WHERE author_id = ?", (user_id,)).fetchone()
     summaries = db.execute("SELECT count(*) FROM summary_people WHERE user_id = ?", (user_id,)).fetchone()[0]
     shown = profile(db, user_id)
     return Kept(messages, summaries, len(shown.topics) if shown else 0, since)
-
-
-def unasked(db: sqlite3.Connection, message_id: int) -> UnaskedNote | None:
-    row = db.execute("SELECT * FROM unasked WHERE message_id = ?", (message_id,)).fetchone()
-    return UnaskedNote(**dict(row)) if row else None
-
-
-def posted_by(db: sqlite3.Connection, message_id: int) -> str | None:
-    row = db.execute("SELECT agent FROM posts WHERE message_id = ?", (message_id,)).fetchone()
-    return row[0] if row else None

@@ -40,19 +40,10 @@ from agentic.wire.entries import (
 )
 
 MAX_ROOM_MESSAGES = 400  # of a room; older ones go when new ones come
-FAILED = frozenset(
-    (
-        "discord_failed",
-        "signal_failed",
-        "internal_error",
-        "interrupted",
-        "model_failed",
-        "picture_failed",
-        "reaction_failed",
-        "session_lost",
-        "unreadable",
-    )
-)
+FAILED = {
+    *("discord_failed", "signal_failed", "internal_error", "interrupted", "model_failed", "picture_failed"),
+    *("reaction_failed", "session_lost", "unreadable"),
+}
 QUIET = frozenset(("skipped", "withdrawn", "stopped", "overtaken", "out_of_turn", "not_ours"))
 
 LEVEL = 9
