@@ -66,7 +66,6 @@ TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
 MESSAGE_CONTENT = 1 << 18 | 1 << 19
 
 _ADMINISTRATOR = discord.Permissions(administrator=True).value
-_ALL = discord.Permissions.all().value
 
 
 class TokenRefusedError(Exception):
@@ -107,7 +106,6 @@ class ChannelView:
 
 @dataclass(frozen=True, slots=True)
 class RoleView:
-    id: int
     name: str
     bits: int
     mentionable: bool
@@ -139,11 +137,15 @@ class BotView:
     def bits_in(self, channel: ChannelView) -> int:
         """The bot's permissions in the channel; 0 in a guild that it has not joined."""
         guild = self.guilds.get(channel.guild_id or 0)
-        if guild is None:
-            return 0
-        return channel_bits(
-            guild.bits, channel.overwrites, guild_id=guild.id, role_ids=guild.my_roles, user_id=self.user_id
-        )
+        if guild is None or guild.bits & _ADMINISTRATOR:
+            return 0 if guild is None else guild.bits
+        bits, of_roles = guild.bits, [one for role, one in channel.overwrites.items() if role in guild.my_roles]
+        roles = Overwrite(_any(one.allow for one in of_roles), _any(one.deny for one in of_roles))
+        # @everyone's overwrite has the guild's id.
+        for step in (channel.overwrites.get(guild.id), roles, channel.overwrites.get(self.user_id)):
+            if step is not None:
+                bits = bits & ~step.deny | step.allow
+        return bits
 
 
 async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSection) -> BotView | None:
@@ -405,14 +407,13 @@ async def _read_guild(http: HTTPClient, view: BotView, guild_id: int) -> None:
     except (discord.Forbidden, discord.NotFound):
         return
     roles = {
-        int(role["id"]): RoleView(
-            int(role["id"]), str(role["name"]), int(role["permissions"]), bool(role["mentionable"])
-        )
+        int(role["id"]): RoleView(str(role["name"]), int(role["permissions"]), bool(role["mentionable"]))
         for role in guild["roles"]
     }
     mine = [int(role) for role in member["roles"]]
-    held = [roles[role].bits for role in (guild_id, *mine) if role in roles]
-    bits = guild_bits(held, is_owner=int(guild["owner_id"]) == view.user_id)
+    bits = _any(roles[role].bits for role in (guild_id, *mine) if role in roles)
+    if bits & _ADMINISTRATOR or int(guild["owner_id"]) == view.user_id:
+        bits = discord.Permissions.all().value
     view.guilds[guild_id] = GuildView(guild_id, str(guild["name"]), roles, mine, bits)
     if view.hidden:
         listed = await read_guild_channels(http, guild_id)
@@ -433,26 +434,6 @@ def _channel(channel: Json) -> ChannelView:
         position=int(channel.get("position") or 0),
         parent_id=int(channel["parent_id"]) if channel.get("parent_id") else None,
     )
-
-
-def guild_bits(role_bits: Iterable[int], *, is_owner: bool = False) -> int:
-    """The permissions of @everyone's and a member's roles, before channel overwrites."""
-    bits = _any(role_bits)
-    return _ALL if is_owner or bits & _ADMINISTRATOR else bits
-
-
-def channel_bits(
-    bits: int, overwrites: Mapping[int, Overwrite], *, guild_id: int, role_ids: Collection[int], user_id: int
-) -> int:
-    """Apply a channel's overwrites to a member's `bits`. @everyone's overwrite has the guild's id."""
-    if bits & _ADMINISTRATOR:
-        return bits
-    roles = [overwrites[role] for role in role_ids if role in overwrites]
-    together = Overwrite(_any(role.allow for role in roles), _any(role.deny for role in roles))
-    for step in (overwrites.get(guild_id), together, overwrites.get(user_id)):
-        if step is not None:
-            bits = bits & ~step.deny | step.allow
-    return bits
 
 
 def missing(bits: int, wanted: Permissions) -> list[str]:

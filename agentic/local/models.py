@@ -20,7 +20,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -54,14 +53,12 @@ _NAME = re.compile(r"[\w./:@+-]{1,120}")  # may be typed in a shell as it is
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of server. `name` is the provider's, `path` lists its models, beside /v1. `names` returns their names, and
-    None for an answer of another program. `start`, `get` and `longer` say how to start it, to get a model, and to get a
-    longer context."""
+    """A kind of server. `name` is the provider's, `path` lists its models, beside /v1. `start`, `get` and `longer` say
+    how to start it, to get a model, and to get a longer context."""
 
     name: str
     title: str
     path: str
-    names: Callable[[Body], list[str] | None]
     start: str
     get: str
     longer: str
@@ -83,24 +80,18 @@ def listed_names(body: Body) -> list[str]:
     return [plain_name(text(model, "id")) for model in parts(body, "data")]
 
 
-def _ollama(body: Body) -> list[str] | None:
-    if not isinstance(body.get("models"), list):
-        return None
-    # A "bert" turns texts into numbers and cannot speak.
-    speak = (model for model in parts(body, "models") if "bert" not in text(part(model, "details"), "family"))
-    return [plain_name(text(model, "name")) for model in speak]
-
-
-def _lm_studio(body: Body) -> list[str] | None:
-    models = parts(body, "data")
-    if not isinstance(body.get("data"), list) or not all("state" in model for model in models):
-        return None
-    return [text(model, "id") for model in models if text(model, "type") in ("llm", "vlm")]
-
-
-def _owned_by(owner: str, body: Body) -> list[str] | None:
-    models = parts(body, "data")
-    if not models or any(text(model, "owned_by") != owner for model in models):
+def names_in(kind: Kind, body: Body) -> list[str] | None:
+    """The names of the models in the list of a server of this kind; None for an answer of another program."""
+    models = parts(body, "models" if kind.name == "ollama" else "data")
+    if kind.name == "ollama":
+        # A "bert" turns texts into numbers and cannot speak.
+        speak = (model for model in models if "bert" not in text(part(model, "details"), "family"))
+        return [plain_name(text(model, "name")) for model in speak] if isinstance(body.get("models"), list) else None
+    if kind.name == "lmstudio":
+        if not isinstance(body.get("data"), list) or not all("state" in model for model in models):
+            return None
+        return [text(model, "id") for model in models if text(model, "type") in ("llm", "vlm")]
+    if not models or any(text(model, "owned_by") != kind.name for model in models):
         return None
     return listed_names(body)
 
@@ -112,7 +103,6 @@ KINDS: Mapping[str, Kind] = {
             "ollama",
             "Ollama",
             "/api/tags",
-            _ollama,
             start="ollama serve",
             get="Get one: ollama pull llama3.2",
             longer="take a model with a longer context",
@@ -121,7 +111,6 @@ KINDS: Mapping[str, Kind] = {
             "lmstudio",
             "LM Studio",
             "/api/v0/models",
-            _lm_studio,
             start="lms server start",
             get="Get one: lms get qwen3-4b",
             longer="load it again: lms load MODEL --context-length 16384",
@@ -130,7 +119,6 @@ KINDS: Mapping[str, Kind] = {
             "llamacpp",
             "llama.cpp",
             "/v1/models",
-            partial(_owned_by, "llamacpp"),
             start="llama-server -hf ggml-org/gemma-3-4b-it-GGUF",
             get="Give it one",
             longer="start it with -c 16384",
@@ -139,7 +127,6 @@ KINDS: Mapping[str, Kind] = {
             "vllm",
             "vLLM",
             "/v1/models",
-            partial(_owned_by, "vllm"),
             start="vllm serve Qwen/Qwen3-4B",
             get="Give it one",
             longer="start it with --max-model-len 16384",
@@ -192,7 +179,7 @@ async def _look(session: aiohttp.ClientSession, settings: Settings, kind: Kind) 
         answer = await ask(session, address.removesuffix("/v1") + kind.path, key_of(settings, kind.name))
     except NoAnswer:
         return None
-    names = kind.names(answer.body) if answer.status == 200 else None
+    names = names_in(kind, answer.body) if answer.status == 200 else None
     return None if names is None else RunningServer(kind, [name for name in names if _NAME.fullmatch(name)])
 
 
@@ -316,9 +303,8 @@ async def context_warning(
                 tokens = number(shown, "model_info", f"{family}.context_length")
             case "lmstudio":
                 models = parts((await ask(session, f"{root}/api/v0/models", key)).body, "data")
-                tokens = next(
-                    (number(each, "loaded_context_length") for each in models if text(each, "id") == model), 0
-                )
+                loaded = (number(each, "loaded_context_length") for each in models if text(each, "id") == model)
+                tokens = next(loaded, 0)
             case "llamacpp":
                 properties = (await ask(session, f"{root}/props", key)).body
                 tokens = number(properties, "default_generation_settings", "n_ctx")
@@ -349,9 +335,8 @@ def _find_problem(answer: JsonAnswer, provider: str, model: str, address: str, *
         return f"the program at {_without_password(address)} is no model server (status {answer.status})"
     names = [name for name in listed_names(answer.body) if name]
     if not model:
-        return (
-            f"name one of its models: {some_of([f'{provider}/{name}' for name in names], MAX_NAMED) or 'it has none'}"
-        )
+        named = some_of([f"{provider}/{name}" for name in names], MAX_NAMED)
+        return f"name one of its models: {named or 'it has none'}"
     # Gateways append variants to a name, such as :free, which they do not list.
     kind = KINDS.get(provider)
     if plain_name(model) in names or (kind is None and model.partition(":")[0] in names):

@@ -14,6 +14,7 @@ import secrets
 import zlib
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -200,11 +201,9 @@ class Gateway:
             return
         wanted = {int(u) for u in data.get("user_ids") or ()}
         begins = str(data.get("query") or "").lower()
-        found = [
-            m
-            for m in guild.members.values()
-            if (m.user.id in wanted if wanted else m.user.username.lower().startswith(begins))
-        ]
+        found = [m for m in guild.members.values() if m.user.id in wanted]
+        if not wanted:
+            found = [m for m in guild.members.values() if m.user.username.lower().startswith(begins)]
         limit = int(data.get("limit") or 0)
         chunk = {
             "guild_id": str(guild.id),
@@ -232,16 +231,17 @@ def _parse_frame(text: str) -> dict[str, Any] | None:
     return None if needs_object and not isinstance(frame.get("d"), dict) else frame
 
 
+@dataclass(eq=False)
 class Session:
     """The events of an identified bot. intents are those that it asked for."""
 
-    def __init__(self, session_id: str, app: BotApplication, intents: int, connection: GatewaySocket) -> None:
-        self.id = session_id
-        self.app = app
-        self.intents = intents
-        self.connection: GatewaySocket | None = connection
-        self._seq = 0
-        self._kept: deque[tuple[int, str, str]] = deque(maxlen=_MAX_EVENTS)  # number, name, data that sessions share
+    id: str
+    app: BotApplication
+    intents: int
+    connection: GatewaySocket | None
+    _seq: int = 0
+    _kept: deque[tuple[int, str, str]] = field(default_factory=lambda: deque(maxlen=_MAX_EVENTS))
+    """Number, name, and data, which sessions share."""
 
     def wants(self, backend: Backend, event: Event) -> bool:
         """Whether the event is for this bot: intents, membership, and permission to view the channel."""
