@@ -402,18 +402,7 @@ class WatchedModel:
 
     def __init__(self, model: Model, bot: str, thinking: Thinking) -> None:
         self._model, self._bot, self._thinking = model, bot, thinking
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def can_draw(self) -> bool:
-        return self._model.can_draw
-
-    @property
-    def free(self) -> bool:
-        return self._model.free
+        self.name, self.can_draw, self.free = model.name, model.can_draw, model.free
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
         with self._thinking.of(self._bot, prompt.conversation):

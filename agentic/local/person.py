@@ -33,12 +33,8 @@ class BrowserPerson:
         words: Mapping[str, int],
         roles: Mapping[str, int],
     ) -> None:
-        self._server, self._name = server, name
+        self._server, self.name = server, name
         self._shown, self._words = shown, Vocabulary({}, words, roles)
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def mentions(self) -> Sequence[str]:
         return [*self._shown, *self._words.roles]
@@ -54,7 +50,7 @@ class BrowserPerson:
             if upload is not None:  # its type is guessed from its name, as Discord does
                 file_name = PurePosixPath(upload.name.replace("\\", "/")).name or "file"
                 files.append((file_name, upload.data, mimetypes.guess_type(file_name)[0] or "application/octet-stream"))
-            posted = await self._server.say(self._name, channel_id, text, reply_to=reply_to, attachments=files)
+            posted = await self._server.say(self.name, channel_id, text, reply_to=reply_to, attachments=files)
         except KeyError:
             raise NotSaid("the channel or the message that you answer is gone") from None
         except ValueError as error:
@@ -64,9 +60,9 @@ class BrowserPerson:
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
         try:
             if given:
-                await self._server.react(self._name, channel_id, message_id, emoji)
+                await self._server.react(self.name, channel_id, message_id, emoji)
             else:
-                await self._server.unreact(self._name, channel_id, message_id, emoji)
+                await self._server.unreact(self.name, channel_id, message_id, emoji)
         except KeyError:
             raise NotSaid("the message is gone") from None
         except ValueError as error:

@@ -194,12 +194,12 @@ def fill_standard_streams() -> None:
 def allow_any_characters() -> None:
     """Let standard output take characters that its encoding lacks, instead of ending the program."""
     if isinstance(sys.stdout, TextIOWrapper):
-        codecs.register_error("plain characters", _replace_lacking)
+
+        def replace_lacking(error: UnicodeError) -> tuple[str, int]:
+            if not isinstance(error, UnicodeEncodeError):
+                raise error
+            lacking = error.object[error.start : error.end]
+            return "".join(PLAIN.get(letter, "?") for letter in lacking), error.end
+
+        codecs.register_error("plain characters", replace_lacking)
         sys.stdout.reconfigure(errors="plain characters")
-
-
-def _replace_lacking(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lacking = error.object[error.start : error.end]
-    return "".join(PLAIN.get(letter, "?") for letter in lacking), error.end

@@ -73,12 +73,16 @@ class Backend:
         self._nonces: OrderedDict[tuple[int, str], tuple[float, int, int]] = OrderedDict()
 
     def emit(
-        self, name: str, data: dict[str, Any], channel: Channel | None = None, *, guild_id: int | None = None
+        self,
+        name: str,
+        data: dict[str, Any],
+        channel: Channel | None = None,
+        *,
+        guild_id: int | None = None,
+        only: int | None = None,
     ) -> None:
-        """Publish an event. guild_id is only needed without a channel."""
-        self.publish(Event(name, data, channel.guild_id if channel is not None else guild_id, channel))
-
-    def publish(self, event: Event) -> None:
+        """Publish an event. guild_id is only needed without a channel; `only` names the only bot that gets it."""
+        event = Event(name, data, channel.guild_id if channel is not None else guild_id, channel, only)
         for listener in self.listeners:
             listener(event)
         self.changed()
@@ -324,14 +328,6 @@ class RestFault:
     headers: dict[str, str] = field(default_factory=dict)
     hits: int = 0
 
-    def fits(self, info: RequestInfo) -> bool:
-        return (
-            self.times != 0
-            and self.method in ("*", info.method)
-            and self.bot in (None, info.bot)
-            and re.search(self.path, info.path) is not None
-        )
-
 
 Hook = Callable[[RequestInfo], "web.Response | Awaitable[web.Response | None] | None"]
 
@@ -365,7 +361,8 @@ class Faults:
     def take(self, info: RequestInfo) -> RestFault | None:
         """Find the first rule that fits, and count its use."""
         for fault in self.rules:
-            if fault.fits(info):
+            method, bot = fault.method in ("*", info.method), fault.bot in (None, info.bot)
+            if fault.times != 0 and method and bot and re.search(fault.path, info.path):
                 fault.hits += 1
                 if fault.times is not None:
                     fault.times -= 1

@@ -239,9 +239,3 @@ def require_post(world: World, user_id: int, channel: Channel) -> None:
     """Raise the API's error for a post into a locked thread by somebody who may not manage threads."""
     if channel.locked and not permissions_of(world, user_id, channel) & MANAGE_THREADS:
         raise ApiError(400, 160005, "Thread is locked")
-
-
-def require_webhook_post(channel: Channel) -> None:
-    """A webhook has no permissions: it posts into a locked thread, and cannot unarchive one."""
-    if channel.locked and channel.archived:
-        raise archived()

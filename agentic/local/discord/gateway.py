@@ -55,11 +55,6 @@ class Gateway:
         self.presences: dict[str, dict[str, Any]] = {}  # by a bot's key, as it sent it
         backend.listeners.append(self._on_event)
 
-    @property
-    def online(self) -> set[str]:
-        """Keys of the bots that are connected and identified."""
-        return {s.app.key for s in self.sessions.values() if s.connection is not None}
-
     def _on_event(self, event: Event) -> None:
         for session in self.sessions.values():
             if session.wants(self._backend, event):

@@ -27,7 +27,6 @@ from agentic.local.discord.world import (
     Guild,
     Message,
     User,
-    World,
     guild_permissions,
     invalid_form,
     missing_permissions,
@@ -43,14 +42,10 @@ class RestCall:
     """A request to a handler. payload is the JSON body, None before it was read."""
 
     def __init__(self, backend: Backend, request: web.Request, app: BotApplication | None) -> None:
-        self.backend = backend
+        self.backend, self.world = backend, backend.world
         self.request = request
         self._app = app
         self.payload: Any = None
-
-    @property
-    def world(self) -> World:
-        return self.backend.world
 
     @property
     def app(self) -> BotApplication:

@@ -111,8 +111,8 @@ class DiscordStandIn:
 
     @property
     def online(self) -> set[str]:
-        """Keys of the bots that are connected to the gateway."""
-        return self.gateway.online
+        """Keys of the bots that are connected to the gateway and identified."""
+        return {s.app.key for s in self.gateway.sessions.values() if s.connection is not None}
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call callback(event name, data) for each event, soon after it, from the loop; return a function that ends
@@ -261,7 +261,7 @@ class DiscordStandIn:
         )
         self.backend.remember_interaction(interaction)
         body = interactions.build_payload(self.world, place, interaction, data, kind)
-        self.backend.publish(Event("INTERACTION_CREATE", body, place.guild_id, place, only=app.user.id))
+        self.backend.emit("INTERACTION_CREATE", body, place, only=app.user.id)
         return interaction
 
     def messages(self, channel: int | str) -> list[dict[str, Any]]:
@@ -345,10 +345,16 @@ class RestApi:
             if half_way:
                 await asyncio.sleep(half_way)
             fault = self._faults.take(info)
-            if fault is None:
-                response = await self._ask_hook(call, info) or await self._answer(call, endpoint)
-            else:
+            response = None
+            if fault is not None:
                 response = await self._fail(call, endpoint, fault)
+            elif self._faults.on_request is not None:
+                if not request.content_type.startswith("multipart/"):
+                    await request.read()  # a hook may hold the request until its sender is gone
+                answer = self._faults.on_request(info)
+                response = await answer if inspect.isawaitable(answer) else answer
+            if response is None:
+                response = await self._answer(call, endpoint)
             if half_way:
                 await asyncio.sleep(half_way)
             info.status, info.time, info.payload = response.status, self._backend.clock(), call.payload
@@ -358,14 +364,6 @@ class RestApi:
             return response
 
         return serve
-
-    async def _ask_hook(self, call: RestCall, info: RequestInfo) -> web.Response | None:
-        if self._faults.on_request is None:
-            return None
-        if not call.request.content_type.startswith("multipart/"):
-            await call.request.read()  # a hook may hold the request until its sender is gone
-        answer = self._faults.on_request(info)
-        return await answer if inspect.isawaitable(answer) else answer
 
     async def _fail(self, call: RestCall, endpoint: RestEndpoint, fault: RestFault) -> web.Response:
         if fault.delay:

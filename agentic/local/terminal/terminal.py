@@ -100,17 +100,12 @@ class Terminal:
         self._use, self._commands = use, commands if use is not None else ()
         self._save, self._guild, self._log_file = save, guild, log_file
         self._status = status
-        self._channel = channel if channel is not None else next(iter(names.channels))
+        self.channel = channel if channel is not None else next(iter(names.channels))
         self._messages = MessageNumbers()
         self._view = View(self._names, self._messages, clock=clock, timezone=timezone)
         self._dialog = Dialog(self.note, self._view.plain)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watched = False
-
-    @property
-    def channel(self) -> int:
-        """The channel of typed lines."""
-        return self._channel
 
     @property
     def has_toolbar(self) -> bool:
@@ -123,7 +118,7 @@ class Terminal:
             source = self._lines
         elif self.has_toolbar:
             source = typed_lines(
-                lambda: f"{self._dialog.label or '#' + self._names.channels.get(self._channel, 'channel')} › ",
+                lambda: f"{self._dialog.label or '#' + self._names.channels.get(self.channel, 'channel')} › ",
                 lambda: self._status() or self._view.typing(),
                 lambda text: [] if self._dialog.label else completions(text, self._vocabulary()),
             )
@@ -135,7 +130,7 @@ class Terminal:
                     if (sending := self._dialog.take(line.strip())) is not None:
                         self._start_task(self._show_answer(sending), "answers")
                     continue
-                typed = read_line(line, self._channel, self._vocabulary())
+                typed = read_line(line, self.channel, self._vocabulary())
                 if isinstance(typed, Quit):
                     return "quit"
                 if typed is not None:
@@ -169,10 +164,10 @@ class Terminal:
 
     def show(self, event: str, data: Mapping[str, Any]) -> None:
         """Print an event if it is worth a line."""
-        here = self._threads.get(self._channel)
+        here = self._threads.get(self.channel)
         if line := self._threads.take(event, data):
             self.note(line)
-        if here is not None and self._threads.get(self._channel) is None:  # it was deleted
+        if here is not None and self._threads.get(self.channel) is None:  # it was deleted
             self.go_to(here.parent_id)
         rendered = self._view.render(event, data, self._console.width)
         if rendered is not None:
@@ -190,7 +185,7 @@ class Terminal:
 
     def go_to(self, channel_id: int) -> None:
         """Let typed lines go to a channel or thread."""
-        self._channel = channel_id
+        self.channel = channel_id
         thread = self._threads.get(channel_id)
         about = f": “{thread.name}”" if thread is not None else ""
         self.note(f"you are in #{self._names.channels[channel_id]}{about}")
@@ -222,7 +217,7 @@ class Terminal:
             case Move(channel_id):
                 self.go_to(channel_id)
             case Fire(channel_id, theme):
-                channel_id = channel_id or self._channel
+                channel_id = channel_id or self.channel
                 if refusal := self._conversations.refusal(channel_id):
                     self.note(f"no conversation started: {refusal}")
                     return
@@ -236,7 +231,7 @@ class Terminal:
             case Show("who"):
                 self._console.print(who_page(self._names, self._header))
             case Show("channels"):
-                self._console.print(channels_page(self._names, self._threads, self._channel))
+                self._console.print(channels_page(self._names, self._threads, self.channel))
             case UnparsedInput(hint):
                 self.note(_LONG_WORD.sub(r"\1…", hint))
 
@@ -276,7 +271,7 @@ class Terminal:
     async def use(self, use: TypedCommand) -> None:
         """Use a command of the bots in the present channel and show the answer."""
         assert self._use is not None
-        await self._show_answer(self._use(self._channel, use))
+        await self._show_answer(self._use(self.channel, use))
 
     async def _show_answer(self, answering: Awaitable[Answer]) -> None:
         try:

@@ -13,6 +13,7 @@ import random
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,34 +40,20 @@ _COMMON = words_of(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class RoomScene:
     """A turn in a room: the number of the post to make, and the limit. `members` in speaking order; `closing`: the room
     ends after this turn; `angle`: what to bring in, because the talk repeats itself; `take_up`: what a person said."""
 
-    topic: str
-    turn: int
-    turns: int
-    members: tuple[str, ...]
-    names_next: bool
-    closing: bool
-    angle: str
-    take_up: str
-    taken_up_by: str
-
-    @classmethod
-    def of(cls, labels: Mapping[str, str]) -> RoomScene:
-        return cls(
-            topic=labels.get("topic", ""),
-            turn=_whole(labels.get("room", ""), 1),
-            turns=_whole(labels.get("room_turns", ""), 0),
-            members=_names(labels.get("members", "")),
-            names_next=bool(labels.get("names_next")),
-            closing=bool(labels.get("closing")),
-            angle=labels.get("angle", ""),
-            take_up=labels.get("take_up", ""),
-            taken_up_by=clean_name(labels.get("take_up_by") or labels.get("human_name") or "friend"),
-        )
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self.topic = labels.get("topic", "")
+        self.turn = _whole(labels.get("room", ""), 1)
+        self.turns = _whole(labels.get("room_turns", ""), 0)
+        self.members = _names(labels.get("members", ""))
+        self.names_next = bool(labels.get("names_next"))
+        self.closing = bool(labels.get("closing"))
+        self.angle = labels.get("angle", "")
+        self.take_up = labels.get("take_up", "")
+        self.taken_up_by = clean_name(labels.get("take_up_by") or labels.get("human_name") or "friend")
 
     @property
     def left(self) -> int:
@@ -74,70 +61,44 @@ class RoomScene:
         return self.turns - self.turn if self.turns else 1_000
 
 
-@dataclass(frozen=True, slots=True)
 class Scene:
     """`last`: the previous speaker, None for nobody or the voice itself. `aside`: a person has just spoken or was just
     answered, so the last message is no part of the bots' conversation. `human` wrote into it and waits for an answer,
     `asker` has called the voice. `task`: the instruction of automation, or `news` from outside; `unheard`: the answer
     is not posted."""
 
-    me: str
-    others: tuple[str, ...]
-    theme: str
-    trigger: str
-    topic: str
-    round: int
-    asked: str
-    asked_files: bool
-    asker: str
-    last: str | None
-    last_text: str
-    last_message_id: str | None
-    aside: bool
-    human: str | None
-    human_said: str
-    human_files: bool
-    task: str
-    news: bool
-    unheard: bool
-    query: str | None = None  # of a message that nobody asked for: what it is about
-    room: RoomScene | None = None
-    nameless: bool = False  # nobody may learn who answers
-
-    @classmethod
-    def of(cls, labels: Mapping[str, str], *, me: str) -> Scene:
+    def __init__(self, labels: Mapping[str, str], *, me: str) -> None:
         """Read a prompt's labels; all of them are optional."""
 
         def said(key: str) -> str:
             return labels.get(key, "").strip()
 
-        me = said("display_name") or me
+        self.me = said("display_name") or me
         last = clean_name(said("last_speaker")) if said("last_speaker") else None
         message_id = said("last_message_id")
-        return cls(
-            me=me,
-            others=_names(said("others")),
-            theme=said("theme"),
-            trigger=said("trigger") or "mention",
-            topic=phrase(plain(said("topic")), MAX_TOPIC),
-            round=_whole(said("round"), 1),
-            asked=said("asked"),
-            asked_files=bool(said("asked_files")),
-            asker=clean_name(said("asker")) if said("asker") else "friend",
-            last=None if last == me else last,
-            last_text=said("last_text"),
-            last_message_id=message_id if message_id.isdecimal() and last != me else None,
-            aside=bool(said("aside")),
-            human=clean_name(said("human_name")) if said("human_name") else None,
-            human_said=said("human_said"),
-            human_files=bool(said("human_files")),
-            task=said("task"),
-            news=bool(said("task_from_outside")),
-            unheard=bool(said("task_unheard")),
-            query=said("task_query") if said("task_unasked") else None,
-            room=RoomScene.of(labels) if said("room") else None,
-            nameless=bool(said("arena")),
-        )
+        self.others = _names(said("others"))
+        self.theme = said("theme")
+        self.trigger = said("trigger") or "mention"
+        self.topic = phrase(plain(said("topic")), MAX_TOPIC)
+        self.round = _whole(said("round"), 1)
+        self.asked, self.asked_files = said("asked"), bool(said("asked_files"))
+        self.asker = clean_name(said("asker")) if said("asker") else "friend"
+        self.last = None if last == self.me else last
+        self.last_text = said("last_text")
+        self.last_message_id = message_id if message_id.isdecimal() and last != self.me else None
+        self.aside = bool(said("aside"))
+        self.human = clean_name(said("human_name")) if said("human_name") else None
+        self.human_said, self.human_files = said("human_said"), bool(said("human_files"))
+        self.task, self.news = said("task"), bool(said("task_from_outside"))
+        self.unheard = bool(said("task_unheard"))
+        self.query = said("task_query") if said("task_unasked") else None  # of an unprompted message: its subject
+        self.room = RoomScene(labels) if said("room") else None
+        self.nameless = bool(said("arena"))  # nobody may learn who answers
+
+    def copy_with(self, **changes: str) -> Scene:
+        copied = copy(self)
+        vars(copied).update(changes)
+        return copied
 
     @property
     def previous(self) -> str | None:

@@ -85,6 +85,7 @@ class ScriptedVoice:
     ) -> None:
         """`rooms` is shared with the other voices. `marks` and `answered`: the lines that it has said, and the number
         of its answers by the name of who asked, both as its label `voice` has them."""
+        self.name = f"scripted/{agent}"
         self._agent, self._seeds, self._delay = agent, rng, delay
         self.can_draw = can_draw
         self.free = True
@@ -102,16 +103,12 @@ class ScriptedVoice:
 
         return Answers(self._agent, self._rng, self._said, self._remedy, self._answered)
 
-    @property
-    def name(self) -> str:
-        return f"scripted/{self._agent}"
-
     async def complete(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
         """Answer with a decision as JSON. Without labels the prompt's text counts as a question."""
         prompt = Prompt.of(prompt)
         await self._think(prompt.timeout)
         labels = prompt.labels or {"asked": prompt.text}
-        scene = Scene.of(labels, me=self._agent.capitalize())
+        scene = Scene(labels, me=self._agent.capitalize())
         recorded = labels.get(STATE)
         state, voice = recorded or self._state(scene), self
         if recorded:  # a voice as it was before that answer
@@ -182,7 +179,7 @@ class ScriptedVoice:
         """A turn in a room. A bot speaks as in any conversation, on the room's topic."""
         # A person is answered, unless the debate itself answers better.
         if room.take_up and (self._agent in PERSONAS or self._answers.is_set_piece(room.take_up)):
-            heard = replace(scene, human=room.taken_up_by, human_said=room.take_up)
+            heard = scene.copy_with(human=room.taken_up_by, human_said=room.take_up)
             return self._say(scene, self._answers.to_human(heard))
         if self._agent in PERSONAS:
             return self._round_in_room(scene, room)
@@ -202,9 +199,9 @@ class ScriptedVoice:
 
     def _round_in_room(self, scene: Scene, room: RoomScene) -> _Decision:
         composer = Composer(self._agent, self._rng, self._said_in(room))
-        about = replace(scene, topic=read_topic(room.topic).it)
+        about = scene.copy_with(topic=read_topic(room.topic).it)
         if room.turn == 1:
-            return self._say(about, composer.opening(replace(scene, topic=read_topic(room.topic).name)))
+            return self._say(about, composer.opening(scene.copy_with(topic=read_topic(room.topic).name)))
         last = room.closing or room.left == 0
         ending = last or (room.left < len(room.members) and self._chance(END))
         words = composer.turn(about, ending=ending) or Words(composer.farewell(about))
