@@ -19,14 +19,13 @@ import zlib
 from collections.abc import Iterable, Sequence
 
 from agentic.local.voices.scene import Scene, ThemeLines, Topic, UsedLines, Words, persona, persona_key, theme_lines
-from agentic.local.voices.wording import capital, first_sentence, gist, phrase, plain, quotable
+from agentic.local.voices.wording import capital, first_sentence, quotable
 
 PAIR = 0.25  # of the turns: two points as a list, for personas with a section "pair"
 ECHO = 0.25  # quote the previous speaker
 ASIDE = 0.3  # a line that fits any topic, while there are unused ones on this topic
 GENERAL = 0.3  # of the asides: one of the persona's own
 ASK = 0.3  # end with a question to another agent
-MAX_CAPTION = 160
 
 Color = tuple[int, int, int]
 
@@ -102,12 +101,22 @@ class Composer:
             return ""
         single = [point for point in points if "{last}" not in point]
         if self._chance(PAIR) and scene.previous and len(single) > 1 and "pair" in self._persona and not theme.own_tone:
-            return self._pair(scene, single)
-        point = self._said.pick(points or self._everything(scene, theme))
+            first = self._said.pick(single)
+            second = self._said.pick([point for point in single if point != first])
+            intro = self._fill(self._said.pick(self._persona["pair"]), scene)
+            return f"{intro}\n- {self._fill(first, scene)}\n- {self._fill(second, scene)}"
+        if not points:  # used lines too, once no unused one is left
+            topic = theme.topic(scene.topic)
+            about = [*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)]
+            points = [*_sayable(about, scene), *_agreeing(self._persona["body"], scene)]
+        point = self._said.pick(points)
         if "{last}" in point:
             text = self._fill(point, scene)
         else:
-            text = _led(self._lead(scene, theme), self._fill(point, scene))
+            lead, point = self._lead(scene, theme), self._fill(point, scene)
+            if ":" in first_sentence(point) and not _NEEDS_COLON.search(lead):
+                lead = re.sub(r":$", ".", lead)  # a point with a colon of its own gets no second one before it
+            text = f"{lead} {point}".strip()
         if asks and self._chance(ASK) and scene.others:
             questions = theme.any.of(f"{self._key} ask") or (() if theme.own_tone else self._persona["ask"])
             if questions:
@@ -130,12 +139,6 @@ class Composer:
         general = self._said.fresh(_agreeing(self._persona["body"], scene))
         return general if general and (not fitting or self._chance(GENERAL)) else fitting
 
-    def _everything(self, scene: Scene, theme: ThemeLines) -> Sequence[str]:
-        """Used lines too, once no unused one is left."""
-        topic = theme.topic(scene.topic)
-        about = [*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)]
-        return [*_sayable(about, scene), *_agreeing(self._persona["body"], scene)]
-
     def _lines_said(self, topic: Topic) -> int:
         lines = (*topic.of("open"), *topic.of(self._key))
         return len(lines) - len(self._said.fresh(lines))
@@ -155,12 +158,6 @@ class Composer:
             lead = self._said.pick(self._persona["lead"])
         return self._fill(lead, scene, quote or "")
 
-    def _pair(self, scene: Scene, points: list[str]) -> str:
-        first = self._said.pick(points)
-        second = self._said.pick([point for point in points if point != first])
-        intro = self._fill(self._said.pick(self._persona["pair"]), scene)
-        return f"{intro}\n- {self._fill(first, scene)}\n- {self._fill(second, scene)}"
-
     def _fill(self, line: str, scene: Scene, quote: str = "") -> str:
         others = [name for name in scene.others if name != scene.last] or list(scene.others)
         other = self._rng.choice(others) if others and "{other}" in line else ""
@@ -168,19 +165,6 @@ class Composer:
 
     def _chance(self, probability: float) -> bool:
         return self._rng.random() < probability
-
-
-def caption_picture(scene: Scene, text: str) -> str:
-    """Describe a picture for a post."""
-    scene_of = phrase(plain(gist(text)), MAX_CAPTION)
-    return f"{scene.topic}: {scene_of}" if scene.topic else scene_of
-
-
-def _led(lead: str, point: str) -> str:
-    """A point behind its lead; one with a colon of its own gets no second one before it."""
-    if ":" in first_sentence(point) and not _NEEDS_COLON.search(lead):
-        lead = re.sub(r":$", ".", lead)
-    return f"{lead} {point}".strip()
 
 
 def _sayable(lines: Sequence[str], scene: Scene) -> list[str]:

@@ -78,17 +78,6 @@ class RoomTopic:
         return sides[place % 2] if sides is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Speech:
-    """A turn in a room. `text` "" is silence; `ends` asks to end the room, `leaves` leaves it; `next_speaker` is a
-    shown name."""
-
-    text: str = ""
-    ends: bool = False
-    leaves: bool = False
-    next_speaker: str | None = None
-
-
 class Debater:
     """An agent's part in one turn of a room, whose memory is `said`. All chance comes from `rng`."""
 
@@ -108,12 +97,13 @@ class Debater:
             "said": _words_of_a_person(room.take_up),
         }
 
-    def speech(self) -> Speech:
+    def speech(self) -> tuple[str, str]:
+        """The section that the turn comes from, and its text; both "" for silence."""
         kinds = (self._kind(), *SPARE)
-        kind, text = next(((kind, text) for kind in kinds if (text := self._text(kind))), ("silence", ""))
-        next_speaker = self._fields["other"] or self._fields["last"] if self._room.names_next else None
-        ends = kind == "last" and not self._room.closing
-        return Speech(text, ends=ends, leaves=kind == "leave", next_speaker=next_speaker)
+        return next(((kind, text) for kind in kinds if (text := self._text(kind))), ("", ""))
+
+    def next_speaker(self) -> str | None:
+        return self._fields["other"] or self._fields["last"] if self._room.names_next else None
 
     def emoji(self) -> str:
         return self._rng.choice(self._lines["emoji"])
@@ -143,9 +133,6 @@ class Debater:
             return _join(self._reply() if answers else "", statement)
         if kind in ("angle", "late"):
             return _join(self._reply() if kind == "late" else "", self._pick(kind) or self._pick("argue"))
-        return self._argument()
-
-    def _argument(self) -> str:
         reply = self._reply() if self._chance(REPLY) else ""
         if reply and self._chance(ONLY_REPLY) and (question := self._pick("ask")):
             return _join(reply, question)

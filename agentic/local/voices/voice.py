@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 
 from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
-from agentic.local.voices.composing import Composer, caption_picture, draw_png
+from agentic.local.voices.composing import Composer, draw_png
 from agentic.local.voices.debating import END, Debater, read_topic
 from agentic.local.voices.scene import PERSONAS, RoomLines, RoomScene, Scene, UsedLines, Words
-from agentic.local.voices.wording import capital, phrase, plain
+from agentic.local.voices.wording import capital, gist, phrase, plain
 from agentic.themes import theme_named
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MAX_TOPICS = 5
 MAX_QUOTE = 90  # characters
+MAX_CAPTION = 160
 SKIP = 0.12
 REACT = 0.2
 ONLY_REACT = 0.04
@@ -184,16 +185,15 @@ class ScriptedVoice:
         if self._agent in PERSONAS:
             return self._round_in_room(scene, room)
         debater = Debater(self._agent, scene, room, self._rng, self._said_in(room))
-        speech = debater.speech()
-        text = speech.text
+        section, text = debater.speech()
         if room.take_up:
             text = self._answers.noted(Words(text), room.taken_up_by).text
         decision = _Decision(
             skip=not text,
             text=text or None,
-            end_conversation=speech.ends,
-            leave=speech.leaves,
-            next_speaker=speech.next_speaker,
+            end_conversation=section == "last" and not room.closing,
+            leave=section == "leave",
+            next_speaker=debater.next_speaker(),
         )
         return self._react(scene, decision, debater.emoji)
 
@@ -205,8 +205,7 @@ class ScriptedVoice:
         last = room.closing or room.left == 0
         ending = last or (room.left < len(room.members) and self._chance(END))
         words = composer.turn(about, ending=ending) or Words(composer.farewell(about))
-        decision = self._say(about, words, ending=ending and not last)
-        decision = self._react(about, decision)
+        decision = self._react(about, self._say(about, words, ending=ending and not last))
         others = [name for name in room.members if name != scene.me]
         return replace(decision, next_speaker=self._rng.choice(others) if room.names_next and others else None)
 
@@ -216,7 +215,8 @@ class ScriptedVoice:
         theme = theme_named(scene.theme)
         picture = words.picture
         if picture is None and (theme.always_draw or (theme.maybe_draw and self._chance(DRAW))):
-            picture = caption_picture(scene, words.text)
+            caption = phrase(plain(gist(words.text)), MAX_CAPTION)
+            picture = f"{scene.topic}: {caption}" if scene.topic else caption
         return _Decision(
             text=words.text,
             generate_image=picture is not None,
