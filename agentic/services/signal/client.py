@@ -1,28 +1,19 @@
-"""Requests to the REST API.
+"""Requests to signal-cli-rest-api in its mode json-rpc (bbernhard/signal-cli-rest-api, src/api/api.go), and its files.
 
-The ways in which a request to Signal's server fails. No text of theirs has a phone number in full.
-
-SignalError       the root
+SignalError       the root; no text has a phone number in full
   Unreachable     no connection, or no answer in time: whether it was carried out is not known
     NotConnected  nothing was sent: the connection was refused, or the server has no connection of its own
   Unreadable      an answer of a shape that nobody foresaw
   Refused         an answer that says no; `status` is HTTP's
     RateLimited   429: Signal wants to see a captcha; `challenges` are the tokens to solve it for
 
-The session with signal-cli-rest-api: one request, its answer as JSON, its failures as
-agentic.services.signal.client.
-
 The server is the owner's own: it may be on loopback or in a private network, so the rules of agentic.net for addresses
-from outside do not hold here, and nothing but its own paths is ever requested. Redirects are not followed.
-
-Requests to signal-cli-rest-api in its mode json-rpc (bbernhard/signal-cli-rest-api, src/api/api.go).
+from outside don't apply here, and nothing but its own paths is ever requested. Redirects are not followed.
 
 The server may restart at any time. A request that it never got, or refused while it was starting, is made again until
 it works. So is a message that the server refuses for a reason that isn't final: its own connection to Signal, or its
 signal-cli, may be gone for a minute. A message whose request broke after it was sent may be on its way, so it is never
 sent again; a reaction or a deletion is, because a second one changes nothing.
-
-Pictures and files of Signal: what people attach, from the owner's own server, and what our accounts posted.
 """
 
 from __future__ import annotations
@@ -48,11 +39,26 @@ from agentic.net.addresses import FetchRefused
 from agentic.net.images import MAX_BYTES, FetchedPicture, as_picture
 from agentic.services.signal.envelopes import ATTACHMENT, ListedContact, ListedGroup, masked, read_list
 
-log = logging.getLogger(__name__)
+CONNECT_SECONDS = 5.0
+COLD_START = 60.0  # seconds that the server may take until it works after it was away
+RESTART_SECONDS = 120.0  # for which a message waits for a server that is away; a turn's deadline may come first
+ABOUT_PAUSE = 1.0
+SEND_TIMEOUT = 60.0  # a picture is uploaded, encrypted for each device, before there is an answer
+SIGN_TIMEOUT = 10.0  # for everything else
+RETRIES = 3
+FIRST_PAUSE = 0.5  # seconds before a request is made again; doubled each time
+MAX_PAUSE = 2.0
+HEARTBEAT = 30.0  # seconds between pings on the WebSocket; a connection without a pong is closed
 
-
+MAX_FRAME = 4_000_000  # bytes
+MAX_ANSWER = 4_000_000  # bytes, of an answer that is no attachment
 MAX_SAID = 300  # characters of the server's own words
+CACHE_BYTES = 24_000_000  # of pictures that were posted
+UP = frozenset({200, 204, 404})  # an older server knows no /v1/about, and is up all the same
+NOT_SENT = 0  # the status of a send that was no longer wanted
 
+_CHUNK = 65_536
+_OWN = "signal:posted/"
 _ADDRESS = re.compile(r"\+\d{6,15}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _WORTH_ANOTHER_TRY = ("SocketException", "UnexpectedErrorException")
 _FINAL = re.compile(
@@ -60,6 +66,10 @@ _FINAL = re.compile(
     r"|no message|attachment|captcha|proof required|rate limit",
     re.IGNORECASE,
 )
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class SignalError(Exception):
@@ -116,30 +126,40 @@ class RateLimited(Refused):
         self.challenges = challenges
 
 
-def without_addresses(text: str) -> str:
-    """The server's words on one line, with two characters left of each phone number and account id."""
-    return _ADDRESS.sub(lambda found: masked(found[0]), " ".join(text.split()))[:MAX_SAID]
+@dataclass(frozen=True, slots=True)
+class MessageRef:
+    """A message as requests name it: by its author's address and its time in milliseconds."""
+
+    author: str
+    timestamp: int
 
 
-def broken(error: Exception) -> Unreachable:
-    """A connection that broke, with the kind of its error for the log."""
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        return NotConnected(type(error).__name__)
-    return Unreachable("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """The message that is answered, with the text that is shown of it."""
+
+    message: MessageRef
+    text: str
 
 
-COLD_START = 60.0  # seconds that the server may take until it works after it was away
-CONNECT_SECONDS = 5.0
-MAX_ANSWER = 4_000_000  # bytes, of an answer that is no attachment
+class SignalClient:
+    """Owns its session: `async with SignalClient(url) as client`. Every method raises a SignalError.
 
-_CHUNK = 65_536
+    `number` is the phone number of an account of ours, `recipient` a phone number, an account id or a group's id.
+    """
 
-
-class RestApi:
-    """Owns its session: `async with RestApi(url) as api`. Every method raises one of agentic.services.signal.client."""
-
-    def __init__(self, url: str) -> None:
-        self.base = URL(url.rstrip("/"))
+    def __init__(
+        self,
+        url: str,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        send_timeout: float = SEND_TIMEOUT,
+        sign_timeout: float = SIGN_TIMEOUT,
+        heartbeat: float = HEARTBEAT,
+        patience: float = RESTART_SECONDS,
+    ) -> None:
+        self._base, self._sleep, self._patience = URL(url.rstrip("/")), sleep, patience
+        self._send_timeout, self._sign_timeout, self._heartbeat = send_timeout, sign_timeout, heartbeat
         self._session: aiohttp.ClientSession | None = None
         self._challenges: tuple[str, ...] = ()
         self._lost_at: float | None = None
@@ -164,189 +184,25 @@ class RestApi:
         if self._session is not None:
             await self._session.close()
 
-    @property
-    def session(self) -> aiohttp.ClientSession:
-        """The open session. Raises Unreachable after its end: a sign may come late."""
-        assert self._session is not None, "entered with `async with`"
-        if self._session.closed:
-            raise Unreachable("the program ends")
-        return self._session
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the program ends."""
-        return self._session is not None and self._session.closed
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether the server was away a moment ago and hasn't sent a message since."""
-        return self._lost_at is not None and asyncio.get_running_loop().time() < self._lost_at + COLD_START
-
-    def note_lost(self) -> None:
-        """The server went away: its refusals mean "not yet" until it sends a message, or for COLD_START seconds."""
-        self._lost_at = asyncio.get_running_loop().time()
-
-    def note_working(self) -> None:
-        """The server sent a message, so it has started completely."""
-        self._lost_at = None
-
-    def url(self, *path: str) -> URL:
-        """An address below the server's own, each part quoted."""
-        url = self.base
-        for part in path:
-            url /= part
-        return url
-
-    async def status(self, url: URL, seconds: float) -> int | None:
-        """The status of an answer; None for none in that time."""
-        try:
-            async with asyncio.timeout(seconds), self.session.get(url, allow_redirects=False) as answer:
-                return answer.status
-        except (aiohttp.ClientError, OSError, TimeoutError, Unreachable):
-            self.note_lost()
-            return None
-
-    async def request(
-        self, method: str, url: URL, body: Mapping[str, object] | None, *, seconds: float, number: str
-    ) -> object:
-        """The JSON of the answer; None where it has none. `number` is the account, for the log."""
-        try:
-            async with (
-                asyncio.timeout(seconds),
-                self.session.request(method, url, json=body, allow_redirects=False) as answer,
-            ):
-                data = await read_body(answer, MAX_ANSWER)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            if not isinstance(error, TimeoutError):
-                self.note_lost()
-            raise broken(error) from error
-        except FetchRefused as error:
-            raise Unreadable(error.reason) from error
-        found = _json(data)
-        if 200 <= answer.status < 300:
-            return found
-        raise self._refusal(answer.status, found, data, number)
-
-    def _refusal(self, status: int, found: Any, data: bytes, number: str) -> SignalError:
-        said = found.get("error") if isinstance(found, dict) else data.decode("utf-8", "replace")
-        words = without_addresses(str(said or ""))
-        if status != 429:
-            return Refused(status, words, is_json=isinstance(found, dict) and "error" in found)
-        given = found.get("challenge_tokens") if isinstance(found, dict) else None
-        challenges = tuple(str(one)[:100] for one in given) if isinstance(given, list) else ()
-        if challenges != self._challenges or not challenges:
-            self._challenges = challenges
-            _report_limit(number, challenges)
-        return RateLimited(words, challenges)
-
-
-async def _refuse_redirect(*_: object) -> None:
-    """aiohttp follows those of a WebSocket, and has no option for it: the account's number is in the address."""
-    raise Unreachable("it redirects to another address: SIGNAL_API_URL must be the server's own")
-
-
-def _report_limit(number: str, challenges: tuple[str, ...]) -> None:
-    log.warning(
-        "Signal takes no more messages of the account %s for now: solve the captcha at "
-        "https://signalcaptchas.org/challenge/generate.html and submit it for the challenge token %s (docs/signal.md), "
-        "or wait a day",
-        masked(number),
-        " or ".join(challenges) or "(none was given)",
-    )
-
-
-async def read_body(answer: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """Raises FetchRefused for more bytes than that, counted as they arrive, whatever the server claims."""
-    if (answer.content_length or 0) > max_bytes:
-        raise FetchRefused("too large")
-    data = bytearray()
-    async for chunk in answer.content.iter_chunked(_CHUNK):
-        data += chunk
-        if len(data) > max_bytes:
-            raise FetchRefused("too large")
-    return bytes(data)
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return json.loads(data) if data.strip() else None
-    except (ValueError, RecursionError):
-        return None
-
-
-RESTART_SECONDS = 120.0  # for which a message waits for a server that is away; a turn's deadline may come first
-ABOUT_PAUSE = 1.0
-SEND_TIMEOUT = 60.0  # a picture is uploaded, encrypted for each device, before there is an answer
-SIGN_TIMEOUT = 10.0  # for everything else
-RETRIES = 3
-FIRST_PAUSE = 0.5  # seconds before a request is made again; doubled each time
-LONGEST_PAUSE = 2.0
-HEARTBEAT = 30.0  # seconds between pings on the WebSocket; a connection without a pong is closed
-MAX_FRAME = 4_000_000  # bytes
-UP = frozenset({200, 204, 404})  # an older server knows no /v1/about, and is up all the same
-NOT_SENT = 0  # the status of a send that was no longer wanted
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class MessageRef:
-    """A message as requests name it: by its author's address and its time in milliseconds."""
-
-    author: str
-    timestamp: int
-
-
-@dataclass(frozen=True, slots=True)
-class Quoted:
-    """The message that is answered, with the text that is shown of it."""
-
-    message: MessageRef
-    text: str
-
-
-class SignalClient:
-    """Owns its session: `async with SignalClient(url) as client`. Every method raises errors of rest_api.errors.
-
-    `number` is the phone number of an account of ours, `recipient` a phone number, an account id or a group's id.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        send_timeout: float = SEND_TIMEOUT,
-        sign_timeout: float = SIGN_TIMEOUT,
-        heartbeat: float = HEARTBEAT,
-        patience: float = RESTART_SECONDS,
-    ) -> None:
-        self._api, self._sleep, self._patience = RestApi(url), sleep, patience
-        self._send_timeout, self._sign_timeout, self._heartbeat = send_timeout, sign_timeout, heartbeat
-
-    async def __aenter__(self) -> Self:
-        await self._api.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._api.__aexit__(kind, error, trace)
-
     # -- the server ---------------------------------------------------------------------------------------------------
 
     async def about(self) -> bool:
         """Whether the server answers now."""
-        return await self._api.status(self._api.url("v1", "about"), self._sign_timeout) in UP
+        url = self._url("v1", "about")
+        try:
+            async with asyncio.timeout(self._sign_timeout), self._open.get(url, allow_redirects=False) as answer:
+                return answer.status in UP
+        except (aiohttp.ClientError, OSError, TimeoutError, Unreachable):
+            self.note_lost()
+            return False
 
     async def identify(self, number: str) -> str | None:
-        """The server's MODE, such as json-rpc, empty if it is too old to say; None if it is another web server.
+        """Return the server's MODE, such as json-rpc, empty if it is too old to say; None if it is another web server.
 
         An old one has no /v1/about, but lists an account's groups, or refuses in the form of its API. Raises
         Unreachable."""
-        url = self._api.url("v1", "about")
         try:
-            about = await self._api.request("GET", url, None, seconds=self._sign_timeout, number="")
+            about = await self._request("GET", self._url("v1", "about"), None, seconds=self._sign_timeout, number="")
             if not isinstance(about, dict) or {"versions", "mode", "build"}.isdisjoint(about):
                 return None
             return str(about.get("mode") or "")
@@ -361,7 +217,7 @@ class SignalClient:
             return "" if error.status == 400 and error.is_json else None
 
     async def ready(self, seconds: float = COLD_START) -> None:
-        """Waits until the server answers. Raises Unreachable after that time."""
+        """Wait until the server answers. Raises Unreachable after that time."""
         try:
             async with asyncio.timeout(seconds):
                 tries = 0
@@ -373,33 +229,34 @@ class SignalClient:
             raise Unreachable(f"it did not answer within {seconds:.0f} s") from None
 
     async def contacts(self, number: str) -> list[ListedContact]:
-        """The people whom the account knows."""
+        """Return the people whom the account knows."""
         return read_list(await self._sign("GET", "contacts", number), ListedContact)
 
     async def groups(self, number: str) -> list[ListedGroup]:
-        """The groups in which the account is."""
+        """Return the groups in which the account is."""
         return read_list(await self._sign("GET", "groups", number), ListedGroup)
 
     async def receive(self, number: str) -> aiohttp.ClientWebSocketResponse:
-        """The WebSocket on which the account's envelopes come, one a frame. The caller closes it.
+        """Open the WebSocket on which the account's envelopes come, one a frame. The caller closes it.
 
-        Raises Refused where the server answers, but with no WebSocket: so in another mode than json-rpc.
+        Raises Refused if the server answers, but with no WebSocket, as it does in another mode than json-rpc.
         """
-        url = self._api.url("v1", "receive", number)
         try:
             async with asyncio.timeout(self._sign_timeout):
-                return await self._api.session.ws_connect(url, heartbeat=self._heartbeat, max_msg_size=MAX_FRAME)
+                return await self._open.ws_connect(
+                    self._url("v1", "receive", number), heartbeat=self._heartbeat, max_msg_size=MAX_FRAME
+                )
         except aiohttp.WSServerHandshakeError as error:
             raise Refused(error.status, "") from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            self._api.note_lost()
+            self.note_lost()
             raise broken(error) from error
 
     def note_lost(self) -> None:
-        """The connection for envelopes broke, so the server may be restarting."""
-        self._api.note_lost()
+        """Note that the server went away: its refusals mean "not yet" until it sends a message, or for COLD_START."""
+        self._lost_at = asyncio.get_running_loop().time()
 
-    # -- messages -----------------------------------------------------------------------------------------------------
+    # -- messages and signs -------------------------------------------------------------------------------------------
 
     async def send(
         self,
@@ -411,36 +268,89 @@ class SignalClient:
         quoted: Quoted | None = None,
         may_send: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Sends a message of styled text, and returns its time in milliseconds. `may_send` is asked before each try; if
+        """Send a message of styled text, and return its time in milliseconds. `may_send` is asked before each try; if
         it says no, Refused has the status NOT_SENT. Raises NotConnected if the server never got the message."""
-        body: dict[str, object] = {
-            "number": number,
-            "recipients": [recipient],
-            "message": text,
-            "text_mode": "styled",
-        }
+        body: dict[str, object] = {"number": number, "recipients": [recipient], "message": text, "text_mode": "styled"}
         if pictures:
             body["base64_attachments"] = [_as_data(picture) for picture in pictures]
         if quoted is not None:
             body["quote_timestamp"] = quoted.message.timestamp
             body["quote_author"] = quoted.message.author
             body["quote_message"] = quoted.text
-        url = self._api.url("v2", "send")
+        url = self._url("v2", "send")
 
         async def post() -> object:
             try:
-                return await self._api.request("POST", url, body, seconds=self._send_timeout, number=number)
+                return await self._request("POST", url, body, seconds=self._send_timeout, number=number)
             except Refused as error:
                 if error.is_final or error.is_passing:
                     raise
-                self._api.note_lost()  # signal-cli may be restarting behind the REST API
+                self.note_lost()  # signal-cli may be restarting behind the REST API
                 if error.is_uncertain:
                     raise
                 raise NotConnected(str(error)) from error
 
         found = await self._until_done(post, "a message", repeatable=False, is_wanted=may_send)
-        self._api.note_working()
-        return _timestamp(found)
+        self._lost_at = None  # it has started completely
+        timestamp = found.get("timestamp") if isinstance(found, dict) else None  # written as a text
+        if isinstance(timestamp, (str, int)) and not isinstance(timestamp, bool) and str(timestamp).isdecimal():
+            return int(timestamp)
+        raise Unreadable("an answer without the message's time")
+
+    async def remote_delete(self, number: str, recipient: str, timestamp: int) -> None:
+        """Delete a message of the account for everybody."""
+        body = {"recipient": recipient, "timestamp": timestamp}
+        await self._patient_sign("DELETE", "remote-delete", number, body)
+
+    async def typing(self, number: str, recipient: str, *, shown: bool) -> None:
+        """Show that the account is typing, or no longer. Signal's apps hide it after 15 s by themselves."""
+        await self._sign("PUT" if shown else "DELETE", "typing-indicator", number, {"recipient": recipient})
+
+    async def react(
+        self, number: str, recipient: str, message: MessageRef, emoji: str, *, remove: bool = False
+    ) -> None:
+        """Give a reaction to a message, in place of the account's former one, or take it back."""
+        target = {"target_author": message.author, "timestamp": message.timestamp}
+        body = {"recipient": recipient, "reaction": emoji, **target}
+        await self._patient_sign("DELETE" if remove else "POST", "reactions", number, body)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def file_url(self, attachment: str) -> str:
+        """Return the address of an attachment. Only `file` reads it: it leads to the owner's own machine."""
+        return str(self._url("v1", "attachments", attachment))
+
+    async def file(self, url: str, max_bytes: int, *, seconds: float | None = None) -> bytes:
+        """Read the attachment at an address of `file_url`. Raises FetchRefused for every other address, for a file that
+        is gone or larger than `max_bytes`, and if the server does not answer."""
+        name = url.rpartition("/")[2]
+        if not ATTACHMENT.fullmatch(name) or url != self.file_url(name):
+            raise FetchRefused("not an attachment of Signal's")
+
+        async def read() -> bytes:
+            try:
+                async with (
+                    asyncio.timeout(seconds or self._sign_timeout),
+                    self._open.get(URL(url), allow_redirects=False) as answer,
+                ):
+                    if answer.status != 200:
+                        raise Refused(answer.status, "")
+                    return await read_body(answer, max_bytes)
+            except TimeoutError:
+                raise FetchRefused("it took too long") from None
+            except (aiohttp.ClientError, OSError) as error:
+                self.note_lost()
+                raise broken(error) from error
+
+        try:
+            patience = COLD_START if seconds is None else seconds
+            return await self._until_done(read, "a request for a file", repeatable=True, seconds=patience)
+        except Refused as error:
+            raise FetchRefused(f"HTTP {error.status}") from error
+        except Unreachable as error:
+            raise FetchRefused("no connection") from error
+
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     async def _until_done(
         self,
@@ -458,9 +368,9 @@ class SignalClient:
         while True:
             if not is_wanted():
                 raise Refused(NOT_SENT, "not wanted any more")
-            if self._api.is_closed:
+            if self._session is not None and self._session.closed:
                 raise Unreachable("the program ends")
-            is_starting, error = self._api.is_starting, SignalError("it has not started yet")
+            is_starting, error = self._is_starting(), SignalError("it has not started yet")
             try:
                 if not is_starting or await self.about():
                     return await attempt()
@@ -477,30 +387,7 @@ class SignalClient:
                 raise error if isinstance(error, Unreachable | Refused) else NotConnected(str(error))
             log.info("Signal: %s was not sent, it is sent again in %.1f s: %s", what, pause, error)
             await self._sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-
-    async def remote_delete(self, number: str, recipient: str, timestamp: int) -> None:
-        """Deletes a message of the account for everybody."""
-        body = {"recipient": recipient, "timestamp": timestamp}
-        await self._patient_sign("DELETE", "remote-delete", number, body)
-
-    # -- signs --------------------------------------------------------------------------------------------------------
-
-    async def typing(self, number: str, recipient: str, *, shown: bool) -> None:
-        """Shows that the account is typing, or no longer. Signal's apps hide it after 15 s by themselves."""
-        await self._sign("PUT" if shown else "DELETE", "typing-indicator", number, {"recipient": recipient})
-
-    async def react(
-        self, number: str, recipient: str, message: MessageRef, emoji: str, *, remove: bool = False
-    ) -> None:
-        """Gives a reaction to a message, in place of the account's former one, or takes it back."""
-        body = {
-            "recipient": recipient,
-            "reaction": emoji,
-            "target_author": message.author,
-            "timestamp": message.timestamp,
-        }
-        await self._patient_sign("DELETE" if remove else "POST", "reactions", number, body)
+            pause = min(2 * pause, MAX_PAUSE)
 
     async def _patient_sign(self, method: str, path: str, number: str, body: Mapping[str, object]) -> None:
         """Make a request that may be made twice, and wait for a server that restarts."""
@@ -509,52 +396,95 @@ class SignalClient:
         )
 
     async def _sign(self, method: str, path: str, number: str, body: Mapping[str, object] | None = None) -> object:
-        url = self._api.url("v1", path, number)
-        return await self._api.request(method, url, body, seconds=self._sign_timeout, number=number)
+        url = self._url("v1", path, number)
+        return await self._request(method, url, body, seconds=self._sign_timeout, number=number)
 
-    # -- files --------------------------------------------------------------------------------------------------------
-
-    def file_url(self, attachment: str) -> str:
-        """The address of an attachment. Only `file` reads it: it leads to the owner's own machine."""
-        return str(self._api.url("v1", "attachments", attachment))
-
-    async def file(self, url: str, max_bytes: int, *, seconds: float | None = None) -> bytes:
-        """The attachment at an address of `file_url`. Raises FetchRefused: for every other address, for a file that is
-        gone or larger than `max_bytes`, and where the server does not answer."""
-        name = url.rpartition("/")[2]
-        if not ATTACHMENT.fullmatch(name) or url != self.file_url(name):
-            raise FetchRefused("not an attachment of Signal's")
-
-        async def read() -> bytes:
-            try:
-                async with (
-                    asyncio.timeout(seconds or self._sign_timeout),
-                    self._api.session.get(URL(url), allow_redirects=False) as answer,
-                ):
-                    if answer.status != 200:
-                        raise Refused(answer.status, "")
-                    return await read_body(answer, max_bytes)
-            except TimeoutError:
-                raise FetchRefused("it took too long") from None
-            except (aiohttp.ClientError, OSError) as error:
-                self._api.note_lost()
-                raise broken(error) from error
-
+    async def _request(
+        self, method: str, url: URL, body: Mapping[str, object] | None, *, seconds: float, number: str
+    ) -> object:
+        """Return the JSON of the answer; None if it has none. `number` is the account, for the log."""
         try:
-            patience = COLD_START if seconds is None else seconds
-            return await self._until_done(read, "a request for a file", repeatable=True, seconds=patience)
-        except Refused as error:
-            raise FetchRefused(f"HTTP {error.status}") from error
-        except Unreachable as error:
-            raise FetchRefused("no connection") from error
+            async with (
+                asyncio.timeout(seconds),
+                self._open.request(method, url, json=body, allow_redirects=False) as answer,
+            ):
+                data = await read_body(answer, MAX_ANSWER)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            if not isinstance(error, TimeoutError):
+                self.note_lost()
+            raise broken(error) from error
+        except FetchRefused as error:
+            raise Unreadable(error.reason) from error
+        found: Any = None
+        with suppress(ValueError, RecursionError):
+            found = json.loads(data) if data.strip() else None
+        if 200 <= answer.status < 300:
+            return found
+        is_json = isinstance(found, dict)
+        said = found.get("error") if is_json else data.decode("utf-8", "replace")
+        words = without_addresses(str(said or ""))
+        if answer.status != 429:
+            raise Refused(answer.status, words, is_json=is_json and "error" in found)
+        given = found.get("challenge_tokens") if is_json else None
+        challenges = tuple(str(one)[:100] for one in given) if isinstance(given, list) else ()
+        if challenges != self._challenges or not challenges:
+            self._challenges = challenges
+            log.warning(
+                "Signal takes no more messages of the account %s for now: solve the captcha at "
+                "https://signalcaptchas.org/challenge/generate.html and submit it for the challenge token %s "
+                "(docs/signal.md), or wait a day",
+                masked(number),
+                " or ".join(challenges) or "(none was given)",
+            )
+        raise RateLimited(words, challenges)
+
+    @property
+    def _open(self) -> aiohttp.ClientSession:
+        """The open session. Raises Unreachable after its end: a sign may come late."""
+        assert self._session is not None, "entered with `async with`"
+        if self._session.closed:
+            raise Unreachable("the program ends")
+        return self._session
+
+    def _is_starting(self) -> bool:
+        """Whether the server was away a moment ago and hasn't sent a message since."""
+        return self._lost_at is not None and asyncio.get_running_loop().time() < self._lost_at + COLD_START
+
+    def _url(self, *path: str) -> URL:
+        """Return an address below the server's own, each part quoted."""
+        url = self._base
+        for part in path:
+            url /= part
+        return url
 
 
-def _timestamp(found: object) -> int:
-    """The time of a message that was sent; the server writes it as a text."""
-    given = found.get("timestamp") if isinstance(found, dict) else None
-    if isinstance(given, (str, int)) and not isinstance(given, bool) and str(given).isdecimal():
-        return int(given)
-    raise Unreadable("an answer without the message's time")
+async def _refuse_redirect(*_: object) -> None:
+    """aiohttp follows those of a WebSocket, and has no option for it: the account's number is in the address."""
+    raise Unreachable("it redirects to another address: SIGNAL_API_URL must be the server's own")
+
+
+async def read_body(answer: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """Read the answer. Raises FetchRefused for more bytes than that, counted as they arrive."""
+    if (answer.content_length or 0) > max_bytes:
+        raise FetchRefused("too large")
+    data = bytearray()
+    async for chunk in answer.content.iter_chunked(_CHUNK):
+        data += chunk
+        if len(data) > max_bytes:
+            raise FetchRefused("too large")
+    return bytes(data)
+
+
+def without_addresses(text: str) -> str:
+    """Return the server's words on one line, with two characters left of each phone number and account id."""
+    return _ADDRESS.sub(lambda found: masked(found[0]), " ".join(text.split()))[:MAX_SAID]
+
+
+def broken(error: Exception) -> Unreachable:
+    """Return the failure of a connection that broke, with the kind of its error for the log."""
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return NotConnected(type(error).__name__)
+    return Unreachable("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
 def _as_data(picture: Picture) -> str:
@@ -563,13 +493,8 @@ def _as_data(picture: Picture) -> str:
     return f"data:{picture.media_type};filename=picture.{suffix};base64,{data}"
 
 
-CACHE_BYTES = 24_000_000
-
-_OWN = "signal:posted/"
-
-
 class SignalFetcher:
-    """An agentic.chat.text_files.Fetcher. It reads the server's attachments and nothing else; the kind of a picture is
+    """A Fetcher (agentic.chat.attachments). It reads the server's attachments and nothing else; the kind of a picture is
     taken from its bytes. The server has no address for what was sent, so posted pictures are kept here for a while."""
 
     def __init__(self, client: SignalClient) -> None:
@@ -577,18 +502,18 @@ class SignalFetcher:
         self._posted: LRUCache[str, bytes] = LRUCache(CACHE_BYTES, len)
 
     def keep(self, picture: Picture) -> str:
-        """Keeps a posted picture, and returns the address by which it is read again."""
+        """Keep a posted picture, and return the address by which it is read again."""
         url = _OWN + hashlib.sha256(picture.data).hexdigest()[:32]
         with suppress(ValueError):  # larger than all that is kept
             self._posted[url] = picture.data
         return url
 
     async def fetch(self, url: str) -> FetchedPicture:
-        """The picture at this address. Raises FetchRefused."""
+        """Return the picture at this address. Raises FetchRefused."""
         return as_picture(await self.fetch_bytes(url, MAX_BYTES))
 
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
-        """The file at this address. Raises FetchRefused, also for more than `max_bytes`."""
+        """Return the file at this address. Raises FetchRefused, also for more than `max_bytes`."""
         if not url.startswith(_OWN):
             return await self._client.file(url, max_bytes)
         if (kept := self._posted.get(url)) is None:
