@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from agentic.services.signal.address_book import AddressBook
-from agentic.services.signal.vanishing import VanishingMessages
+from agentic.services.signal.stores import AddressBook, VanishingMessages
 from agentic.state.budgets import Budgets, Caps, Costs, Fields, ReplayCosts
 from agentic.state.context import ContextWindows, Sessions, Summaries
 from agentic.state.conversations import ConversationStore, PullStore

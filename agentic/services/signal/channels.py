@@ -1,25 +1,13 @@
-"""An agent's chats: view and sink.
-
-The typing sign that is shown beside a turn's work.
-
-The view of one chat of Signal: its names and its transcript. There is no history to read beyond it.
-
-The sink of one chat of Signal: posts, reactions and the typing sign. A post is not streamed: it appears whole.
-
-Signal has no mark by which a message that was sent already could be recognised. So each part of a post is claimed
-before it is sent, at a place that survives the process: a turn that is resumed sends no part again that an earlier run
-may have sent.
-
-The chats of an agent on Signal, and the channels of one that is on both services.
-"""
+"""An agent's chats on Signal: the view and the sink of a chat, and the channels of an agent on both services."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from agentic.agent.agent import ChannelInfo, Channels, ReactionView
@@ -49,51 +37,17 @@ from agentic.services.signal.contacts import Chat, Contact, SignalAccount
 from agentic.services.signal.envelopes import file_id, masked, message_id, timestamp_of
 from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, styled
 
+DELAY = 0.25  # seconds; an earlier answer needs no typing sign
+REFRESH = 10.0  # Signal's apps hide it after 15 s
+MAX_QUOTE = 300  # characters of a quoted message; apps show its beginning
+MAX_EMOJI = 16  # characters
+MAY_BE_MISSING = "A part of this answer may be missing: the connection broke while I was sending it."
+
 log = logging.getLogger(__name__)
 
 
-DELAY = 0.25  # seconds; an earlier answer needs no typing sign
-REFRESH = 10.0  # Signal's apps hide it after 15 s
-
-
-class TypingSign:
-    """Shows typing after a moment and again until stopped, and then no longer. `show` sends one request."""
-
-    def __init__(
-        self, show: Callable[[bool], Awaitable[None]], background: BackgroundTasks, *, refresh: float = REFRESH
-    ) -> None:
-        self._show, self._refresh, self._over = show, refresh, asyncio.Event()
-        background.start(self._run(), "Signal: typing")
-
-    def stop(self) -> None:
-        self._over.set()
-
-    async def _run(self) -> None:
-        if await self._ends_within(DELAY):
-            return
-        await self._try_to_show(True)
-        while not await self._ends_within(self._refresh):
-            await self._try_to_show(True)
-        await self._try_to_show(False)
-
-    async def _try_to_show(self, shown: bool) -> None:
-        """A request that fails is not made again: the next one follows, also to a server that restarted."""
-        try:
-            await self._show(shown)
-        except SignalError as error:
-            log.debug("Signal: typing is not shown: %s", error)
-
-    async def _ends_within(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._over.wait()
-        except TimeoutError:
-            return False
-        return True
-
-
 class SignalView:
-    """A chat as one account reads it."""
+    """A chat as one account reads it: its names and its transcript. There is no history to read beyond it."""
 
     service = SIGNAL
     guild_id = None
@@ -138,10 +92,11 @@ class SignalView:
         return ()
 
     async def settle(self) -> None:
-        """Returns at once: what was heard is all that there is."""
+        """Return at once: what was heard is all that there is."""
 
     async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
-        """The newest `messages` of this chat up to the last one of an interval, oldest first. None for another chat."""
+        """Return the newest `messages` of this chat up to the last one of an interval, oldest first; None for another
+        chat."""
         if interval.channel_id != self.channel_id:
             return None
         upto = [entry for entry in self.transcript.entries() if entry.id <= interval.last]
@@ -151,10 +106,8 @@ class SignalView:
         """Read the newest pictures and text files of these entries."""
         return await self.account.attachments.read(entries, limits)
 
-    # -- reactions that were missed -----------------------------------------------------------------------------------
-
     async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
-        """Each of these reactions to one of the newest `count` messages, of which nobody knows but this process: the
+        """Return each of these reactions to one of the newest `count` messages, of which only this process knows: the
         message's id, author and time (unix seconds), and the emoji."""
         known = self.account.transcripts.known(self.chat.channel_id)
         newest = known.entries()[-count:] if known is not None and count > 0 else []
@@ -167,14 +120,6 @@ class SignalView:
         return ()
 
 
-MAX_QUOTE = 300  # characters of a quoted message; apps show its beginning
-MAY_BE_MISSING = "A part of this answer may be missing: the connection broke while I was sending it."
-LONGEST_EMOJI = 16  # characters
-
-Claim = Callable[[str], Awaitable[bool]]
-GiveUp = Callable[[str], Awaitable[None]]
-
-
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The message that a post quotes, with its author and the text that is shown of it."""
@@ -183,17 +128,17 @@ class Answered:
     author: Contact
     text: str
 
-    @property
-    def quoted(self) -> Quoted:
-        return Quoted(MessageRef(self.author.address, timestamp_of(self.message_id)), self.text)
-
 
 class PartMayBeMissing(CannotPost):
     """The connection broke after a message was handed over: it may have been sent or not."""
 
 
 class SignalSink(SinkWithoutSigns):
-    """A chat as one agent writes into it.
+    """A chat as one agent writes into it. A post is not streamed: it appears whole.
+
+    Signal has no mark by which a message that was sent already could be recognized. So each part of a post is claimed
+    before it is sent, at a place that survives the process: a turn that is resumed sends no part again that an earlier
+    run may have sent.
 
     `may_post` is asked before each request that shows the agent, `claim` before each part of a post: whether nobody has
     claimed this key before. `give_up` ends a claim of a part that was not sent, so that the process that takes the turn
@@ -209,8 +154,8 @@ class SignalSink(SinkWithoutSigns):
         view: SignalView,
         *,
         may_post: Callable[[], bool],
-        claim: Claim,
-        give_up: GiveUp,
+        claim: Callable[[str], Awaitable[bool]],
+        give_up: Callable[[str], Awaitable[None]],
         clean: Callable[[str], str] = lambda text: text,
     ) -> None:
         self._view, self._account = view, view.account
@@ -218,8 +163,8 @@ class SignalSink(SinkWithoutSigns):
         self._posted: dict[str, list[int]] = {}
 
     def refusal(self) -> str | None:
-        """Why the agent may not write here; None when it may."""
-        if self._recipient() is None:
+        """Return why the agent may not write here; None if it may."""
+        if self._account.chats.recipient(self._view.chat) is None:
             return "unknown_channel"
         person = self._account.chats.person(self._view.chat)
         if person is not None and not self._account.contacts.is_allowed(person):
@@ -229,35 +174,41 @@ class SignalSink(SinkWithoutSigns):
     def know_as(self, inner_names: Mapping[str, str]) -> None:
         """Nobody is mentioned by a post."""
 
-    def _recipient(self) -> str | None:
-        return self._account.chats.recipient(self._view.chat)
-
     # -- posts --------------------------------------------------------------------------------------------------------
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
-        """Posts text and picture as one message, or as several where the text is too long. It mentions nobody.
+        """Post text and picture as one message, or as several if the text is too long. It mentions nobody.
 
-        `noted` gets what is in the chat as soon as it is there. Raises CannotPost when nothing could be posted; when
-        only a later part fails, what was posted counts. A post whose parts an earlier run has claimed has no message
-        ids of those parts: whether they were sent is known to nobody. A part whose request broke on its way may be
-        missing: the others are sent all the same, and a last line says so.
+        `noted` gets what is in the chat as soon as it is there. Raises CannotPost if nothing could be posted; if only a
+        later part fails, what was posted counts. A post whose parts an earlier run has claimed has no message ids of
+        those parts: whether they were sent is known to nobody. A part whose request broke on its way may be missing:
+        the others are sent all the same, and a last line says so.
         """
-        parts = split_runs(self._runs(post)) or [[]]
+        text = self._clean(post.text or "").strip()  # before it is split: half a secret is not recognized
+        text_runs = parse(text) if text else []
+        below = [Run(f"{title_of(source)}: {source.url}") for source in unlinked(text, post.sources)]
+        for line in (*below, *([_cost_line(post.cost)] if post.cost is not None else ())):
+            if text_runs:
+                text_runs.append(Run("\n" if text_runs[-1].text.endswith("\n") else "\n\n"))
+            text_runs.append(line)
+        parts = split_runs(text_runs) or [[]]
         posted: Posted | None = None
         broken: PartMayBeMissing | None = None
 
         async def send(key: str, runs: list[Run], picture: Picture | None, answered: Answered | None) -> None:
             nonlocal posted
-            entry = await self._part(f"{turn_id}/{key}", runs, picture, answered)
-            posted = _with(posted, entry)
+            entry = await self._send_part(f"{turn_id}/{key}", runs, picture, answered)
+            posted = posted or Posted(0)  # 0 for a message that an earlier run has claimed
             if entry is not None:
+                url = entry.attachments[0].url if entry.attachments else posted.picture_url
+                posted = Posted(posted.message_id or entry.id, url, (*posted.message_ids, entry.id))
                 self._posted.setdefault(turn_id, []).append(entry.id)
                 noted(posted)
 
         for number, runs in enumerate(parts):
             picture = post.picture if number == len(parts) - 1 else None
             try:
-                await send(str(number), runs, picture, self._answered(post) if number == 0 else None)
+                await send(str(number), runs, picture, self._find_answered(post) if number == 0 else None)
             except PartMayBeMissing as error:
                 broken = error
             except CannotPost as error:
@@ -274,10 +225,10 @@ class SignalSink(SinkWithoutSigns):
                 log.warning("Signal: a person was not told that a part of an answer may be missing: %s", error)
         return posted
 
-    async def _part(
+    async def _send_part(
         self, key: str, runs: list[Run], picture: Picture | None, answered: Answered | None
     ) -> Entry | None:
-        """Sends one message, and adds it to the transcript; None where an earlier run has claimed it."""
+        """Send one message, and add it to the transcript. Return None if an earlier run has claimed it."""
         if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal)
         if not self._may_post():
@@ -285,66 +236,50 @@ class SignalSink(SinkWithoutSigns):
         if not await self._claim(key):
             log.warning("Signal: part %s of a post may have been sent before, it is not sent again", key)
             return None
-        recipient, pictures = self._recipient() or "", (picture,) if picture is not None else ()
+        account, me = self._account, self._account.me
+        quoted: Quoted | None = None
+        if answered is not None:
+            message = MessageRef(answered.author.address, timestamp_of(answered.message_id))
+            quoted = Quoted(message, answered.text)
         try:
-            timestamp = await self._account.client.send(
-                self._account.number,
-                recipient,
+            timestamp = await account.client.send(
+                account.number,
+                account.chats.recipient(self._view.chat) or "",
                 styled(runs),
-                pictures=pictures,
-                quoted=answered.quoted if answered is not None else None,
+                pictures=(picture,) if picture is not None else (),
+                quoted=quoted,
                 may_send=self._may_post,
             )
         except SignalError as error:
-            if _was_not_wanted(error):
+            if isinstance(error, Refused) and error.status == NOT_SENT:
                 await self._give_up(key)
                 raise CannotPost("not_ours") from error
             if isinstance(error, NotConnected):  # the server never got it, so another try can't double it
                 await self._give_up(key)
-            raise self._cannot_post(error) from error
-        entry = self._entry(timestamp, plain(runs), pictures, answered)
-        self._view.transcript.add(entry)
-        return entry
-
-    def _cannot_post(self, error: SignalError) -> CannotPost:
-        number = masked(self._account.number)
-        log.warning("Signal: a post of the account %s to chat %d failed: %s", number, self._view.channel_id, error)
-        is_uncertain = isinstance(error, Unreachable) and not isinstance(error, NotConnected)
-        is_uncertain |= isinstance(error, Refused) and error.is_uncertain
-        return PartMayBeMissing("signal_failed") if is_uncertain else CannotPost("signal_failed")
-
-    def _entry(self, timestamp: int, text: str, pictures: tuple[Picture, ...], answered: Answered | None) -> Entry:
-        """The message as transcripts have it."""
-        me = self._account.me
-        number = message_id(me.base, timestamp)
-        return Entry(
-            id=number,
+            number, chat = masked(account.number), self._view.channel_id
+            log.warning("Signal: a post of the account %s to chat %d failed: %s", number, chat, error)
+            is_uncertain = isinstance(error, Unreachable) and not isinstance(error, NotConnected)
+            is_uncertain |= isinstance(error, Refused) and error.is_uncertain
+            raise (PartMayBeMissing if is_uncertain else CannotPost)("signal_failed") from error
+        own_id, files = message_id(me.base, timestamp), list[Attachment]()
+        if picture is not None:
+            name, url = f"picture.{picture.media_type.rpartition('/')[2]}", account.files.keep(picture)
+            files.append(Attachment(file_id(f"{own_id}/{name}"), name, url, len(picture.data), picture.media_type))
+        entry = Entry(
+            id=own_id,
             speaker=Speaker(me.person, me.name, "agent", me.agent),
-            text=text,
+            text=plain(runs),
             created_at=timestamp / 1000,
             reply_to=answered.message_id if answered is not None else None,
             replied_to=answered.author.person if answered is not None else None,
             private=self._view.is_private,
-            attachments=tuple(self._attachment(number, picture) for picture in pictures),
+            attachments=tuple(files),
         )
+        self._view.transcript.add(entry)
+        return entry
 
-    def _attachment(self, number: int, picture: Picture) -> Attachment:
-        name = f"picture.{picture.media_type.rpartition('/')[2]}"
-        url = self._account.files.keep(picture)
-        return Attachment(file_id(f"{number}/{name}"), name, url, len(picture.data), picture.media_type)
-
-    # -- the text -----------------------------------------------------------------------------------------------------
-
-    def _runs(self, post: Post) -> list[Run]:
-        """The text and what stands below it. It is cleaned first: half a secret is not recognised."""
-        text = self._clean(post.text or "").strip()
-        runs = parse(text) if text else []
-        for line in (*_source_lines(text, post), *([_cost_line(post.cost)] if post.cost is not None else ())):
-            runs += [*([Run("\n\n" if not runs[-1].text.endswith("\n") else "\n")] if runs else []), line]
-        return runs
-
-    def _answered(self, post: Post) -> Answered | None:
-        """The message that is quoted: in a group an answer to a person quotes their question."""
+    def _find_answered(self, post: Post) -> Answered | None:
+        """Return the message to quote: in a group an answer to a person quotes their question."""
         number = post.reply_to
         if number is None and self._view.chat.is_group and post.ping is not None:
             number = post.asked
@@ -355,8 +290,8 @@ class SignalSink(SinkWithoutSigns):
         return Answered(number, author, entry.text[:MAX_QUOTE] if entry is not None else "")
 
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
-        """Deletes what this sink has posted for a turn that came to nothing, for everybody."""
-        recipient = self._recipient()
+        """Delete what this sink has posted for a turn that came to nothing, for everybody."""
+        recipient = self._account.chats.recipient(self._view.chat)
         for number in self._posted.pop(turn_id, ()):
             try:
                 await self._account.client.remote_delete(self._account.number, recipient or "", timestamp_of(number))
@@ -368,76 +303,82 @@ class SignalSink(SinkWithoutSigns):
     # -- signs --------------------------------------------------------------------------------------------------------
 
     async def react(self, message_id: int, emoji: str) -> bool:
-        """Gives a reaction in place of the agent's former one. False where the message is not one of this chat's,
+        """Give a reaction in place of the agent's former one. Return False if the message is not one of this chat's,
         Signal refuses the emoji, or a person has stopped the chat."""
-        return self._may_post() and await self._react(message_id, emoji)
+        return self._may_post() and await self.acknowledge(message_id, emoji)
 
     async def acknowledge(self, message_id: int, emoji: str) -> bool:
-        """Gives a reaction also in a stopped chat, to show that an order was understood or is in force."""
-        return await self._react(message_id, emoji)
-
-    async def _react(self, number: int, emoji: str) -> bool:
-        transcript, me = self._view.transcript, self._account.me
-        author, recipient = self._account.contacts.author_of(number), self._recipient()
-        if number not in transcript or author is None or recipient is None or not _is_emoji(emoji):
+        """Give a reaction also in a stopped chat, to show that an order was understood or is in force."""
+        account, transcript, me = self._account, self._view.transcript, self._account.me
+        author, recipient = account.contacts.author_of(message_id), account.chats.recipient(self._view.chat)
+        # an emoji of a Discord server has a name of letters
+        is_emoji = 0 < len(emoji) <= MAX_EMOJI and not any(char.isascii() and char.isalpha() for char in emoji)
+        if message_id not in transcript or author is None or recipient is None or not is_emoji:
             return False
-        message = MessageRef(author.address, timestamp_of(number))
+        message = MessageRef(author.address, timestamp_of(message_id))
         try:
-            await self._account.client.react(self._account.number, recipient, message, emoji)
+            await account.client.react(account.number, recipient, message, emoji)
         except SignalError as error:
-            log.info("Signal: message %d: reaction %s was not given: %s", number, emoji, error)
+            log.info("Signal: message %d: reaction %s was not given: %s", message_id, emoji, error)
             return False
-        entry = transcript.get(number)
+        entry = transcript.get(message_id)
         for former in entry.reactions if entry is not None else ():
             if former.emoji != emoji and me.name in former.by:
-                transcript.unreact(number, former.emoji, me.person, bot=True)
-        transcript.react(number, emoji, me.person, me.name, bot=True)
+                transcript.unreact(message_id, former.emoji, me.person, bot=True)
+        transcript.react(message_id, emoji, me.person, me.name, bot=True)
         return True
 
     @contextmanager
     def typing(self) -> Iterator[None]:
-        """Shows typing beside the work within; nothing waits for it."""
-        sign = TypingSign(self._show_typing, self._background)
+        """Show typing beside the work within; nothing waits for it."""
+
+        async def show(shown: bool) -> None:
+            recipient = self._account.chats.recipient(self._view.chat)
+            if recipient is not None and (not shown or self._may_post()):
+                await self._account.client.typing(self._account.number, recipient, shown=shown)
+
+        sign = TypingSign(show, self._background)
         try:
             yield
         finally:
             sign.stop()
 
-    async def _show_typing(self, shown: bool) -> None:
-        recipient = self._recipient()
-        if recipient is not None and (not shown or self._may_post()):
-            await self._account.client.typing(self._account.number, recipient, shown=shown)
-
-
-def _was_not_wanted(error: SignalError) -> bool:
-    return isinstance(error, Refused) and error.status == NOT_SENT
-
-
-def _with(before: Posted | None, entry: Entry | None) -> Posted:
-    """The post with one more message; 0 stands for a message that an earlier run has claimed."""
-    before = before or Posted(0)
-    if entry is None:
-        return before
-    url = entry.attachments[0].url if entry.attachments else before.picture_url
-    return Posted(before.message_id or entry.id, url, (*before.message_ids, entry.id))
-
-
-def _source_lines(text: str, post: Post) -> Iterator[Run]:
-    for source in unlinked(text, post.sources):
-        yield Run(f"{title_of(source)}: {source.url}")
-
 
 def _cost_line(cost: TurnCost) -> Run:
-    """One line: model, cost, tokens in and out, the agent's total of the day."""
+    """Build one line: model, cost, tokens in and out, the agent's total of the day."""
     usage = cost.usage
     tokens = f"{usage.input_tokens:,} in / {usage.output_tokens:,} out"
     parts = [usage.model, f"${usage.cost_usd:.4f}", tokens, f"today ${cost.day_total_usd:.2f}"]
     return Run(" · ".join(part for part in parts if part), Style.ITALIC)
 
 
-def _is_emoji(emoji: str) -> bool:
-    """Whether Signal may take it for one: an emoji of a server has a name of letters."""
-    return bool(emoji) and len(emoji) <= LONGEST_EMOJI and not any(char.isascii() and char.isalpha() for char in emoji)
+class TypingSign:
+    """Show typing beside a turn's work, after a moment and again until stopped. `show` sends one request."""
+
+    def __init__(
+        self, show: Callable[[bool], Awaitable[None]], background: BackgroundTasks, *, refresh: float = REFRESH
+    ) -> None:
+        self._show, self._refresh, self._over = show, refresh, asyncio.Event()
+        background.start(self._run(), "Signal: typing")
+
+    def stop(self) -> None:
+        self._over.set()
+
+    async def _run(self) -> None:
+        pause, is_shown = DELAY, False
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._over.wait()
+            if self._over.is_set() and not is_shown:
+                return
+            pause, is_shown = self._refresh, not self._over.is_set()
+            try:
+                await self._show(is_shown)
+            except SignalError as error:  # the next request follows, also to a server that restarted
+                log.debug("Signal: typing is not shown: %s", error)
+            if not is_shown:
+                return
 
 
 class SignalChannels:
@@ -461,8 +402,8 @@ class SignalChannels:
         return self._account.me.person
 
     def known(self) -> Sequence[ChannelInfo]:
-        theme = self._services.settings.signal_theme
-        return [ChannelInfo(chat.channel_id, chat.name, theme, group=chat.is_group) for chat in self._chats()]
+        theme, chats = self._services.settings.signal_theme, self._account.chats.of_account(self._account.number)
+        return [ChannelInfo(chat.channel_id, chat.name, theme, group=chat.is_group) for chat in chats]
 
     def parent(self, channel_id: int) -> int | None:
         """None: a chat has no threads."""
@@ -474,7 +415,7 @@ class SignalChannels:
         return self._services.stops.holds(channel_id)
 
     def view_of(self, channel_id: int) -> SignalView | None:
-        """None for a chat in which the account is not."""
+        """Return None for a chat in which the account is not."""
         chat = self._account.chats.get(channel_id)
         if chat is None or self._account.number not in chat.accounts:
             return None
@@ -485,35 +426,25 @@ class SignalChannels:
         return self._outlet(view) if view is not None else None
 
     def answering(self, channel_id: int) -> Outlet | None:
-        """The outlet for answers to commands, which are given in a stopped chat too."""
+        """Return the outlet for answers to commands, which are given in a stopped chat too."""
         view = self.view_of(channel_id)
         return self._outlet(view, stops=False) if view is not None else None
 
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
-        """The same: every chat with a person who is heard is in scope, and the sink refuses the others."""
+        """Return the same: every chat with a person who is heard is in scope, and the sink refuses the others."""
         return self.outlet_of(channel_id)
 
     async def wait_for(self, channel_id: int) -> None:
-        """Returns at once: no chat arrives later."""
-
-    def _chats(self) -> list[Chat]:
-        return self._account.chats.of_account(self._account.number)
+        """Return at once: no chat arrives later."""
 
     def _outlet(self, view: SignalView, *, stops: bool = True) -> Outlet:
-        services, chat = self._services, view.channel_id
-
-        async def claim(part: str) -> bool:
-            return await services.ledger.post_claims.first(self._agent, part)
-
-        async def give_up(part: str) -> None:
-            await services.ledger.post_claims.give_up(self._agent, part)
-
+        claims, chat = self._services.ledger.post_claims, view.channel_id
         sink = SignalSink(
             view,
             may_post=lambda: self._may_act() and not (stops and self.is_stopped(chat)),
-            claim=claim,
-            give_up=give_up,
-            clean=services.outbound.redact,
+            claim=partial(claims.first, self._agent),
+            give_up=partial(claims.give_up, self._agent),
+            clean=self._services.outbound.redact,
         )
         return Outlet(view, sink)
 
@@ -557,7 +488,7 @@ class JoinedChannels:
 
 
 def with_signal(agent: str, discord: Channels, services: AgentServices, may_act: Callable[[], bool]) -> Channels:
-    """The agent's channels on Discord, and those on Signal where it has a number."""
+    """Return the agent's channels on Discord, and those on Signal if it has a number."""
     account = services.signal.get(agent)
     if account is None:
         return discord

@@ -494,7 +494,7 @@ def _as_data(picture: Picture) -> str:
 
 
 class SignalFetcher:
-    """A Fetcher (agentic.chat.attachments). It reads the server's attachments and nothing else; the kind of a picture is
+    """A Fetcher (agentic.chat.attachments). It reads the server's attachments and nothing else; a picture's kind is
     taken from its bytes. The server has no address for what was sent, so posted pictures are kept here for a while."""
 
     def __init__(self, client: SignalClient) -> None:

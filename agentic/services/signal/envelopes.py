@@ -1,15 +1,11 @@
-"""Envelopes as sent; ids.
+"""Envelopes as signal-cli sends them (AsamK/signal-cli, org.asamk.signal.json); numbers for what Signal names by texts.
 
-Numbers for what Signal names by phone numbers, account ids, group ids and times.
+An envelope is one frame of the WebSocket. Every part may be missing, be null, or have a shape that nobody foresaw. Such
+a part counts as missing, and the rest of the envelope is read: a person's words must not be lost because an attachment
+beside them is odd. Fields that are not named here are ignored.
 
-They have the form that agentic.ids gives: Signal knows a message by its author and its time in milliseconds, and the
-time stands in the upper bits of its number.
-
-Envelopes as signal-cli sends them (AsamK/signal-cli, org.asamk.signal.json), one a frame of the WebSocket.
-
-Every part may be missing, be null, or have a shape that nobody foresaw. Such a part counts as missing, and the rest of
-the envelope is read: a person's words must not be lost because an attachment beside them is odd. Fields that are not
-named here are ignored.
+The numbers have the form that agentic.ids gives. Signal knows a message by its author and its time in milliseconds, and
+the time is in the upper bits of its number.
 """
 
 from __future__ import annotations
@@ -35,8 +31,58 @@ from pydantic.alias_generators import to_camel
 
 from agentic.ids import EPOCH_MS, FIRST_ELSEWHERE, LOW_BITS
 
+MAX_TEXT = 65_536  # characters; Signal's own limit, in bytes
+LONG_TEXT = "text/x-signal-plain"  # the type of the attachment that has all of a text longer than a message
+MAX_PARTS = 64  # attachments, or mentions, of a message that are read
+ATTACHMENT = re.compile(r"[\w=+~-][\w.=+~-]{0,250}", re.ASCII)  # base64url with an extension; never a path
+
 _LOW = (1 << LOW_BITS) - 1
 _LAST_TIME = EPOCH_MS + (1 << 41) - 1  # the number of a later one would be too long
+_NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
+_ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HALF = re.compile("[\ud800-\udfff]")
+
+T = TypeVar("T")
+Listed = TypeVar("Listed", "ListedContact", "ListedGroup")
+
+
+def message_id(author: int, timestamp_ms: int) -> int:
+    """Return the number of the message that this person sent at this time. A time that no message can have counts as
+    the nearest possible one."""
+    since = min(max(timestamp_ms, EPOCH_MS), _LAST_TIME) - EPOCH_MS
+    return since << LOW_BITS | _hashed("message", author, timestamp_ms) & _LOW
+
+
+def timestamp_of(message: int) -> int:
+    """Return the time of a message in milliseconds, by which Signal knows it."""
+    return (message >> LOW_BITS) + EPOCH_MS
+
+
+def ids_at(timestamp_ms: int) -> range:
+    """Return the numbers of all messages of this millisecond."""
+    first = max(timestamp_ms - EPOCH_MS, 0) << LOW_BITS
+    return range(first, first + _LOW + 1)
+
+
+def person_id(address: str) -> int:
+    """Return the number of the person with this phone number or account id. A linked person has that of their Discord
+    account instead."""
+    return FIRST_ELSEWHERE | _hashed("person", address) & (FIRST_ELSEWHERE - 1)
+
+
+def direct_chat_id(account: str, person: int) -> int:
+    """Return the number of a person's chat with this account of ours: two agents have a chat each with them."""
+    return FIRST_ELSEWHERE | _hashed("chat", account, person) & (FIRST_ELSEWHERE - 1)
+
+
+def group_chat_id(group: str) -> int:
+    """Return the number of a group, by its internal id: one chat, however many of our accounts are in it."""
+    return FIRST_ELSEWHERE | _hashed("group", group) & (FIRST_ELSEWHERE - 1)
+
+
+def file_id(attachment: str) -> int:
+    """Return the number of an attachment, by its id in signal-cli."""
+    return _hashed("file", attachment) & (FIRST_ELSEWHERE - 1)
 
 
 def _hashed(*parts: object) -> int:
@@ -44,62 +90,9 @@ def _hashed(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
-def message_id(author: int, timestamp_ms: int) -> int:
-    """The number of the message that this person sent at this time. A time that no message can have counts as the
-    nearest possible one."""
-    since = min(max(timestamp_ms, EPOCH_MS), _LAST_TIME) - EPOCH_MS
-    return since << LOW_BITS | _hashed("message", author, timestamp_ms) & _LOW
-
-
-def timestamp_of(message: int) -> int:
-    """The time of a message in milliseconds, by which Signal knows it."""
-    return (message >> LOW_BITS) + EPOCH_MS
-
-
-def ids_at(timestamp_ms: int) -> range:
-    """The numbers of all messages of this millisecond."""
-    first = max(timestamp_ms - EPOCH_MS, 0) << LOW_BITS
-    return range(first, first + _LOW + 1)
-
-
-def person_id(address: str) -> int:
-    """The number of the person with this phone number or account id. A linked person has that of their Discord account
-    instead."""
-    return FIRST_ELSEWHERE | _hashed("person", address) & (FIRST_ELSEWHERE - 1)
-
-
-def direct_chat_id(account: str, person: int) -> int:
-    """The number of the chat that a person has with this account of ours: two agents have a chat each with them."""
-    return FIRST_ELSEWHERE | _hashed("chat", account, person) & (FIRST_ELSEWHERE - 1)
-
-
-def group_chat_id(group: str) -> int:
-    """The number of a group, by its internal id: one chat, however many of our accounts are in it."""
-    return FIRST_ELSEWHERE | _hashed("group", group) & (FIRST_ELSEWHERE - 1)
-
-
-def file_id(attachment: str) -> int:
-    """The number of an attachment, by its id in signal-cli."""
-    return _hashed("file", attachment) & (FIRST_ELSEWHERE - 1)
-
-
 def masked(address: str) -> str:
-    """A phone number or account id for a log line: its last two characters. Whose it is, is nobody else's business."""
+    """Shorten a phone number or account id for a log line: whose it is, is nobody else's business."""
     return f"…{address[-2:]}"
-
-
-MAX_TEXT = 65_536  # characters; Signal's own limit, in bytes
-LONG_TEXT = "text/x-signal-plain"  # the type of the attachment that has all of a text longer than a message
-MOST_PARTS = 64  # attachments, or mentions, of a message that are read
-
-ATTACHMENT = re.compile(r"[\w=+~-][\w.=+~-]{0,250}", re.ASCII)  # base64url with an extension; never a path
-
-_NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
-_ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-_HALF = re.compile("[\ud800-\udfff]")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +122,7 @@ def _or_nothing(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 
 def _readable_ones(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    items = value[:MOST_PARTS] if isinstance(value, list) else []
+    items = value[:MAX_PARTS] if isinstance(value, list) else []
     try:
         return read(items)
     except ValidationError as error:
@@ -142,12 +135,6 @@ def _cut(value: Any) -> Any:
     return _HALF.sub("\ufffd", value[:MAX_TEXT]) if isinstance(value, str) else value
 
 
-_Maybe = Annotated[T | None, WrapValidator(_or_nothing)]
-_Many = Annotated[tuple[T, ...], WrapValidator(_readable_ones)]
-_Text = Annotated[_Maybe[str], BeforeValidator(_cut)]
-_Time = Annotated[int, Field(ge=0, lt=2**53)]  # milliseconds
-
-
 def _attachment_id(value: str) -> str:
     if not ATTACHMENT.fullmatch(value):
         raise ValueError("not the id of an attachment")
@@ -157,6 +144,12 @@ def _attachment_id(value: str) -> str:
 def _files(value: Any) -> Any:
     """A list in which each item is at least a file of which nothing is known: somebody sent something."""
     return [item if isinstance(item, dict) else {} for item in value] if isinstance(value, list) else value
+
+
+_Maybe = Annotated[T | None, WrapValidator(_or_nothing)]
+_Many = Annotated[tuple[T, ...], WrapValidator(_readable_ones)]
+_Text = Annotated[_Maybe[str], BeforeValidator(_cut)]
+_Time = Annotated[int, Field(ge=0, lt=2**53)]  # milliseconds
 
 
 class _Part(BaseModel):
@@ -283,7 +276,7 @@ class Envelope(_Part):
 
 
 def read_envelope(frame: str | bytes) -> Envelope | None:
-    """The envelope in a frame, also in one of JSON-RPC's own shape; None where there is none."""
+    """Return the envelope in a frame, also in one of JSON-RPC's own shape; None if there is none."""
     try:
         found = json.loads(frame)
     except (ValueError, RecursionError):
@@ -317,11 +310,8 @@ class ListedGroup(_Part):
     name: _Text = None
 
 
-Listed = TypeVar("Listed", ListedContact, ListedGroup)
-
-
 def read_list(found: object, kind: type[Listed]) -> list[Listed]:
-    """The readable ones of a list in an answer."""
+    """Return the readable items of a list in an answer."""
     read: list[Listed] = []
     for one in found if isinstance(found, list) else ():
         try:

@@ -32,13 +32,13 @@ from agentic.inbox.host import AgentHost
 from agentic.process.tasks import BackgroundTasks
 from agentic.runtime.process import Runtime
 from agentic.runtime.services import stay_known
-from agentic.services.signal.address_book import AddressBook
 from agentic.services.signal.channels import SignalChannels
 from agentic.services.signal.client import SignalClient, SignalFetcher
 from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, SignalAccount, to_text
 from agentic.services.signal.envelopes import direct_chat_id
 from agentic.services.signal.listener import SignalListener
 from agentic.services.signal.messages import Heard
+from agentic.services.signal.stores import AddressBook
 from agentic.services.signal.text_commands import TextCommands
 
 log = logging.getLogger(__name__)

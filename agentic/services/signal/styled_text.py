@@ -1,26 +1,8 @@
-"""Markdown to styled, split text.
-
-Discord's markdown, in which agents write, as runs of text with one style each. Pure.
+"""Discord's markdown, in which agents write, as the styled text of Signal, split into messages. Pure.
 
 Signal knows bold, italic, strikethrough, monospace and hidden text, and nothing else. Headings become bold, small lines
 italic, list marks bullets, code blocks monospace, links their title and address. Of styles in each other the strongest
 stays: hidden text must stay hidden, and code must read as it was written.
-
-Runs → the runs of each message, none longer than Signal's apps show.
-
-A message has 2,048 bytes of UTF-8 at most; what is longer is cut or dropped by apps, or sent as a file beside the
-beginning, depending on the release of signal-cli (AsamK/signal-cli#1598, mautrix/signal#666). Marks of style do not
-count: the server takes them out.
-
-A text is cut between paragraphs, else between lines, else between words, else between characters, and its styles go on
-in the next message.
-
-Runs as the styled text that signal-cli-rest-api reads (its src/utils/textstyleparser.go).
-
-Its parser toggles a style at each mark and knows no rules beyond that: a mark without its partner styles the rest of
-the message, or is swallowed. So each mark that belongs to the text gets a backslash. A run keeps its style only if
-its marks cannot be misread: not beside a backslash, which would take the mark's meaning, and not beside the same sign,
-as `*` and `**` are distinguished by the next sign alone. A spoiler always keeps its marks.
 """
 
 from __future__ import annotations
@@ -33,28 +15,13 @@ from enum import IntEnum
 from agentic.chat.formatting import FENCE, SPOILER, Formatting
 from agentic.chat.splitting import continues, is_flag
 
-
-class Style(IntEnum):
-    """A style of Signal; the stronger one has the higher number."""
-
-    PLAIN = 0
-    ITALIC = 1
-    STRIKE = 2
-    BOLD = 3
-    MONO = 4
-    SPOILER = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A piece of text with one style."""
-
-    text: str
-    style: Style = Style.PLAIN
-
-
+LIMIT = 2000  # bytes of UTF-8
 BULLET = "• "
+SEPARATOR = "\u2060"  # invisible (WORD JOINER): stands between a spoiler's mark and a sign that would take its meaning
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # noncharacters, which stand for the marks of spoilers while the rest is parsed
+_JOINER = "\u200d"
+_PUNCTUATION = frozenset("。！？；：，、…」』）")
+_SIGNS = re.compile(r"[*~`|]")
 
 _FENCE = re.compile(r"```(?:[A-Za-z0-9_+\-.#]{1,32}\n)?(.*?)(?:```|\Z)", re.DOTALL)
 _LINE = re.compile(
@@ -78,6 +45,19 @@ _INLINE = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+class Style(IntEnum):
+    """A style of Signal; the stronger one has the higher number."""
+
+    PLAIN = 0
+    ITALIC = 1
+    STRIKE = 2
+    BOLD = 3
+    MONO = 4
+    SPOILER = 5
+
+
 _STYLES = {
     "bold": Style.BOLD,
     "both": Style.BOLD,
@@ -88,41 +68,39 @@ _STYLES = {
 }
 
 
+MARKS = {Style.ITALIC: "*", Style.STRIKE: "~", Style.BOLD: "**", Style.MONO: "`", Style.SPOILER: "||"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A piece of text with one style."""
+
+    text: str
+    style: Style = Style.PLAIN
+
+
 def parse(text: str) -> list[Run]:
-    """A text as runs; neighbours have different styles."""
-    return _joined(_hidden(_blocks(_with_spoilers_marked(text))))
-
-
-def plain(runs: Iterable[Run]) -> str:
-    """The text of runs, as people read it."""
-    return "".join(run.text for run in runs)
-
-
-def _with_spoilers_marked(text: str) -> str:
-    """Return the text with `_OPEN` and `_CLOSE` for the marks of its spoilers, which reach over lines and blocks."""
+    """Return a text as runs; neighbors have different styles."""
+    # the marks of spoilers, which reach over lines and blocks, become `_OPEN` and `_CLOSE`
     text = text.replace(_OPEN, "").replace(_CLOSE, "")
     formatting = Formatting(text, [match.start() for match in re.finditer(FENCE, text)])
-    parts, at = [], 0
-    for mark, place in sorted(
-        (mark, place)
-        for span in formatting.spans
-        if span.mark == SPOILER
-        for mark, place in ((span.start, _OPEN), (span.content_end, _CLOSE))
-    ):
-        parts += [text[at:mark], place]
-        at = mark + len(SPOILER)
-    return "".join([*parts, text[at:]])
-
-
-def _hidden(runs: Iterable[Run]) -> Iterator[Run]:
-    """Yield the runs without the spoilers' marks; what is between two marks is hidden, whatever it is else."""
+    spoilers = [span for span in formatting.spans if span.mark == SPOILER]
+    marks = [(span.start, _OPEN) for span in spoilers] + [(span.content_end, _CLOSE) for span in spoilers]
+    marked, at = "", 0
+    for place, mark in sorted(marks):
+        marked += text[at:place] + mark
+        at = place + len(SPOILER)
+    found: list[Run] = []
     is_hidden = False
-    for run in runs:
+    for run in _blocks(marked + text[at:]):
         for part in re.split(f"([{_OPEN}{_CLOSE}])", run.text):
             if part in (_OPEN, _CLOSE):
                 is_hidden = part == _OPEN
             elif part:
-                yield Run(part, Style.SPOILER if is_hidden else run.style)
+                style = Style.SPOILER if is_hidden else run.style  # what is between two marks is hidden, whatever it is
+                before = found.pop().text if found and found[-1].style is style else ""
+                found.append(Run(before + part, style))
+    return found
 
 
 def _blocks(text: str) -> Iterator[Run]:
@@ -138,20 +116,16 @@ def _lines(text: str) -> Iterator[Run]:
     for number, line in enumerate(text.split("\n")):
         if number:
             yield Run("\n")
-        yield from _line(line)
-
-
-def _line(line: str) -> Iterator[Run]:
-    begin = _LINE.match(line)
-    if begin is None:
-        yield from _inline(line, Style.PLAIN)
-    elif begin["rule"] is not None:
-        yield Run("———")
-    else:
-        style = Style.BOLD if begin["heading"] else Style.ITALIC if begin["small"] else Style.PLAIN
-        if style is Style.PLAIN:
-            yield Run(f"{begin['indent']}{BULLET}")
-        yield from _inline(line[begin.end() :], style)
+        begin = _LINE.match(line)
+        if begin is None:
+            yield from _inline(line, Style.PLAIN)
+        elif begin["rule"] is not None:
+            yield Run("———")
+        else:
+            style = Style.BOLD if begin["heading"] else Style.ITALIC if begin["small"] else Style.PLAIN
+            if style is Style.PLAIN:
+                yield Run(f"{begin['indent']}{BULLET}")
+            yield from _inline(line[begin.end() :], style)
 
 
 def _inline(text: str, style: Style) -> Iterator[Run]:
@@ -180,24 +154,18 @@ def _found(found: re.Match[str], style: Style) -> Iterator[Run]:
         yield Run(f":{found[kind]}:" if kind == "emoji" else found[kind], style)
 
 
-def _joined(runs: Iterable[Run]) -> list[Run]:
-    found: list[Run] = []
-    for run in runs:
-        if found and found[-1].style is run.style:
-            found[-1] = Run(found[-1].text + run.text, run.style)
-        else:
-            found.append(run)
-    return found
-
-
-LIMIT = 2000  # bytes of UTF-8
-
-_JOINER = "\u200d"
-_PUNCTUATION = frozenset("。！？；：，、…」』）")
+def plain(runs: Iterable[Run]) -> str:
+    """Return the text of runs, as people read it."""
+    return "".join(run.text for run in runs)
 
 
 def split_runs(runs: Sequence[Run], limit: int = LIMIT) -> list[list[Run]]:
-    """The runs of each message, in order; none for white space alone."""
+    """Return the runs of each message, in order; none for white space alone. Styles go on in the next message.
+
+    A message has 2,048 bytes of UTF-8 at most; what is longer is cut or dropped by apps, or sent as a file beside the
+    beginning, depending on the release of signal-cli (AsamK/signal-cli#1598, mautrix/signal#666). Marks of style do not
+    count: the server takes them out.
+    """
     text = plain(runs)
     found, at = [], _past_lines(text, 0)
     while at < len(text):
@@ -210,35 +178,24 @@ def split_runs(runs: Sequence[Run], limit: int = LIMIT) -> list[list[Run]]:
 
 
 def _end(text: str, at: int, limit: int) -> int:
-    """Where the message that begins at `at` ends."""
+    """Return where the message that begins at `at` ends: between paragraphs, lines, words, or else characters."""
     if len(text[at:].rstrip().encode("utf-8", "replace")) <= limit:
         return len(text)
     reach = at + len(text[at : at + limit].encode("utf-8", "replace")[:limit].decode("utf-8", "ignore"))
     worth = at + (reach - at) // 4  # an earlier cut would make a stub of a message
-    for earliest, rule in ((worth, _paragraph), (worth, _splitting_line), (worth, _word), (at, _character)):
-        cut = _last(text, earliest, reach, rule)
-        if cut is not None:
+    rules: list[tuple[int, Callable[[int], bool]]] = [
+        (worth, lambda place: text.startswith("\n\n", place)),
+        (worth, lambda place: text.startswith("\n", place)),
+        (worth, lambda place: text[place : place + 1].isspace() or text[place - 1] in _PUNCTUATION),
+        (at, lambda place: _is_between_characters(text, place)),
+    ]
+    for earliest, is_good in rules:
+        if (cut := next((place for place in range(reach, earliest, -1) if is_good(place)), None)) is not None:
             return cut
     return max(reach, at + 1)
 
 
-def _last(text: str, earliest: int, reach: int, rule: Callable[[str, int], bool]) -> int | None:
-    return next((place for place in range(reach, earliest, -1) if rule(text, place)), None)
-
-
-def _paragraph(text: str, place: int) -> bool:
-    return text.startswith("\n\n", place)
-
-
-def _splitting_line(text: str, place: int) -> bool:
-    return text.startswith("\n", place)
-
-
-def _word(text: str, place: int) -> bool:
-    return text[place : place + 1].isspace() or text[place - 1] in _PUNCTUATION
-
-
-def _character(text: str, place: int) -> bool:
+def _is_between_characters(text: str, place: int) -> bool:
     if place >= len(text):
         return True
     before, after = text[place - 1], text[place]
@@ -246,7 +203,7 @@ def _character(text: str, place: int) -> bool:
 
 
 def _past_lines(text: str, at: int) -> int:
-    """Past the white space of a cut; the indentation of the next line stays."""
+    """Return the place past the white space of a cut; the indentation of the next line stays."""
     rest = text[at:]
     space = len(rest) - len(rest.lstrip())
     line = rest[:space].rfind("\n")
@@ -256,20 +213,19 @@ def _past_lines(text: str, at: int) -> int:
 def _slice(runs: Sequence[Run], begin: int, end: int) -> Iterator[Run]:
     at = 0
     for run in runs:
-        text = run.text[max(0, begin - at) : max(0, end - at)]
-        if text:
+        if text := run.text[max(0, begin - at) : max(0, end - at)]:
             yield Run(text, run.style)
         at += len(run.text)
 
 
-MARKS = {Style.ITALIC: "*", Style.STRIKE: "~", Style.BOLD: "**", Style.MONO: "`", Style.SPOILER: "||"}
-
-SEPARATOR = "\u2060"  # invisible (WORD JOINER): stands between a spoiler's mark and a sign that would take its meaning
-_SIGNS = re.compile(r"[*~`|]")
-
-
 def styled(runs: Iterable[Run]) -> str:
-    """The runs as styled text."""
+    """Return the runs as the styled text that signal-cli-rest-api reads (its src/utils/textstyleparser.go).
+
+    Its parser toggles a style at each mark and knows no rules beyond that: a mark without its partner styles the rest
+    of the message, or is swallowed. So each mark that belongs to the text gets a backslash. A run keeps its style only
+    if its marks can't be misread: not beside a backslash, which would take the mark's meaning, and not beside the same
+    sign, as `*` and `**` are distinguished by the next sign alone. A spoiler always keeps its marks.
+    """
     text = ""
     for run in runs:
         mark = MARKS.get(run.style, "")
@@ -279,9 +235,6 @@ def styled(runs: Iterable[Run]) -> str:
             before, after = (SEPARATOR if sign and sign in "\\|" else "" for sign in beside)
         elif not run.text.strip() or "\\" in beside or mark[:1] in beside:
             mark = ""
-        text += f"{before}{mark}{_SIGNS.sub(_escaped, run.text)}{after}{mark}"
+        escaped = _SIGNS.sub(r"\\\g<0>", run.text)
+        text += f"{before}{mark}{escaped}{after}{mark}"
     return text
-
-
-def _escaped(sign: re.Match[str]) -> str:
-    return f"\\{sign[0]}"
