@@ -60,8 +60,9 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """Redact secrets and paths, for Discord."""
         if self._paths is not None and any(place in text for place in self._places) and self._paths.search(text):
-            text = _TRACEBACK.sub(self._traceback, text)
-            text = self._paths.sub(REDACTED, text)
+            ours = self._paths
+            text = _TRACEBACK.sub(lambda match: REDACTED if ours.search(match[0]) else match[0], text)
+            text = ours.sub(REDACTED, text)
         return self.secrets(text)
 
     def secrets(self, text: str) -> str:
@@ -80,10 +81,6 @@ class Redactor:
         if isinstance(value, dict):
             return {key: self.everywhere(one) for key, one in value.items()}
         return value
-
-    def _traceback(self, match: re.Match[str]) -> str:
-        ours = self._paths is not None and self._paths.search(match[0])
-        return REDACTED if ours else match[0]
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:

@@ -79,11 +79,8 @@ class Lease:
         self.taken = asyncio.Event()
         self.lost = asyncio.Event()
         self.epoch = 0
-        self._link = link
-        self._key = key
-        self._ttl = ttl
-        self._renew_every = renew_every
-        self._clock = clock
+        self._link, self._key, self._clock = link, key, clock
+        self._ttl, self._renew_every = ttl, renew_every
         self._sure_at = 0.0  # it was certainly ours then
         self._free_since: float | None = None
         self._released = False

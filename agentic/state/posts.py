@@ -27,8 +27,7 @@ from agentic.wire.connection import RedisAway, RedisLink, or_default
 
 NOTICE_SECONDS = 30 * 86400
 PART_SECONDS = 86400  # far longer than any turn
-REMEMBERED_NOTICES = 1000
-REMEMBERED_REQUESTS = 10_000
+MAX_CLAIMS = 10_000  # remembered by this process, of each kind
 MOST_POSTS = 1000  # a channel and kind
 INSTRUCTED_SECONDS = 7 * 86400
 WEBHOOK_SECONDS = 30 * 86400
@@ -53,42 +52,40 @@ end
 log = logging.getLogger(__name__)
 
 
-@or_default(True, "a claim is known in this process only")
-async def _claim(link: RedisLink, key: str, seconds: float, mark: str = "1") -> bool:
-    return bool(await link.call(lambda redis: redis.set(key, mark, nx=True, px=round(seconds * 1000))))
-
-
-class Notices:
-    """Let only one bot report a problem with a person's message: the first to claim it. No method raises RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-        self._claimed: LRUCache[str, None] = LRUCache(REMEMBERED_NOTICES)
-
-    async def first(self, message_id: int, what: str) -> bool:
-        """Claim the notice `what` on that message. Another `what` is another notice: the message may be edited."""
-        key = keys.notice(message_id, hashlib.blake2b(what.encode(), digest_size=6).hexdigest())
-        if key in self._claimed:
-            return False
-        self._claimed[key] = None
-        return await _claim(self._link, key, NOTICE_SECONDS)
-
-
-class PostClaims:
-    """Parts of posts on a service that does not know a repeated post: each is claimed before it is sent, once over all
-    processes and runs. No method raises RedisAway."""
+class _Claims:
+    """Claims of things that are done once. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:
         self._link, self._mark = link, secrets.token_hex(8)
-        self._claimed: LRUCache[str, None] = LRUCache(REMEMBERED_REQUESTS)
+        self._claimed: LRUCache[str, None] = LRUCache(MAX_CLAIMS)
 
-    async def first(self, agent: str, part: str) -> bool:
-        """Claim a part of the agent's post."""
-        key = _post_claim(agent, part)
+    async def _claim_first(self, key: str, seconds: float) -> bool:
         if key in self._claimed:
             return False
         self._claimed[key] = None
-        return await _claim(self._link, key, PART_SECONDS, self._mark)
+        return await self._claim(key, seconds)
+
+    @or_default(True, "a claim is known in this process only")
+    async def _claim(self, key: str, seconds: float) -> bool:
+        return bool(await self._link.call(lambda redis: redis.set(key, self._mark, nx=True, px=round(seconds * 1000))))
+
+
+class Notices(_Claims):
+    """Let only one bot report a problem with a person's message: the first to claim it."""
+
+    async def first(self, message_id: int, what: str) -> bool:
+        """Claim the notice `what` on that message. Another `what` is another notice: the message may be edited."""
+        digest = hashlib.blake2b(what.encode(), digest_size=6).hexdigest()
+        return await self._claim_first(keys.notice(message_id, digest), NOTICE_SECONDS)
+
+
+class PostClaims(_Claims):
+    """Parts of posts on a service that does not know a repeated post: each is claimed before it is sent, once over all
+    processes and runs."""
+
+    async def first(self, agent: str, part: str) -> bool:
+        """Claim a part of the agent's post."""
+        return await self._claim_first(_post_claim(agent, part), PART_SECONDS)
 
     async def give_up(self, agent: str, part: str) -> None:
         """Give up this process's claim of a part that was certainly not sent. Without Redis the claim stays: the part
@@ -106,11 +103,12 @@ def _post_claim(agent: str, part: str) -> str:
     return keys.post_claim(agent, hashlib.blake2b(part.encode(), digest_size=12).hexdigest())
 
 
-class ReplayGuard:
-    """Takes each signed request once. `clock` gives unix seconds. No method raises RedisAway."""
+class ReplayGuard(_Claims):
+    """Takes each signed request once. `clock` gives unix seconds."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
-        self._link, self._clock = link, clock
+        super().__init__(link)
+        self._clock = clock
         self._seen: OrderedDict[str, float] = OrderedDict()
 
     async def first(self, digest: str, seconds: float) -> bool:
@@ -119,9 +117,9 @@ class ReplayGuard:
         if self._seen.get(digest, 0.0) > now:
             return False
         self._seen[digest] = now + seconds
-        if len(self._seen) > REMEMBERED_REQUESTS:
+        if len(self._seen) > MAX_CLAIMS:
             self._seen.popitem(last=False)
-        return await _claim(self._link, keys.event(digest), seconds)
+        return await self._claim(keys.event(digest), seconds)
 
     @or_default(None, "a refused request cannot be sent again until its claim expires")
     async def forget(self, digest: str) -> None:

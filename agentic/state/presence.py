@@ -83,8 +83,4 @@ class Presence(Store):
 
     async def read(self, agents: Iterable[str]) -> dict[str, str]:
         """The text of each of `agents` that is online."""
-        names = list(agents)
-        if not names:
-            return {}
-        found = await self._link.call(lambda redis: redis.mget([keys.ready(name) for name in names]))
-        return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
+        return await self._texts(keys.ready, agents)

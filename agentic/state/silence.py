@@ -374,7 +374,7 @@ class StopStore(Store):
         return orders
 
 
-class Mutes:
+class Mutes(Store):
     """Mutes of agents by people. `clock` gives unix seconds. `mute`, `lift`, and `read` raise RedisAway.
 
     A process remembers the mutes it knows, for as long as Redis is away. Lifting a mute leaves LIFTED in its place: if
@@ -382,7 +382,7 @@ class Mutes:
     """
 
     def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
-        self._link, self._clock = link, clock
+        super().__init__(link, clock)
         self._until: dict[str, float] = {}
 
     async def run(self, agents: Iterable[str], every: float = POLL_SECONDS) -> None:
@@ -407,29 +407,23 @@ class Mutes:
     async def lift(self, agent: str) -> bool:
         """Whether it was muted."""
         lifted = await self._link.script(LIFT_MUTE, [keys.muted(agent)], [round(LONGEST_MUTE * 1000)])
-        self.saw(agent, None)
+        self.saw(agent, 0.0)
         return bool(lifted)
 
     async def read(self, agents: Iterable[str]) -> dict[str, float]:
         """Those of `agents` that are muted, and until when."""
-        names = list(agents)
-        if not names:
-            return {}
-        found = await self._link.call(lambda redis: redis.mget([keys.muted(name) for name in names]))
-        now = self._clock()
-        for name, text in zip(names, found, strict=True):
-            if text is not None:
-                self.saw(name, _end_of("mute", name, str(text)) or None)
+        names, now = list(agents), self._clock()
+        texts = await self._texts(keys.muted, names)
+        for name in names:
+            if name in texts:
+                self.saw(name, _end_of("mute", name, texts[name]))
             elif self._until.get(name, 0.0) > now:
                 await self._write(name, self._until[name])
         return {name: until for name in names if (until := self._until.get(name, 0.0)) > now}
 
-    def saw(self, agent: str, until: float | None) -> None:
-        """Remember what Redis has."""
-        if until is None:
-            self._until.pop(agent, None)
-        else:
-            self._until[agent] = until
+    def saw(self, agent: str, until: float) -> None:
+        """Remember what Redis has; 0 for no mute."""
+        self._until[agent] = until
 
     def holds(self, agent: str) -> bool:
         """As far as this process knows."""
@@ -455,13 +449,8 @@ class BackoffStore(Store):
 
     async def read(self, agents: Iterable[str]) -> dict[str, float]:
         """Those of `agents` that are in back-off, and until when."""
-        names = list(agents)
-        if not names:
-            return {}
-        found = await self._link.call(lambda redis: redis.mget([keys.bench(name) for name in names]))
-        texts = {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
+        texts, now = await self._texts(keys.bench, agents), self._clock()
         ends = {name: _end_of("back-off", name, text) for name, text in texts.items()}
-        now = self._clock()
         return {name: min(until, now + LONGEST_BACKOFF) for name, until in ends.items() if until > now}
 
 

@@ -95,13 +95,9 @@ class Bus:
     ) -> None:
         self.ready = asyncio.Event()
         self.connected_since: float | None = None
-        self._link = link
-        self._clock = clock
-        self._rng = rng or random.Random()
-        self._republish_every = republish_every
-        self._absent_grace = absent_grace
-        self._retry_every = retry_every
-        self._heartbeat = heartbeat
+        self._link, self._clock, self._rng = link, clock, rng or random.Random()
+        self._republish_every, self._retry_every = republish_every, retry_every
+        self._absent_grace, self._heartbeat = absent_grace, heartbeat
         self._handlers: dict[str, list[Handler]] = defaultdict(list)
         self._lanes: dict[str, HandlerQueue] = {}
         self._callbacks = HandlerQueue("the bus's own events")

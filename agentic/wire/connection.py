@@ -16,10 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, wraps
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -89,8 +88,7 @@ class RedisLink:
         self.subscriber = _client(address)
         self.present = asyncio.Event()  # cleared while the circuit breaker is open
         self.present.set()
-        self._command_timeout = command_timeout
-        self._probe_every = probe_every
+        self._command_timeout, self._probe_every = command_timeout, probe_every
         self._next_probe = 0.0  # event loop time
         self._reason = ""
         self._probe: asyncio.Task[None] | None = None
@@ -102,9 +100,7 @@ class RedisLink:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -235,6 +231,14 @@ class Store:
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
+
+    async def _texts(self, key_of: Callable[[str], str], names: Iterable[str]) -> dict[str, str]:
+        """The texts under these names' keys, by name; without those that have none."""
+        wanted = list(names)
+        if not wanted:
+            return {}
+        found = await self._link.call(lambda redis: redis.mget(map(key_of, wanted)))
+        return {name: str(text) for name, text in zip(wanted, found, strict=True) if text is not None}
 
 
 def _refusal(error: ResponseError) -> bool:

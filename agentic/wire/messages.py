@@ -160,15 +160,8 @@ class Result(VersionedMessage):
 
     forgiven = frozenset(
         {
-            "reason",
-            "react_to_message_id",
-            "image_prompt",
-            "end_conversation",
-            "topic",
-            "usage",
-            "answers_message_id",
-            "leaves",
-            "next_agent",
+            *("reason", "react_to_message_id", "image_prompt", "end_conversation", "topic", "usage"),
+            *("answers_message_id", "leaves", "next_agent"),
         }
     )
 

@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlsplit
 
@@ -180,10 +179,8 @@ class EmbeddedServer:
     def __init__(
         self, binary: Path, data_dir: Path, runtime_dir: Path | None = None, *, check_every: float = 0.25
     ) -> None:
-        self._binary = binary
-        self._data_dir = data_dir
+        self._binary, self._data_dir, self._runtime_dir = binary, data_dir, runtime_dir
         self._folder = data_dir.resolve() / "redis"
-        self._runtime_dir = runtime_dir
         self._check_every = check_every
         self._users: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -208,9 +205,7 @@ class EmbeddedServer:
         log.debug("private Redis %s on %s", "started" if started else "joined", self.socket)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.leave()
 
     async def supervise(self) -> None:
