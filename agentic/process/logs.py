@@ -38,12 +38,8 @@ class PlainFormatter(logging.Formatter):
         return self._redact(super().format(record))
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(PlainFormatter):
     """One JSON object on one line."""
-
-    def __init__(self, redact: Redact = str) -> None:
-        super().__init__()
-        self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

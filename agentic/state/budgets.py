@@ -297,10 +297,7 @@ class Budgets:
 
     async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool = False) -> list[str]:
         """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel",
-        and "idle" where it is for something that it does while nobody writes.
-
-        Raises RedisAway.
-        """
+        and "idle" where it is for something that it does while nobody writes."""
         wanted = scopes_of(agent, channel_id, None, idle=idle)
         scopes = [scope for scope in wanted if self._caps.of(scope) is not None]
         if not scopes:

@@ -75,12 +75,8 @@ class KeptWindows:
         try:
             self.memory.restore(channel_id, kind, WindowState.from_json(kept))
         except (KeyError, TypeError, ValueError) as error:
-            log.warning(
-                "%s: the kept window of channel %d cannot be used, a new one is laid: %r",
-                self._agent,
-                channel_id,
-                error,
-            )
+            window = f"{self._agent}: the kept window of channel {channel_id}"
+            log.warning("%s cannot be used, a new one is laid: %r", window, error)
 
     def keep(self, channel_id: int, kind: str) -> None:
         """Note that a window was cut; the next `write` keeps it."""
@@ -282,15 +278,13 @@ class Summaries:
         await self._link.call(lambda redis: redis.delete(*names))
 
     async def drop_covering(self, thread_id: int, message_ids: Collection[int] | None) -> None:
-        """Remove the thread's summary where one of these messages went into it, or may; None: in any case. Raises
-        RedisAway."""
+        """Remove the thread's summary where one of these messages went into it, or may; None: in any case."""
         summary = await self.read(thread_id)
         if summary is None or message_ids is None or any(map(summary.covers, message_ids)):
             await self.drop(thread_id)
 
     async def forget_person(self, user_id: int) -> int:
-        """Remove the summaries with words of the person, and those that are being made; how many there were. Raises
-        RedisAway."""
+        """Remove the summaries with words of the person, and those that are being made; how many there were."""
         forgotten = 0
         for name in await self._names(keys.summary("*")):
             thread_id = int(name.rpartition(":")[2])

@@ -52,37 +52,34 @@ class RemovedWords(StoredValue):
 
 
 class ForgetRequests:
-    """Call `start()` before the bus runs. `news` is set when there may be new requests."""
+    """Call `start()` before the bus runs. `news` is set when there may be new requests. All else raises RedisAway."""
 
     def __init__(self, link: RedisLink, bus: Bus) -> None:
         self._link, self._bus = link, bus
         self.news = asyncio.Event()
 
     def start(self) -> None:
-        """Subscribe to the notices of other processes."""
         self._bus.subscribe(keys.COORDINATOR_FORGETS, lambda _: self.news.set())
         self._bus.on_resubscribed(self.news.set)
 
     async def order(self, user_id: int, chats: Collection[int] = (), *, after: int = 0) -> int:
         """Add a request of the person as of now, with their private chats; it replaces an earlier one. Returns its time
         in unix milliseconds, which is later than `after`: the clock of a new Redis may be behind.
-
-        Raises RedisAway.
         """
         names = [keys.COORDINATOR_FORGOTTEN, keys.forgotten_chats(user_id)]
         return int(await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MOST, after, *chats]))
 
     async def chats_of(self, user_id: int) -> set[int]:
-        """The private chats that the person's requests named. Raises RedisAway."""
+        """The private chats that the person's requests named."""
         found: Any = await self._link.call(lambda redis: redis.smembers(keys.forgotten_chats(user_id)))
         return {int(each) for each in found}
 
     async def tell(self) -> None:
-        """Make every process read the requests now. Raises RedisAway."""
+        """Make every process read the requests now."""
         await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_FORGETS, ForgetNotice().to_wire()))
 
     async def after(self, last: int) -> list[tuple[int, int]]:
-        """The requests after that time, oldest first: (unix milliseconds, user id). Raises RedisAway.
+        """The requests after that time, oldest first: (unix milliseconds, user id).
 
         All of them if the newest is older: then this is a new Redis, and nobody has seen its requests.
         """
@@ -97,16 +94,16 @@ class ForgetRequests:
         return [(at, user_id) for at, user_id in orders if 0 < user_id <= LARGEST_ID]
 
     async def answer(self, user_id: int, removed: RemovedWords) -> None:
-        """Report what the recorder removed. Raises RedisAway."""
+        """Report what the recorder removed."""
         key, text = keys.forgotten_words(user_id), removed.model_dump_json()
         await self._link.call(lambda redis: redis.set(key, text, ex=ANSWER_SECONDS))
 
     async def answered(self, user_id: int, at: int) -> RemovedWords | None:
-        """The recorder's answer to the request of that time; None until it comes. Raises RedisAway."""
+        """The recorder's answer to the request of that time; None until it comes."""
         text = await self._link.call(lambda redis: redis.get(keys.forgotten_words(user_id)))
         removed = RemovedWords.parse(text)
         return removed if removed is not None and removed.at >= at else None
 
     async def recorder_acts(self) -> bool:
-        """Whether any process keeps the durable record now. Raises RedisAway."""
+        """Whether any process keeps the durable record now."""
         return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))

@@ -86,7 +86,6 @@ class LiveOptions(Mirror):
         return [(place, who) for place in places for who in (ALL, agent) if (place, who) in self._layers]
 
     def start(self) -> None:
-        """Subscribe to the notices of other processes."""
         self._bus.subscribe(keys.LIVE_OPTION_NOTICES, lambda _: self._behind.set())
         self._bus.on_resubscribed(self._behind.set)
 

@@ -34,8 +34,7 @@ class CommandOwner(Store):
         return bool(await self._link.script(CLAIM, [keys.COORDINATOR_COMMANDS_BOT], arguments))
 
     async def holder(self) -> str | None:
-        found = await self._link.call(lambda redis: redis.get(keys.COORDINATOR_COMMANDS_BOT))
-        return None if found is None else str(found)
+        return await self._text(keys.COORDINATOR_COMMANDS_BOT)
 
 
 class Presence(Store):

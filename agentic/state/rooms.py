@@ -179,8 +179,8 @@ class RoomStore(Store):
 
     async def read(self, thread_id: int) -> Room | None:
         """The thread's room; None for none, or one that cannot be read."""
-        text = await self._link.call(lambda redis: redis.get(keys.room(thread_id)))
-        return None if text is None else _read_room(thread_id, str(text))
+        text = await self._text(keys.room(thread_id))
+        return None if text is None else _read_room(thread_id, text)
 
     async def list(self, status: RoomStatus | None = None, limit: int | None = LISTED) -> list[Room]:
         """The rooms of that status, the last changed first; at most `limit`, None for all."""
@@ -338,8 +338,7 @@ class RoomOpenings(Store):
 
     async def draft(self, request: int) -> str | None:
         """None for one that has expired, or was taken."""
-        found = await self._link.call(lambda redis: redis.get(keys.room_opening(str(request))))
-        return None if found is None else str(found)
+        return await self._text(keys.room_opening(str(request)))
 
     async def take_draft(self, request: int) -> bool:
         """Remove it; false where it is gone already, so that one choice makes one room."""

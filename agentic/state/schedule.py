@@ -85,16 +85,15 @@ class ScheduleStore(Store):
 
     async def load_schedule(self, date: str) -> list[Slot] | None:
         """The day's plan; None for none, or one that cannot be read."""
-        raw = await self._text(date)
+        raw = await self._plan(date)
         return None if raw is None else _read_slots(raw)
 
-    async def _text(self, date: str) -> str | None:
+    async def _plan(self, date: str) -> str | None:
         """The stored plan; None if another program has a value of another type there."""
         key = keys.schedule(date)
         if await self._link.call(lambda redis: redis.type(key)) not in ("string", "none"):
             return None
-        text = await self._link.call(lambda redis: redis.get(key))
-        return None if text is None else str(text)
+        return await self._text(key)
 
     async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None:
         """Store the day's plan for 48 h."""
@@ -116,7 +115,7 @@ class ScheduleStore(Store):
         """Replace the day's plan by what `change` makes of it, in one step; False where that is None. `change` may be
         called again, with what another process wrote meanwhile. It keeps each slot at its index."""
         while True:
-            raw = await self._text(date)
+            raw = await self._plan(date)
             slots = change((_read_slots(raw) if raw is not None else None) or [])
             if slots is None:
                 return False

@@ -154,8 +154,5 @@ class Ledger:
             async with asyncio.timeout(seconds):
                 await self._link.present.wait()
         await self.pay()
-        if self.settlements.owes:
-            log.error(
-                "Redis is away: the ends of %d turns are lost with this process, their costs not booked",
-                self.settlements.kept,
-            )
+        if owed := self.settlements.owes:
+            log.error("Redis is away: the ends of %d turns are lost with this process, their costs not booked", owed)

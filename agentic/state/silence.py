@@ -109,8 +109,8 @@ def longest(channel_id: int) -> float:
 
 
 class Stops(Mirror):
-    """The stops of all channels. Call `start()` before the bus runs, and `run()` in a task. `clock` gives unix seconds.
-    Only `read` raises RedisAway."""
+    """The stops of all channels. In Redis there are two keys a channel, the stop and the time of the last order. Call
+    `start()` before the bus runs, and `run()` in a task. `clock` gives unix seconds. Only `read` raises RedisAway."""
 
     def __init__(
         self,
@@ -122,19 +122,19 @@ class Stops(Mirror):
     ) -> None:
         super().__init__(link, bus, check_every)
         self._clock = clock
-        self._store = StopStore(link, clock)
         self._orders: dict[int, Order] = {}
         self._callbacks: list[OnStop] = []
         self._on_hush: list[OnHush] = []
 
     def start(self) -> None:
-        """Subscribe to the notices of other processes."""
         self._bus.subscribe(keys.COORDINATOR_STOPS, self._on_notice)
         self._bus.subscribe(keys.COORDINATOR_HUSHES, self._on_hush_notice)
         self._bus.on_resubscribed(self._behind.set)
 
     async def is_lost(self) -> bool:
-        return await self._store.lacks_any(self._held_itself())
+        """Whether Redis does not know a stop of this process: it was emptied without a loss of the connection."""
+        names = [keys.stop(channel) for channel in self._held_itself()]
+        return bool(names) and None in await self._link.call(lambda redis: redis.mget(names))
 
     @property
     def behind(self) -> bool:
@@ -252,7 +252,14 @@ class Stops(Mirror):
 
     async def read(self) -> None:
         """Learn all orders from Redis, and write those that are newer here. Raises RedisAway."""
-        kept = await self._store.read_all(self._orders)
+        channels = set(self._orders)
+        async for page in self._link.scan(keys.stop("*"), "string"):
+            for key in page:
+                try:
+                    channels.add(int(key.rpartition(":")[2]))
+                except ValueError:
+                    log.warning("a stop cannot be read and is ignored: %.80r", key)
+        kept = await self._read_orders(sorted(channels))
         for channel_id, order in kept.items():
             await self._learn(channel_id, order)
         now = self._clock()
@@ -261,7 +268,7 @@ class Stops(Mirror):
             there = kept.get(channel_id)
             lacks = there is None or there.at < order.at or (there.at == order.at and there.until < order.until)
             if lacks and (there is not None or order.until > now):
-                await self._store.write(channel_id, order, late=True)
+                await self._write(channel_id, order, late=True)
 
     def _dated(self, channel_id: int, at: float | None, late: bool, until: float, source: str = "") -> Order:
         """The order with its time. One that is not late comes after all known ones, whatever the clocks say."""
@@ -281,19 +288,46 @@ class Stops(Mirror):
     async def _catch_up(self, channel_id: int) -> None:
         """Learn an order that Redis knew already, or the newer one that it has."""
         try:
-            for known in (await self._store.read([channel_id])).values():
+            for known in (await self._read_orders([channel_id])).values():
                 await self._learn(channel_id, known)
         except RedisAway:
             self._behind.set()
 
     async def _write_or_retry(self, channel_id: int, order: Order, *, late: bool = False) -> int | None:
-        """As `StopStore.write`; None while Redis is away, and then `run` writes it later."""
+        """As `_write`; None while Redis is away, and then `run` writes it later."""
         try:
-            return await self._store.write(channel_id, order, late=late)
+            return await self._write(channel_id, order, late=late)
         except RedisAway as away:
             log.warning("an order for channel %d counts in this process only, Redis is away: %s", channel_id, away)
             self._behind.set()
             return None
+
+    async def _write(self, channel_id: int, order: Order, *, late: bool = False) -> int:
+        """Store the order and publish it: 1 if Redis did not know it, 0 if it did, OUTDATED. Raises RedisAway."""
+        places, left = [keys.stop(channel_id), keys.ordered(channel_id)], round((order.until - self._clock()) * 1000)
+        notice = StopNotice(channel_id=channel_id, until=order.until or None, at=order.at).to_wire()
+        kept = round(max(LONGEST * 1000, left))
+        args = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
+        if left <= 0:  # a stop that has expired by now still replaces an earlier one
+            return int(await self._link.script(LIFT_STOP, places, args))
+        return int(await self._link.script(STOP, places, [order.source, order.until, left, *args]))
+
+    async def _read_orders(self, channels: Sequence[int]) -> dict[int, Order]:
+        """The last order of each of these channels that has one. Raises RedisAway."""
+        if not channels:
+            return {}
+        names = [name for channel in channels for name in (keys.stop(channel), keys.ordered(channel))]
+        texts = await self._link.call(lambda redis: redis.mget(names))
+        orders = {}
+        for channel, stop, at in zip(channels, texts[::2], texts[1::2], strict=True):
+            source, _, until = str(stop or "").partition(" ")
+            try:
+                if stop is not None or at is not None:
+                    ends = min(float(until or 0.0), self._clock() + longest(channel))
+                    orders[channel] = Order(float(at or 0.0), ends, source)
+            except ValueError:
+                log.warning("a stop cannot be read and is ignored: %.80r", keys.stop(channel))
+        return orders
 
     async def _on_notice(self, raw: str) -> None:
         notice = read(StopNotice, raw)
@@ -324,54 +358,6 @@ class Stops(Mirror):
         for outcome in await asyncio.gather(*map(call, self._callbacks), return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("a callback failed at the stop of channel %d", channel_id, exc_info=outcome)
-
-
-class StopStore(Store):
-    """Stops in Redis: two keys a channel, the stop and the time of the last order. An order that is written late (it
-    was given while nobody listened) does nothing if a newer one is known."""
-
-    async def write(self, channel_id: int, order: Order, *, late: bool = False) -> int:
-        """Store the order and publish it: 1 where Redis did not know it, 0 where it did, OUTDATED."""
-        places, left = [keys.stop(channel_id), keys.ordered(channel_id)], round((order.until - self._clock()) * 1000)
-        notice = StopNotice(channel_id=channel_id, until=order.until or None, at=order.at).to_wire()
-        kept = round(max(LONGEST * 1000, left))
-        args = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
-        if left <= 0:  # a stop that has expired by now still replaces an earlier one
-            return int(await self._link.script(LIFT_STOP, places, args))
-        return int(await self._link.script(STOP, places, [order.source, order.until, left, *args]))
-
-    async def lacks_any(self, channels: Collection[int]) -> bool:
-        """Whether Redis does not know a stop of these channels: it was emptied without a loss of the connection."""
-        names = [keys.stop(channel) for channel in channels]
-        return bool(names) and None in await self._link.call(lambda redis: redis.mget(names))
-
-    async def read_all(self, known: Collection[int]) -> dict[int, Order]:
-        """The last order of each channel that is stopped, and of the `known` ones."""
-        channels = set(known)
-        async for page in self._link.scan(keys.stop("*"), "string"):
-            for key in page:
-                try:
-                    channels.add(int(key.rpartition(":")[2]))
-                except ValueError:
-                    log.warning("a stop cannot be read and is ignored: %.80r", key)
-        return await self.read(sorted(channels))
-
-    async def read(self, channels: Sequence[int]) -> dict[int, Order]:
-        """The last order of each of these channels that has one."""
-        if not channels:
-            return {}
-        names = [name for channel in channels for name in (keys.stop(channel), keys.ordered(channel))]
-        texts = await self._link.call(lambda redis: redis.mget(names))
-        orders = {}
-        for channel, stop, at in zip(channels, texts[::2], texts[1::2], strict=True):
-            source, _, until = str(stop or "").partition(" ")
-            try:
-                if stop is not None or at is not None:
-                    ends = min(float(until or 0.0), self._clock() + longest(channel))
-                    orders[channel] = Order(float(at or 0.0), ends, source)
-            except ValueError:
-                log.warning("a stop cannot be read and is ignored: %.80r", keys.stop(channel))
-        return orders
 
 
 class Mutes(Store):
@@ -488,7 +474,6 @@ class Ignores(Mirror, Collection[int]):
         return len(self._users)
 
     def start(self) -> None:
-        """Subscribe to the notices of other processes."""
         self._bus.subscribe(keys.COORDINATOR_IGNORES, self._on_notice)
         self._bus.on_resubscribed(self._behind.set)
 

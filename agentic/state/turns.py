@@ -214,7 +214,7 @@ class Turns:
         return await self.read_claim(agent, turn_id, deadline, outcome)
 
     async def keep(self, agent: str, turn_id: str, event: str, seconds: float) -> None:
-        """Store the event of a waiting turn for so many seconds, for the agent's holder to take. Raises RedisAway."""
+        """Store the event of a waiting turn for so many seconds, for the agent's holder to take."""
         await self._link.script(KEEP, *self.keeping(agent, turn_id, event, seconds))
 
     def keeping(self, agent: str, turn_id: str, event: str, seconds: float) -> tuple[list[str], list[object]]:
@@ -261,11 +261,11 @@ class Turns:
         self._ours.pop(keys.turn(agent, turn_id), None)
 
     async def open_ids(self, agent: str) -> list[str]:
-        """The agent's turns that were begun and not ended, the earliest deadline first. Raises RedisAway."""
+        """The agent's turns that were begun and not ended, the earliest deadline first."""
         return [str(turn) for turn in await self._link.call(lambda redis: redis.zrange(keys.open_turns(agent), 0, -1))]
 
     async def left(self, agent: str, turn_id: str) -> str | None:
-        """The event of an open turn; None, and out of the index, where there is no such turn. Raises RedisAway."""
+        """The event of an open turn; None, and out of the index, where there is no such turn."""
         state, event = await self._link.call(lambda redis: redis.hmget(keys.turn(agent, turn_id), ["state", "event"]))
         if state == "open" and event:
             return str(event)
@@ -273,20 +273,18 @@ class Turns:
         return None
 
     async def known(self, agent: str, turn_ids: Sequence[str]) -> set[str]:
-        """Return those of the turns that have a record: begun, waiting, or ended. Raises RedisAway."""
+        """Return those of the turns that have a record: begun, waiting, or ended."""
         found = await self._link.batch(lambda pipe: [pipe.exists(keys.turn(agent, turn_id)) for turn_id in turn_ids])
         return {turn_id for turn_id, there in zip(turn_ids, found, strict=True) if there}
 
     async def close(self, agent: str, results: Mapping[str, str]) -> None:
-        """End turns that never began, also those that are kept as waiting; `results` maps their ids to results as JSON.
-        Raises RedisAway."""
+        """End turns that never began, also those that are kept as waiting. `results`: their ids → results as JSON."""
         if results:
             args = [round(KEEP_AFTER_DEADLINE * 1000), self.holder, *results.values()]
             await self._link.script(CLOSE, [keys.turn(agent, turn_id) for turn_id in results], args)
 
     async def drop(self, agent: str, turn_id: str) -> None:
-        """Delete an open turn, so that no process resumes it after a crash. Where it runs, it continues. Raises
-        RedisAway."""
+        """Delete an open turn, so that no process resumes it after a crash. Where it runs, it continues."""
         await self._link.batch(
             lambda pipe: (pipe.delete(keys.turn(agent, turn_id)), pipe.zrem(keys.open_turns(agent), turn_id)),
             transaction=True,
@@ -350,12 +348,7 @@ class Settlements:
         self._writing = asyncio.Lock()
 
     @property
-    def owes(self) -> bool:
-        """Whether any end is not written yet."""
-        return bool(self._kept)
-
-    @property
-    def kept(self) -> int:
+    def owes(self) -> int:
         """The number of ends that are not written yet."""
         return len(self._kept)
 
@@ -381,9 +374,8 @@ class Settlements:
                 except RedisAway:
                     return False
                 except ResponseError as error:  # no other turn shall wait for one that cannot be written
-                    log.error(
-                        "%s: the end of turn %s cannot be written and is lost: %s", ending.agent, ending.turn_id, error
-                    )
+                    lost = f"{ending.agent}: the end of turn {ending.turn_id}"
+                    log.error("%s cannot be written and is lost: %s", lost, error)
                     near = ()
                 if self._kept.pop(name, None) is not None:
                     self._budgets.memory.written(ending.bill)
@@ -404,12 +396,8 @@ class Settlements:
         self._budgets.memory.spend(ending.bill)
         if len(self._kept) > MOST_KEPT:
             _, lost = self._kept.popitem(last=False)
-            log.error(
-                "%s: Redis is away for too long, turn %s (%.4f USD) will not be booked",
-                lost.agent,
-                lost.turn_id,
-                lost.costs.get("total_cost", 0.0),
-            )
+            turn = f"turn {lost.turn_id} ({lost.costs.get('total_cost', 0.0):.4f} USD)"
+            log.error("%s: Redis is away for too long, %s will not be booked", lost.agent, turn)
 
     async def _write(self, ending: Ending, say: str) -> Sequence[str]:
         """The scopes that are near their budgets now. Raises RedisAway."""

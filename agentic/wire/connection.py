@@ -125,18 +125,7 @@ class RedisLink:
         self._fail_while_away()
         async with self._slots:
             self._fail_while_away()  # it may have opened while this call waited for its slot
-            try:
-                async with asyncio.timeout(self._command_timeout):
-                    outcome = await command(self.commands)
-            except (RedisConnectionError, RedisTimeoutError, OSError) as error:
-                self._open_breaker(error)
-                raise RedisAway(self._reason) from error
-            except ResponseError as error:
-                if not _refusal(error):
-                    raise
-                self._note_refusal(error)
-                raise RedisAway(str(error)) from error
-        return outcome
+            return await self._run(command, self._command_timeout, is_large=False)
 
     async def patient(self, command: Callable[[Redis], Awaitable[T]], seconds: float) -> T:
         """Run a large command that nobody waits for. Raises RedisAway after so many seconds.
@@ -144,14 +133,23 @@ class RedisLink:
         Its failure says little about small commands, so the breaker stays as it is.
         """
         self._fail_while_away()
+        return await self._run(command, seconds, is_large=True)
+
+    async def _run(self, command: Callable[[Redis], Awaitable[T]], seconds: float, *, is_large: bool) -> T:
         try:
             async with asyncio.timeout(seconds):
                 return await command(self.commands)
         except (RedisConnectionError, RedisTimeoutError, OSError) as error:
-            raise RedisAway((str(error) or "no answer in time")[:200]) from error
+            if not is_large:
+                self._open_breaker(error)
+            raise RedisAway(_cause(error)) from error
         except ResponseError as error:
-            if not _refusal(error):
+            if not _is_refusal(error):
                 raise
+            if not is_large:
+                # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
+                log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
+                self._refused = True
             raise RedisAway(str(error)) from error
 
     async def script(self, lua: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
@@ -188,7 +186,7 @@ class RedisLink:
             raise RedisAway(self._reason)
 
     def _open_breaker(self, error: Exception) -> None:
-        self._reason = (str(error) or "no answer in time")[:200]
+        self._reason = _cause(error)
         self.present.clear()
         if self._probe is None or self._probe.done():
             log.debug("commands to Redis fail until it answers: %s", self._reason)
@@ -203,7 +201,7 @@ class RedisLink:
                 async with asyncio.timeout(self._command_timeout):
                     await self.commands.ping()
             except Exception as error:  # the edge of the loop: without the probe the breaker would never close
-                self._reason = (str(error) or "no answer in time")[:200]
+                self._reason = _cause(error)
             else:
                 self.present.set()
                 log.debug("commands to Redis work again")
@@ -220,17 +218,16 @@ class RedisLink:
             except Exception:  # the edge of the task: the other callbacks must run
                 log.exception("a callback failed after Redis came back")
 
-    def _note_refusal(self, error: ResponseError) -> None:
-        # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
-        log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
-        self._refused = True
-
 
 class Store:
     """Base of what is kept in Redis. Methods raise RedisAway unless they say otherwise. `clock` gives unix seconds."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
+
+    async def _text(self, key: str) -> str | None:
+        text = await self._link.call(lambda redis: redis.get(key))
+        return None if text is None else str(text)
 
     async def _texts(self, key_of: Callable[[str], str], names: Iterable[str]) -> dict[str, str]:
         """The texts under these names' keys, by name; without those that have none."""
@@ -241,7 +238,11 @@ class Store:
         return {name: str(text) for name, text in zip(wanted, found, strict=True) if text is not None}
 
 
-def _refusal(error: ResponseError) -> bool:
+def _cause(error: Exception) -> str:
+    return (str(error) or "no answer in time")[:200]
+
+
+def _is_refusal(error: ResponseError) -> bool:
     text = f"{getattr(error, 'error_type', '')} {type(error).__name__} {error} "
     return any(code in text for code in REFUSALS) or type(error).__name__ in ("OutOfMemoryError", "ReadOnlyError")
 

@@ -319,13 +319,13 @@ class UnreadableInstruction:
 
 def read(model: type[W], raw: bytes | str) -> W | None:
     """The message; None, after a warning, for anything else."""
-    data = _decode(raw, _kind(model))
+    data = _decode(raw, model)
     return None if data is None else _validate(model, data)
 
 
 def read_instruction(raw: bytes | str) -> Instruction | UnreadableInstruction | None:
     """A message of an instructions channel; None without an id to answer to."""
-    data = _decode(raw, "instruction")
+    data = _decode(raw, Instruction)
     if data is None:
         return None
     instruction = _validate(Instruction, data)
@@ -339,7 +339,7 @@ def read_instruction(raw: bytes | str) -> Instruction | UnreadableInstruction | 
 
 def read_result(raw: bytes | str) -> Result | MentionNotice | None:
     """A message of a results channel; None for anything else."""
-    data = _decode(raw, "result")
+    data = _decode(raw, Result)
     if data is None:
         return None
     if "event" not in data:
@@ -355,8 +355,9 @@ def _kind(model: type[WireMessage]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).lower()
 
 
-def _decode(raw: bytes | str, kind: str) -> dict[str, Any] | None:
+def _decode(raw: bytes | str, model: type[WireMessage]) -> dict[str, Any] | None:
     """The JSON object, of the version that this program speaks; None after a warning."""
+    kind = _kind(model)
     if len(raw) > MAX_WIRE_BYTES:
         log.warning("%s dropped: %d bytes is over the limit of %d", kind, len(raw), MAX_WIRE_BYTES)
         return None

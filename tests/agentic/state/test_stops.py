@@ -117,7 +117,7 @@ async def test_of_those_who_only_heard_and_those_who_are_meant_the_meant_one_is_
 async def test_what_changes_while_the_stops_are_read_is_newer_than_what_is_read(link: RedisLink, clock: Clock):
     here, there = Process(link, clock), Process(link, clock)
     await here.stops.stop(OTHER, "m1")
-    read_all = here.stops._store.read_all
+    read_all = here.stops._read_orders
 
     async def read_slowly(known):
         found = await read_all(known)
@@ -125,7 +125,7 @@ async def test_what_changes_while_the_stops_are_read_is_newer_than_what_is_read(
         await here.stops._on_notice(StopNotice(channel_id=CHANNEL, until=clock.now + 60).to_wire())
         return found
 
-    here.stops._store.read_all = read_slowly
+    here.stops._read_orders = read_slowly
     await here.stops.read()
     assert (here.stops.holds(CHANNEL), here.stops.holds(OTHER)) == (True, False)
     await there.stops.read()
@@ -262,14 +262,14 @@ async def test_a_resume_counts_here_before_redis_hears_of_it_unless_a_newer_orde
     here = Process(link, clock)
     await here.stops.stop(CHANNEL, "m1")
     clock.now += 1
-    write, began, go_on = here.stops._store.write, asyncio.Event(), asyncio.Event()
+    write, began, go_on = here.stops._write, asyncio.Event(), asyncio.Event()
 
     async def write_slowly(channel_id, order, **how):
         began.set()
         await go_on.wait()
         return await write(channel_id, order, **how)
 
-    here.stops._store.write = write_slowly
+    here.stops._write = write_slowly
     lifting = asyncio.create_task(here.stops.lift(CHANNEL, at=clock.now, late=late))
     await began.wait()
     assert here.stops.holds(CHANNEL) is late
@@ -282,7 +282,7 @@ async def test_an_order_that_is_given_while_an_earlier_one_is_being_written_is_t
     link: RedisLink, clock: Clock
 ):
     here, there = Process(link, clock), Process(link, clock)
-    write, began, go_on = here.stops._store.write, asyncio.Event(), asyncio.Event()
+    write, began, go_on = here.stops._write, asyncio.Event(), asyncio.Event()
 
     async def write_slowly(channel_id, order, **how):
         if order.until and not began.is_set():
@@ -290,13 +290,13 @@ async def test_an_order_that_is_given_while_an_earlier_one_is_being_written_is_t
             await go_on.wait()
         return await write(channel_id, order, **how)
 
-    here.stops._store.write = write_slowly
+    here.stops._write = write_slowly
     stopping = asyncio.create_task(here.stops.stop(CHANNEL, "m1"))
     await began.wait()
     clock.now += 1
-    here.stops._store.write = unreachable  # Redis goes away
+    here.stops._write = unreachable  # Redis goes away
     await here.stops.lift(CHANNEL)
-    here.stops._store.write = write
+    here.stops._write = write
     go_on.set()
     await stopping
     await here.stops.read()
@@ -319,9 +319,9 @@ async def test_an_order_that_one_failed_command_kept_from_redis_is_written_altho
     here.stops.read = read_and_tell
     async with here.running():
         await asyncio.wait_for(was_read.wait(), 10)  # as after each new connection
-        write, here.stops._store.write = here.stops._store.write, unreachable
+        write, here.stops._write = here.stops._write, unreachable
         assert await here.stops.lift(CHANNEL)
-        here.stops._store.write = write
+        here.stops._write = write
         async with asyncio.timeout(10):
             while await link.call(lambda redis: redis.exists(keys.stop(CHANNEL))):  # noqa: ASYNC110
                 await asyncio.sleep(0)
@@ -367,7 +367,7 @@ async def test_while_redis_is_away_too_a_stop_that_is_found_late_does_not_undo_a
     link: RedisLink, clock: Clock
 ):
     here = Process(link, clock)
-    here.stops._store.write = unreachable
+    here.stops._write = unreachable
     said = clock.now
     clock.now += 5
     await here.stops.lift(CHANNEL)
