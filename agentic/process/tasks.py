@@ -142,17 +142,13 @@ async def restart_on_failure(
 
 async def sleep_unless(woken: asyncio.Event, seconds: float, sleep: Sleep) -> None:
     """Sleep for so many seconds, or until the event is set."""
-
-    async def sleep_all() -> None:
-        await sleep(seconds)
-
-    sleeping, waking = asyncio.create_task(sleep_all()), asyncio.create_task(woken.wait())
+    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(sleep(seconds)), asyncio.ensure_future(woken.wait())]
     try:
-        await asyncio.wait((sleeping, waking), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        sleeping.cancel()
-        waking.cancel()
-        await asyncio.gather(sleeping, waking, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass(frozen=True)

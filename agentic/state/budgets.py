@@ -343,14 +343,9 @@ class Budgets:
         }
         found: dict[str, BudgetUse] = {}
         for scope in dict.fromkeys([*wanted, *sums, *reserved, *raised]):
-            cap, more = self._caps.of(scope), raised.get(scope, 0)
-            found[scope] = BudgetUse(
-                scope=scope,
-                spent=sums.get(scope, 0) / MICRO,
-                reserved=reserved[scope] / MICRO,
-                cap=None if cap is None else (cap + more) / MICRO,
-                raised=more / MICRO,
-            )
+            cap, more, used = self._caps.of(scope), raised.get(scope, 0), sums.get(scope, 0) / MICRO
+            dollars = None if cap is None else (cap + more) / MICRO
+            found[scope] = BudgetUse(scope, used, reserved[scope] / MICRO, dollars, more / MICRO)
         return found
 
     def bill(self, agent: str, turn_id: str, date: str, dollars: float) -> Bill:

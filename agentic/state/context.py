@@ -19,11 +19,10 @@ import asyncio
 import json
 import logging
 import secrets
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from cachetools import LRUCache
+from cachetools import FIFOCache, LRUCache
 from redis.asyncio.client import Pipeline
 
 from agentic.context.window import WindowMemory, WindowState
@@ -115,7 +114,7 @@ class Sessions:
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
-        self._unwritten: OrderedDict[str, dict[str, Any] | None] = OrderedDict()
+        self._unwritten = FIFOCache[str, dict[str, Any] | None](MAX_CHANNELS)
 
     @or_default(None, "an earlier session cannot be read")
     async def read(self, agent: str, channel_id: int) -> dict[str, Any] | None:
@@ -132,8 +131,6 @@ class Sessions:
 
     async def _write(self, key: str, session: dict[str, Any] | None) -> None:
         self._unwritten[key] = session
-        if len(self._unwritten) > MAX_CHANNELS:
-            self._unwritten.popitem(last=False)
         try:
             if session is None:
                 await self._link.call(lambda redis: redis.delete(key))

@@ -172,11 +172,7 @@ class TurnLimits:
     """An agent's limits, shared by all processes. No method raises RedisAway."""
 
     def __init__(
-        self,
-        link: RedisLink,
-        clock: Callable[[], float],
-        money: Budgets | None = None,
-        mutes: Mutes | None = None,
+        self, link: RedisLink, clock: Callable[[], float], money: Budgets | None = None, mutes: Mutes | None = None
     ) -> None:
         self._link = link
         self._mutes = mutes or Mutes(link, clock)

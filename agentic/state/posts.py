@@ -16,10 +16,9 @@ import hashlib
 import logging
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
-from cachetools import LRUCache
+from cachetools import FIFOCache, LRUCache
 from redis.asyncio.client import Pipeline
 
 from agentic.wire import keys
@@ -109,7 +108,7 @@ class ReplayGuard(_Claims):
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         super().__init__(link)
         self._clock = clock
-        self._seen: OrderedDict[str, float] = OrderedDict()
+        self._seen = FIFOCache[str, float](MAX_CLAIMS)  # until when
 
     async def first(self, digest: str, seconds: float) -> bool:
         """Claim the request for so many seconds; False for a replay."""
@@ -117,8 +116,6 @@ class ReplayGuard(_Claims):
         if self._seen.get(digest, 0.0) > now:
             return False
         self._seen[digest] = now + seconds
-        if len(self._seen) > MAX_CLAIMS:
-            self._seen.popitem(last=False)
         return await self._claim(keys.event(digest), seconds)
 
     @or_default(None, "a refused request cannot be sent again until its claim expires")
@@ -133,14 +130,12 @@ class InstructedPosts:
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
-        self._own: OrderedDict[tuple[int, int], bool] = OrderedDict()
+        self._own = FIFOCache[tuple[int, int], bool](REMEMBERED_INSTRUCTED)
 
     def note(self, channel_id: int, message_ids: Iterable[int], *, joining: bool = False) -> str:
         """Remember a turn's posts here, and return them as MARK reads them. `joining`: the turn was reactive."""
         ids = list(message_ids)
         self._own.update(((channel_id, message_id), joining) for message_id in ids)
-        while len(self._own) > REMEMBERED_INSTRUCTED:
-            self._own.popitem(last=False)
         return "\n".join(f"{message_id}{JOINING if joining else ''}" for message_id in ids)
 
     async def read(self, channel_id: int) -> Mapping[int, bool]:
@@ -160,14 +155,12 @@ class WebhookPosts:
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
-        self._unwritten: OrderedDict[tuple[int, int], str] = OrderedDict()
+        self._unwritten = FIFOCache[tuple[int, int], str](REMEMBERED_UNWRITTEN)
 
     @or_default(None, "a webhook post will be recorded with the next one")
     async def add(self, channel_id: int, message_id: int, agent: str) -> None:
         """Record the agent of a post."""
         self._unwritten[channel_id, message_id] = agent
-        if len(self._unwritten) > REMEMBERED_UNWRITTEN:
-            self._unwritten.popitem(last=False)
         waiting, now = dict(self._unwritten), self._clock()
 
         def write(pipe: Pipeline) -> None:

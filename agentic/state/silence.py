@@ -113,12 +113,7 @@ class Stops(Mirror):
     `start()` before the bus runs, and `run()` in a task. `clock` gives unix seconds. Only `read` raises RedisAway."""
 
     def __init__(
-        self,
-        link: RedisLink,
-        bus: Bus,
-        clock: Callable[[], float] = time.time,
-        *,
-        check_every: float = CHECK_EVERY,
+        self, link: RedisLink, bus: Bus, clock: Callable[[], float] = time.time, *, check_every: float = CHECK_EVERY
     ) -> None:
         super().__init__(link, bus, check_every)
         self._clock = clock
@@ -195,13 +190,7 @@ class Stops(Mirror):
         return 0.0 if order is None or order.until else order.at
 
     async def stop(
-        self,
-        channel_id: int,
-        source: str,
-        seconds: float | None = None,
-        *,
-        at: float | None = None,
-        late: bool = False,
+        self, channel_id: int, source: str, seconds: float | None = None, *, at: float | None = None, late: bool = False
     ) -> bool:
         """Stop a channel for `seconds`, by default and at most a day; in this process first. EVERYWHERE stands for all
         channels, and has no such limit.

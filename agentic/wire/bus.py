@@ -23,7 +23,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
@@ -199,8 +198,12 @@ class Bus:
         """Publish the instruction once; return the seconds until the next attempt. Raises AgentAbsent, RedisAway."""
         if not self.ready.is_set() or self.connected_since is None:
             return self._republish_every  # a result would be lost; becoming ready ends this pause
-        send = partial(_publish_and_count, keys.instructions(request.agent), request.instruction.to_wire())
-        received, listeners = await self._link.call(send)
+        channel, wire = keys.instructions(request.agent), request.instruction.to_wire()
+        # How many received it, and how many subscribe by name (a pattern is a monitor's, not an agent's).
+        received, counts = await self._link.batch(
+            lambda pipe: (pipe.publish(channel, wire), pipe.pubsub_numsub(channel))
+        )
+        listeners = sum(int(count) for _, count in counts)
         if received and listeners:
             request.delivered = True
             return self._republish_every
@@ -392,15 +395,6 @@ class HandlerQueue:
             except Exception:
                 # The outermost edge: a handler's failure must not affect the next ones.
                 log.exception("a handler of %s failed", self.name)
-
-
-async def _publish_and_count(channel: str, wire: str, redis: Redis) -> tuple[int, int]:
-    """How many received it, and how many subscribe by name (a pattern is a monitor's, not an agent's)."""
-    pipe = redis.pipeline(transaction=False)
-    pipe.publish(channel, wire)
-    pipe.pubsub_numsub(channel)
-    received, numsub = await pipe.execute()
-    return int(received), sum(int(count) for _, count in numsub)
 
 
 class CoordinatorCommands:

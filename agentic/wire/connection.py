@@ -78,11 +78,7 @@ class RedisLink:
     """
 
     def __init__(
-        self,
-        address: str | FakeServer,
-        *,
-        command_timeout: float = COMMAND_TIMEOUT,
-        probe_every: float = PROBE_EVERY,
+        self, address: str | FakeServer, *, command_timeout: float = COMMAND_TIMEOUT, probe_every: float = PROBE_EVERY
     ) -> None:
         self.commands = _client(address)
         self.subscriber = _client(address)

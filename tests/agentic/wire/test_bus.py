@@ -9,7 +9,6 @@ import time
 import pytest
 from redis.asyncio import Redis
 
-from agentic.wire import bus as bus_module
 from agentic.wire import keys
 from agentic.wire.bus import LATE_SECONDS, MAX_PAUSE, AgentAbsent, AgentTimedOut, Bus
 from agentic.wire.connection import RedisAway, RedisLink
@@ -135,14 +134,14 @@ async def test_an_agent_that_nobody_plays_is_absent_at_once_when_asked_without_g
 @pytest.fixture
 def sent(monkeypatch):
     """How many listeners each instruction had, as often as it was sent."""
-    publish, found = bus_module._publish_and_count, []
+    batch, found = RedisLink.batch, []
 
-    async def counted(channel, wire, redis):
-        outcome = await publish(channel, wire, redis)
-        found.append(outcome[1])
+    async def counted(link, fill):
+        outcome = await batch(link, fill)
+        found.append(sum(count for _, count in outcome[1]))
         return outcome
 
-    monkeypatch.setattr(bus_module, "_publish_and_count", counted)
+    monkeypatch.setattr(RedisLink, "batch", counted)
     return found
 
 
