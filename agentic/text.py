@@ -11,6 +11,7 @@ earlier one has, so a long answer to a short one repeats nothing, and a text wit
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,6 +79,15 @@ def listed(names: Sequence[str], nothing: str = "nobody") -> str:
     if not names:
         return nothing
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def finite_number(text: str) -> float | None:
+    """The number that a text is; None if it isn't one, or an infinite one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def folded(text: str) -> str:

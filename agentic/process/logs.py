@@ -73,11 +73,11 @@ def set_up_logging(
     logging.basicConfig(level=level, handlers=handlers, force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
-    logging.getLogger("aiohttp.server").addFilter(_was_read)
+    logging.getLogger("aiohttp.server").addFilter(_is_http)
     logging.getLogger("discord.utils").setLevel(logging.ERROR)  # it warns that voice, which is not used, is missing
 
 
-def _was_read(record: logging.LogRecord) -> bool:
+def _is_http(record: logging.LogRecord) -> bool:
     """False for a request that is no HTTP: a stranger who reaches a port could fill the log."""
     return record.exc_info is None or type(record.exc_info[1]).__module__ != NO_HTTP
 

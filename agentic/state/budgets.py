@@ -22,12 +22,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 from redis.asyncio.client import Pipeline
 
 from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
 from agentic.state.turn_records import APPEND
+from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink, Store
 from agentic.wire.entries import ReplayNote
@@ -510,26 +511,17 @@ class Costs(Store):
         async for page in self._link.scan(keys.cost("*", "*"), "hash"):
             matches = [match for key in page if (match := _KEY.fullmatch(key))]
             fields = await self._link.batch(partial(_read_all, [match[0] for match in matches]))
-            found.update({(match[1], match[2]): _amounts(kept) for match, kept in zip(matches, fields, strict=True)})
+            for match, kept in zip(matches, fields, strict=True):
+                # Without what is no amount: other programs may write into the same Redis.
+                amounts = {str(field): finite_number(text) for field, text in kept.items()}
+                valid = {field: amount for field, amount in amounts.items() if amount is not None and amount >= 0}
+                found[match[1], match[2]] = valid
         return found
 
 
 def _read_all(names: Iterable[str], pipe: Pipeline) -> None:
     for name in names:
         pipe.hgetall(name)
-
-
-def _amounts(kept: Mapping[Any, Any]) -> dict[str, float]:
-    """Without what is no amount: other programs may write into the same Redis."""
-    amounts = {}
-    for field, text in kept.items():
-        try:
-            amount = float(text)
-        except ValueError:
-            continue
-        if math.isfinite(amount) and amount >= 0:
-            amounts[str(field)] = amount
-    return amounts
 
 
 class ReplayCosts:

@@ -96,7 +96,6 @@ class ContextWindows(Store):
 
     @or_default(None, "a context window is not stored")
     async def keep(self, agent: str, channel_id: int, kind: str, state: Mapping[str, Any]) -> None:
-        """Store the state for seven days."""
         key, text = keys.window(agent, channel_id, kind), json.dumps(dict(state))
         await self._link.call(lambda redis: redis.set(key, text, ex=WINDOW_SECONDS))
 
@@ -123,7 +122,6 @@ class Sessions:
         return self._unwritten[key] if key in self._unwritten else await _read_object(self._link, key)
 
     async def keep(self, agent: str, channel_id: int, session: Mapping[str, Any]) -> None:
-        """Store it for thirty days."""
         await self._write(keys.session(agent, channel_id), dict(session))
 
     async def drop(self, agent: str, channel_id: int) -> None:

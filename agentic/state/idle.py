@@ -12,7 +12,6 @@ right before it posts. While Redis is away a no counts in the process that heard
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from pydantic import Field
 from redis.asyncio.client import Pipeline
 
 from agentic.state.leases import FENCE
+from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink, Store, or_default
 from agentic.wire.entries import StoredValue
@@ -141,12 +141,8 @@ class IdleStates(Store):
         if not fields:
             return None
         tasks = {key: TaskState.parse(text) for key, text in fields.items() if key.partition(":")[0] in TASKS}
-        try:
-            person_at = float(fields.get(PERSON, ""))
-        except ValueError:
-            person_at = 0.0
         return IdleState(
-            person_at=person_at if math.isfinite(person_at) else 0.0,
+            person_at=finite_number(fields.get(PERSON, "")) or 0.0,
             tasks={key: task for key, task in tasks.items() if task is not None},
             asking=Asking.parse(fields.get(ASKING)),
         )
@@ -189,7 +185,6 @@ class UnaskedMessages:
 
     @or_default(None, "an unprompted message is known in this process alone")
     async def note(self, message_ids: Iterable[int], message: UnaskedMessage) -> None:
-        """These messages of one post were unasked."""
         ids = tuple(message_ids)
         self._own.update(dict.fromkeys(ids, message))
         text = f"{message.person_id} {message.agent} {message.task}"
@@ -212,11 +207,9 @@ class UnaskedMessages:
 
     async def refuse(self, user_id: int) -> bool:
         """The person wants no more of them. False where that was known, in any process."""
-        known = self._unwritten.get(user_id)
+        known, key = self._unwritten.get(user_id), keys.unwanted(user_id)
         try:
-            first = await self._link.call(
-                lambda redis: redis.set(keys.unwanted(user_id), "1", nx=True, ex=KEEP_SECONDS)
-            )
+            first = await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=KEEP_SECONDS))
         except RedisAway as away:
             log.debug("a person wants no unasked messages, which is written when Redis is back: %s", away)
             self._unwritten[user_id] = True
@@ -225,7 +218,6 @@ class UnaskedMessages:
         return bool(first)
 
     async def allow(self, user_id: int) -> None:
-        """The person wants them again."""
         self._unwritten[user_id] = False
         await self._write()
 

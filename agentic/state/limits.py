@@ -206,7 +206,6 @@ class TurnLimits:
         return ScriptCall(request, redis_keys, args, owed)
 
     def read_verdict(self, call: ScriptCall, outcome: Sequence[Any]) -> Verdict:
-        """The verdict of the script."""
         request, (word, count, *totals) = call.request, outcome
         self._away_said = False
         verdict: Verdict = REFUSED.get(word, word)

@@ -159,7 +159,6 @@ class WebhookPosts:
 
     @or_default(None, "a webhook post will be recorded with the next one")
     async def add(self, channel_id: int, message_id: int, agent: str) -> None:
-        """Record the agent of a post."""
         self._unwritten[channel_id, message_id] = agent
         waiting, now = dict(self._unwritten), self._clock()
 

@@ -193,9 +193,8 @@ class RecordWriter:
         self._unreported += count
         now = asyncio.get_running_loop().time()
         if now - self._reported_at >= REPORT_SECONDS:
-            log.warning(
-                "entries dropped from the record: %d; Redis is away or too slow for them, turns go on", self._unreported
-            )
+            why = "Redis is away or too slow for them, turns go on"
+            log.warning("entries dropped from the record: %d; %s", self._unreported, why)
             self._reported_at, self._unreported = now, 0
 
     async def _write_all(self) -> None:

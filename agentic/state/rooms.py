@@ -251,7 +251,6 @@ class Arenas(Store):
         return bool(done[0])
 
     async def keep(self, arena: Arena) -> None:
-        """Store how far it is."""
         text = arena.model_dump_json()
         await self._link.call(lambda redis: redis.hset(keys.COORDINATOR_ARENAS, str(arena.channel_id), text))
 
@@ -259,7 +258,6 @@ class Arenas(Store):
         await self._link.call(lambda redis: redis.hdel(keys.COORDINATOR_ARENAS, str(channel_id)))
 
     async def all(self) -> list[Arena]:
-        """Those that are not over."""
         texts = await self._link.call(lambda redis: redis.hvals(keys.COORDINATOR_ARENAS))
         return [arena for text in texts if (arena := Arena.parse(text)) is not None]
 
@@ -293,7 +291,6 @@ class RoomMarks(Store):
             return Marks()
 
     async def set(self, thread_id: int, **marks: str | float | bool) -> None:
-        """Set some of them."""
         values: dict[Any, Any] = {
             name: int(value) if isinstance(value, bool) else value for name, value in marks.items()
         }
@@ -317,7 +314,6 @@ class RoomOpening(StoredValue):
 
 class RoomOpenings(Store):
     async def keep(self, opening: RoomOpening) -> None:
-        """Store it as it is now."""
         key, field, text = keys.ROOM_OPENINGS, str(opening.request), opening.model_dump_json()
         await self._link.batch(
             lambda pipe: (pipe.hset(key, field, text), pipe.expire(key, OPENING_SECONDS)), transaction=True

@@ -96,7 +96,6 @@ class ScheduleStore(Store):
         return await self._text(key)
 
     async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None:
-        """Store the day's plan for 48 h."""
         text = _write_slots(slots)
         await self._link.call(lambda redis: redis.set(keys.schedule(date), text, ex=DAY_PLAN_SECONDS))
 

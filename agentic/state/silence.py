@@ -19,12 +19,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.bus import Bus, Mirror
 from agentic.wire.connection import RedisAway, RedisLink, Store
@@ -164,7 +164,6 @@ class Stops(Mirror):
 
     @property
     def paused(self) -> bool:
-        """Whether all bots are paused."""
         return self._holds_itself(EVERYWHERE)
 
     def held(self) -> dict[int, float]:
@@ -431,14 +430,10 @@ class BackoffStore(Store):
 
 def _end_of(pause: str, agent: str, text: str) -> float:
     """0 for a text that is not a time, and for LIFTED."""
-    try:
-        until = float(text)
-    except ValueError:
-        until = math.nan
-    if not math.isfinite(until):
+    until = finite_number(text)
+    if until is None:
         log.warning("the %s of %s cannot be read and is ignored: %.40r", pause, agent, text)
-        return 0.0
-    return until
+    return until or 0.0
 
 
 class Ignores(Mirror, Collection[int]):

@@ -18,7 +18,6 @@ import asyncio
 import base64
 import binascii
 import logging
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,6 +29,7 @@ from redis.exceptions import ResponseError
 from agentic.state.budgets import COST_SECONDS, SPEND, Bill, Budgets, Fields
 from agentic.state.posts import MARK, InstructedPosts
 from agentic.state.turn_records import RECORD, TurnRecord
+from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink, or_default
 
@@ -456,14 +456,16 @@ class LastRuns:
         for memory in (self._stands, self._ours):
             for place in [place for place in memory if place[0] == agent]:
                 del memory[place]
-        times = {field: time for field, text in found.items() if (time := _time(text)) is not None}
+        times = {field: time for field, text in found.items() if (time := finite_number(text)) is not None}
+        if len(times) < len(found):
+            log.warning("the times of some last runs of %s cannot be read and are ignored", agent)
         self._stands.update({(agent, field): found[field] for field in times})
         return times
 
     def last(self, agent: str, field: str) -> float | None:
         """The last time, as this process knows it."""
         text = self._ours.get((agent, field)) or self._stands.get((agent, field))
-        return _time(text) if text else None
+        return finite_number(text) if text else None
 
     async def run(
         self,
@@ -499,15 +501,6 @@ class LastRuns:
             await self._link.call(lambda redis: redis.hdel(keys.ticks(agent), *gone))
         for field in gone:
             self._stands.pop((agent, field), None)
-
-
-def _time(text: str) -> float | None:
-    try:
-        time = float(text)
-    except ValueError:
-        log.warning("the time of a last run cannot be read and is ignored: %.40r", text)
-        return None
-    return time if math.isfinite(time) else None
 
 
 class DrawnImages:

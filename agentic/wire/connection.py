@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 D = TypeVar("D")
 P = ParamSpec("P")
 T = TypeVar("T")
+Method = Callable[P, Coroutine[Any, Any, T]]
 
 COMMAND_TIMEOUT = 0.3
 CONNECT_TIMEOUT = 2.0
@@ -252,12 +253,10 @@ async def until_back(call: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
             await sleep(REDIS_RETRY_SECONDS)
 
 
-def or_default(
-    value: D, what: str
-) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T | D]]]:
+def or_default(value: D, what: str) -> Callable[[Method[P, T]], Method[P, T | D]]:
     """Make a method return `value` while Redis is away. `what` says in the log what was not done."""
 
-    def decorate(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T | D]]:
+    def decorate(method: Method[P, T]) -> Method[P, T | D]:
         @wraps(method)
         async def call(*args: P.args, **kwargs: P.kwargs) -> T | D:
             try:
