@@ -25,7 +25,7 @@ from agentic.actions.base import (
     WHY,
 )
 from agentic.services.discord.messages import MAX_QUESTION
-from agentic.state.rooms import MOST_TURNS
+from agentic.state.rooms import MAX_TURNS
 from agentic.wire.messages import MAX_TOPIC
 
 Json = dict[str, Any]
@@ -158,7 +158,7 @@ def _config_parts() -> list[Json]:
 
 def _room_parts(channel: Json, themes: Sequence[str]) -> list[Json]:
     room = _typed("room", "Which room; by default the one of this thread")
-    turns = _option(WHOLE, "turns", "How many more turns", min_value=1, max_value=MOST_TURNS)
+    turns = _option(WHOLE, "turns", "How many more turns", min_value=1, max_value=MAX_TURNS)
     member = _typed("agent", "Which bot or persona", required=True)
     return [
         _part("create", "Open a room; without a topic a form opens (server managers)", *_of_new_room(channel, themes)),
@@ -179,7 +179,7 @@ def _of_new_room(channel: Json, themes: Sequence[str]) -> list[Json]:
         _option(TEXT, "topic", "What it is about; without it a form opens", max_length=MAX_TOPIC),
         _typed("personas", "Who takes part, separated by commas; without it you choose from a list"),
         channel,
-        _option(WHOLE, "turns", "How many turns it has; 20 by default", min_value=2, max_value=MOST_TURNS),
+        _option(WHOLE, "turns", "How many turns it has; 20 by default", min_value=2, max_value=MAX_TURNS),
         _option(
             TEXT, "archive", "When a silent thread is archived; after a day by default", choices=_choices(ARCHIVES)
         ),

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import cast
 
 from agent_coordinator.state import ConversationState, Heard, Missed, is_post, is_skip
-from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, MOST_MEMBERS, Room, RoomMember
+from agentic.state.rooms import MAX_FAILURES, MAX_MEMBERS, MIN_MEMBERS, Room, RoomMember
 from agentic.text import calls_in, names_in
 from agentic.wire.messages import MAX_TOPIC, Result, RoomBrief
 from agentic.wire.reasons import ENDINGS, EndReason
@@ -145,7 +145,7 @@ def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, fa
     state = replace(state, room=room, idle_turns=idle_turns)
     if member is None or failure is None:
         return state
-    if failures >= MOST_FAILURES:
+    if failures >= MAX_FAILURES:
         log.warning("%s leaves the room in thread %d: %d failures in a row", agent, room.thread_id, failures)
         return without_member(state, agent, failure)
     if not member.failure_noted and (failure not in PASSING or failures > 1):
@@ -167,7 +167,7 @@ def ending(state: ConversationState, room: Room) -> EndReason | None:
     """Why the room ends before its next turn, None to continue."""
     if room.status != "active":  # a person wanted it so during the last turn
         return _known(room.why)
-    if len(room.members) < FEWEST_MEMBERS:
+    if len(room.members) < MIN_MEMBERS:
         return "too_few_left"
     if room.turn_number >= room.turns:
         return "turn_limit"
@@ -258,7 +258,7 @@ def without_strangers(state: ConversationState) -> ConversationState:
 
 def with_member(state: ConversationState, member: RoomMember) -> ConversationState:
     """The member joins, as the last in the order. A room that is full, since two were added at once, stays as it is."""
-    if state.room is None or state.room.member(member.name) is not None or len(state.room.members) >= MOST_MEMBERS:
+    if state.room is None or state.room.member(member.name) is not None or len(state.room.members) >= MAX_MEMBERS:
         return state
     left = tuple(other for other in state.room.left if other.name != member.name)
     return replace(state, room=_updated(state.room, members=(*state.room.members, member), left=left))

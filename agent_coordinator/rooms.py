@@ -30,7 +30,7 @@ from agent_coordinator.state import ConversationState, Heard
 from agentic.ids import is_snowflake
 from agentic.process.tasks import Sleep, Start
 from agentic.state.presence import Presence
-from agentic.state.rooms import DEFAULT_TURNS, FEWEST_MEMBERS, MOST_MEMBERS, MOST_TURNS, Room, RoomMember, RoomStore
+from agentic.state.rooms import DEFAULT_TURNS, MAX_MEMBERS, MAX_TURNS, MIN_MEMBERS, Room, RoomMember, RoomStore
 from agentic.state.silence import Stops
 from agentic.wire.connection import until_back
 from agentic.wire.messages import Command
@@ -202,7 +202,7 @@ class RoomCommands:
             return "incomplete"
         if await self._keeper.read(wanted.thread_id) is not None:
             return "opened"
-        if len(wanted.members) > MOST_MEMBERS:
+        if len(wanted.members) > MAX_MEMBERS:
             return "full"
         outcome = self._refusal(wanted) or await self._run(command, wanted, lambda state: state, "opened")
         return "opened" if outcome == "busy" and await self._keeper.read(wanted.thread_id) is not None else outcome
@@ -257,7 +257,7 @@ class RoomCommands:
             return "incomplete"
         if room.member(member.name) is not None:
             return "already_member"
-        if len(room.members) >= MOST_MEMBERS:
+        if len(room.members) >= MAX_MEMBERS:
             return "full"
         return await self._change(room, partial(rooms.with_member, member=member), "added_member")
 
@@ -285,7 +285,7 @@ class RoomCommands:
         return outcome if await self._keeper.change(room, change) else "busy"
 
     def _refusal(self, room: Room) -> str | None:
-        if len(room.members) < FEWEST_MEMBERS:
+        if len(room.members) < MIN_MEMBERS:
             return "too_few_members"
         if self._stops is None:
             return None
@@ -305,7 +305,7 @@ def _wanted(command: Command) -> Room | None:
         return None
     if not (is_snowflake(room.thread_id) and is_snowflake(room.channel_id)):
         return None
-    definition = room.model_dump(exclude=set(STANDING)) | {"turns": max(1, min(room.turns, MOST_TURNS))}
+    definition = room.model_dump(exclude=set(STANDING)) | {"turns": max(1, min(room.turns, MAX_TURNS))}
     return Room.model_validate(definition)
 
 
@@ -320,5 +320,5 @@ def _member(command: Command) -> RoomMember | None:
 def _limit(room: Room, more: int | None) -> int:
     """The limit of a room that is resumed; one that has reached its limit has as many more as a new one."""
     if more:
-        return max(room.turns, room.turn_number) + min(more, MOST_TURNS)
+        return max(room.turns, room.turn_number) + min(more, MAX_TURNS)
     return room.turn_number + DEFAULT_TURNS if room.turn_number >= room.turns else room.turns

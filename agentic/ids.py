@@ -10,7 +10,7 @@ from __future__ import annotations
 
 EPOCH_MS = 1_420_070_400_000
 LOW_BITS = 22
-LARGEST_ID = 2**63 - 1
+MAX_ID = 2**63 - 1
 FIRST_ELSEWHERE = 1 << 62
 
 
@@ -21,9 +21,9 @@ def is_snowflake(number: int) -> bool:
 
 def id_at(seconds: float) -> int:
     """The smallest id of messages that were sent at this time (unix seconds) or later."""
-    return min(max(0, round(seconds * 1000) - EPOCH_MS) << LOW_BITS, LARGEST_ID)
+    return min(max(0, round(seconds * 1000) - EPOCH_MS) << LOW_BITS, MAX_ID)
 
 
 def sent_at(message_id: int) -> float:
     """When a message was sent, in unix seconds. A number that no message has counts as the nearest possible one."""
-    return ((min(max(message_id, 0), LARGEST_ID) >> LOW_BITS) + EPOCH_MS) / 1000
+    return ((min(max(message_id, 0), MAX_ID) >> LOW_BITS) + EPOCH_MS) / 1000

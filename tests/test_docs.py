@@ -41,7 +41,7 @@ from agentic.runtime.services import Setup
 from agentic.settings.fields import DEFAULT_TOOLS
 from agentic.settings.loading import OLD_NAMES
 from agentic.state.idle import Asking
-from agentic.state.silence import LONGEST_PAUSE
+from agentic.state.silence import MAX_PAUSE_SECONDS
 from agentic.themes import THEMES
 from agentic.tools.loop import run_tools
 from agentic.tools.tool import Toolbox
@@ -160,7 +160,7 @@ def test_pages_about_the_window_say_how_far_it_grows(page: str) -> None:
 
 def test_the_page_of_commands_says_how_long_a_pause_lasts() -> None:
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    assert f"{LONGEST_PAUSE / 86400:g} days" in text.partition("## Pause all bots")[2].partition("##")[0]
+    assert f"{MAX_PAUSE_SECONDS / 86400:g} days" in text.partition("## Pause all bots")[2].partition("##")[0]
 
 
 def test_the_page_of_privacy_names_each_key_with_people_and_chats_of_signal() -> None:

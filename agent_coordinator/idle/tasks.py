@@ -28,8 +28,7 @@ from agent_coordinator.config import IdleConfig
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.state.idle import UNASKED, Asking, Candidate, Sent
 from agentic.text import says_again, tokens
-from agentic.wire.entries import MOST_TOPICS as TopicsMOST_TOPICS
-from agentic.wire.entries import TOPIC_CHARACTERS, Entry, ProfileNote, SummaryNote, UnaskedNote, topics_in
+from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, Entry, ProfileNote, SummaryNote, UnaskedNote, topics_in
 from agentic.wire.messages import Instruction, Reflection, Result
 
 HOUR = 3600.0
@@ -389,7 +388,7 @@ def safe_topics(text: str) -> tuple[str, ...]:
     """The topics of a text, without lines that are too long or look like orders to a model, since they come back into
     prompts."""
     topics = (topic for topic in topics_in(text) if len(topic) <= TOPIC_CHARACTERS and not _ORDER.search(topic))
-    return tuple(topics)[:TopicsMOST_TOPICS]
+    return tuple(topics)[:MAX_TOPICS]
 
 
 def _summary(asking: Asking, result: Result, now: float) -> SummaryNote | None:

@@ -42,7 +42,7 @@ from agentic.agent.services import AgentServices
 from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, snowflake
 from agentic.services.discord.messages import question_text
-from agentic.state.budgets import LARGEST_RAISE
+from agentic.state.budgets import MAX_RAISE
 from agentic.state.rooms import Arena
 from agentic.state.silence import EVERYWHERE
 from agentic.themes import THEMES
@@ -306,8 +306,8 @@ class Actions:
 
     async def _raise_budget(self, asked: Request) -> Done:
         scope, dollars = self._scope(asked.scope or "all"), asked.dollars
-        if dollars is None or not 0 < dollars <= LARGEST_RAISE:
-            raise Refused(400, f"dollars: expected a sum up to {LARGEST_RAISE:.0f} US dollars at once")
+        if dollars is None or not 0 < dollars <= MAX_RAISE:
+            raise Refused(400, f"dollars: expected a sum up to {MAX_RAISE:.0f} US dollars at once")
         today = f"{self._now():%Y-%m-%d}"
         try:
             cap = await self._parts.ledger.budgets.raise_cap(scope, dollars, today, f"click-{asked.id}")

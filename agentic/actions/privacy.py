@@ -26,7 +26,7 @@ from agentic.record.notes import Consents, Hearers
 from agentic.state.idle import UNASKED
 from agentic.state.record_stream import Notes
 from agentic.wire.connection import RedisAway
-from agentic.wire.entries import MOST_TOPICS, TOPIC_CHARACTERS, ProfileNote, topics_in
+from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ProfileNote, topics_in
 
 ON_THE_WAY_SECONDS = 60.0
 MOST_ON_THE_WAY = 1_000
@@ -99,11 +99,11 @@ class OwnMemory:
         found = topics_in(text)
         if not found:
             return self.delete_profile(user_id)
-        topics = tuple(topic[:TOPIC_CHARACTERS].strip() for topic in found[:MOST_TOPICS])
+        topics = tuple(topic[:TOPIC_CHARACTERS].strip() for topic in found[:MAX_TOPICS])
         self._keep(ProfileNote(user_id=user_id, name=name, topics=topics, by="person", at=self._clock()))
         count = "1 topic is" if len(topics) == 1 else f"{len(topics)} topics are"
         left_out = len(found) - len(topics)
-        more = f" {left_out} more were left out: a profile has {MOST_TOPICS} at most." if left_out else ""
+        more = f" {left_out} more were left out: a profile has {MAX_TOPICS} at most." if left_out else ""
         return f"Saved: {count} noted of you.{more}"
 
     def delete_profile(self, user_id: int) -> str:
@@ -332,7 +332,7 @@ class MemoryCommands:
             return problem
         field = FormField(
             id=TOPICS,
-            label=f"Your topics, one a line, {MOST_TOPICS} at most",
+            label=f"Your topics, one a line, {MAX_TOPICS} at most",
             text="\n".join(await self._own.topics(command.who.user_id)),
             hint=f"Up to {TOPIC_CHARACTERS} characters a line. Nothing at all removes the profile.",
             long=True,

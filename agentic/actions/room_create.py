@@ -46,9 +46,9 @@ from agentic.state.rooms import (
     DEFAULT_POLICY,
     DEFAULT_THEME,
     DEFAULT_TURNS,
-    FEWEST_MEMBERS,
-    MOST_MEMBERS,
-    MOST_TURNS,
+    MAX_MEMBERS,
+    MAX_TURNS,
+    MIN_MEMBERS,
     POLICIES,
     RoomMember,
 )
@@ -174,7 +174,7 @@ class RoomCreation:
         try:
             draft = self._readable(draft_from_form(command, values))
         except ValueError:
-            return given_back(f"The number of turns is not one from {FEWEST_MEMBERS} to {MOST_TURNS}.", values, FILE)
+            return given_back(f"The number of turns is not one from {MIN_MEMBERS} to {MAX_TURNS}.", values, FILE)
         refusal = self._refusal(draft, command) if draft.topic else "The topic is empty."
         if refusal is not None:
             return given_back(refusal, values, FILE)
@@ -223,7 +223,7 @@ class RoomCreation:
 
     async def _menu(self, command: ActionRequest, draft: RoomDraft) -> str | Menu:
         able = [entry for entry in self._services.roster if entry.why_not is None]
-        if len(able) < FEWEST_MEMBERS:
+        if len(able) < MIN_MEMBERS:
             return "Fewer than two bots and personas can take part at present. /agent list says why."
         await self._services.ledger.room_openings.keep_draft(command.id, draft.model_dump_json())
         more = " Use the option personas for one that is not in the list." if len(able) > MAX_CHOICES else ""
@@ -235,9 +235,9 @@ class RoomCreation:
         return Menu(
             id=f"{ROOM}:{command.id}",
             text=f"Who takes part in “{draft.topic}”?{more}",
-            hint=f"{FEWEST_MEMBERS} to {MOST_MEMBERS}, in the order in which they speak",
-            fewest=FEWEST_MEMBERS,
-            most=MOST_MEMBERS,
+            hint=f"{MIN_MEMBERS} to {MAX_MEMBERS}, in the order in which they speak",
+            fewest=MIN_MEMBERS,
+            most=MAX_MEMBERS,
             choices=tuple(choices),
         )
 
@@ -267,10 +267,10 @@ class RoomCreation:
         return f"No room can be opened in <#{channel_id}>: {problem}." if problem else None
 
     async def _members_refused(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
-        if len(chosen) < FEWEST_MEMBERS:
+        if len(chosen) < MIN_MEMBERS:
             return f"A room needs at least two bots or personas; {listed([one.shown for one in chosen])} is named."
-        if len(chosen) > MOST_MEMBERS:
-            return f"A room has at most {counted(MOST_MEMBERS, 'member')}; {len(chosen)} are named."
+        if len(chosen) > MAX_MEMBERS:
+            return f"A room has at most {counted(MAX_MEMBERS, 'member')}; {len(chosen)} are named."
         if draft.moderator is not None and draft.moderator not in {one.key for one in chosen}:
             return "The moderator has to be one of those who take part."
         for entry in chosen:
@@ -341,7 +341,7 @@ def draft_from_options(command: ActionRequest) -> RoomDraft:
         channel_id=int(values.get("channel") or command.parent_id or command.channel_id),
         guild_id=command.guild_id,
         topic=str(values.get("topic", "")),
-        turns=min(max(int(values.get("turns", DEFAULT_TURNS)), 2), MOST_TURNS),
+        turns=min(max(int(values.get("turns", DEFAULT_TURNS)), 2), MAX_TURNS),
         archive_minutes=int(archive) if archive in ARCHIVES else DEFAULT_ARCHIVE_MINUTES,
         policy=policy if policy in POLICY_TEXTS else DEFAULT_POLICY,  # type: ignore[arg-type]
         moderator=str(values.get("moderator") or "") or None,

@@ -45,10 +45,10 @@ from agentic.state.rooms import (
     DEFAULT_POLICY,
     DEFAULT_THEME,
     DEFAULT_TURNS,
-    FEWEST_MEMBERS,
-    MOST_MEMBERS,
-    MOST_RULES,
-    MOST_TURNS,
+    MAX_MEMBERS,
+    MAX_RULES,
+    MAX_TURNS,
+    MIN_MEMBERS,
     POLICIES,
     Room,
     RoomStore,
@@ -87,7 +87,7 @@ ROOM_REFUSALS: Mapping[str, str] = {
     "already_member": "{agent} is already a member of {room}.",
     "no_member": "{agent} isn't a member of {room}.",
     "too_few_members": "{room} has fewer than two members. Add one first.",
-    "full": f"{{room}} has {MOST_MEMBERS} members, which is the most.",
+    "full": f"{{room}} has {MAX_MEMBERS} members, which is the most.",
     "offline": "{agent} is offline.",
     "paused": "All bots are paused. Resume them first.",
     "stopped": "The bots are stopped in {room}. Lift that stop first.",
@@ -131,7 +131,7 @@ class RoomCommands:
 
     async def resume(self, command: ActionRequest) -> str:
         turns = command.values.get("turns")
-        more = None if turns is None else min(max(int(turns), 1), MOST_TURNS)
+        more = None if turns is None else min(max(int(turns), 1), MAX_TURNS)
         room = await self._room_in(command)
         gone = self._services.roster.gone(room.names) if room is not None else ()
         return await self._order(command, "room-resume", RoomOrder(turns=more, gone=gone))
@@ -336,13 +336,13 @@ class RoomActions:
         if not 0 < len(topic) <= MAX_TOPIC:
             raise Refused(400, f"topic: expected a text of at most {MAX_TOPIC} characters")
         personas = tuple(dict.fromkeys(asked.personas or ()))
-        if not FEWEST_MEMBERS <= len(personas) <= MOST_MEMBERS:
-            raise Refused(400, f"choose {FEWEST_MEMBERS} to {MOST_MEMBERS} who take part")
+        if not MIN_MEMBERS <= len(personas) <= MAX_MEMBERS:
+            raise Refused(400, f"choose {MIN_MEMBERS} to {MAX_MEMBERS} who take part")
         channel = snowflake(asked.channel or "", "channel")
         if channel not in self._parts.settings.channels:
             raise Refused(404, "that is not one of the bots' channels")
         policy = _one_of("policy", asked.policy or DEFAULT_POLICY, POLICIES)
-        turns = _within("turns", DEFAULT_TURNS if asked.turns is None else asked.turns, 2, MOST_TURNS)
+        turns = _within("turns", DEFAULT_TURNS if asked.turns is None else asked.turns, 2, MAX_TURNS)
         archive = asked.archive or DEFAULT_ARCHIVE_MINUTES
         if archive not in ARCHIVE_MINUTES:
             raise Refused(400, f"archive: expected one of {', '.join(map(str, ARCHIVE_MINUTES))} minutes")
@@ -356,7 +356,7 @@ class RoomActions:
             audience_seconds=_within("audience", asked.audience or 0, 0, MAX_AUDIENCE),
             goodbye_ends=bool(asked.goodbye_ends),
             theme=_one_of("theme", asked.theme or DEFAULT_THEME, tuple(THEMES)),
-            rules=(asked.rules or "").strip()[:MOST_RULES],
+            rules=(asked.rules or "").strip()[:MAX_RULES],
         )
         opened = await self._parts.rooms.open(draft, personas)
         if opened.thread_id is None:
@@ -364,7 +364,7 @@ class RoomActions:
         return Done("opened", opened.text, topic)
 
     async def _resume(self, asked: Request) -> Done:
-        more = None if asked.turns is None else _within("turns", asked.turns, 1, MOST_TURNS)
+        more = None if asked.turns is None else _within("turns", asked.turns, 1, MAX_TURNS)
         room = await self._parts.ledger.rooms.read(snowflake(asked.channel or "", "channel"))
         gone = self._parts.rooms.gone(room.names) if room is not None else ()
         order = RoomOrder(turns=more, gone=gone)

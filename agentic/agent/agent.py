@@ -35,7 +35,7 @@ from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
 from agentic.chat.service import Person
 from agentic.context.options import Options
 from agentic.context.prompt import Identity
-from agentic.ids import LARGEST_ID
+from agentic.ids import MAX_ID
 from agentic.llm.profiles import PrefillMemory
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Drawing, Message, Model, Picture, Prompt, Reply
@@ -349,7 +349,7 @@ def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None
         """Look among what is context no longer, but was not forgotten, in words of people who are not ignored."""
 
         async def between(channel_id: int) -> tuple[int, int]:
-            upto = first if first and channel_id == here else LARGEST_ID
+            upto = first if first and channel_id == here else MAX_ID
             return await services.resets.since(agent, channel_id), upto
 
         return await services.memory.recall(query, may_see, MOST_RECALLED, between, services.ignored_people)

@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from pydantic import BaseModel, ValidationError
 
-from agentic.ids import LARGEST_ID
+from agentic.ids import MAX_ID
 from agentic.net import http_server
 from agentic.wire.connection import RedisAway
 
@@ -82,7 +82,7 @@ async def read_body(request: web.Request, model: type[M]) -> M:
 
 def snowflake(text: str, name: str = "id") -> int:
     """Read an id of Discord. Raises Refused."""
-    if not _ID.fullmatch(text) or int(text) > LARGEST_ID:
+    if not _ID.fullmatch(text) or int(text) > MAX_ID:
         raise Refused(400, f"{name}: expected a whole number (an id of Discord)")
     return int(text)
 

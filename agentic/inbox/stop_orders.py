@@ -29,7 +29,7 @@ from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.triggers import Call, CallDetector
-from agentic.state.silence import EVERYWHERE, LONGEST
+from agentic.state.silence import EVERYWHERE, MAX_STOP_SECONDS
 from agentic.wire.entries import ActionNote
 
 STOP_SIGN, MUTE_SIGN, SEEN = "🛑", "🔕", "✅"
@@ -342,7 +342,7 @@ class MissedOrders:
                     await self._obey_signs(view, message_id, author, said_at)
 
     def _is_young(self, at: float) -> bool:
-        return at > self._services.clock() - LONGEST
+        return at > self._services.clock() - MAX_STOP_SECONDS
 
     async def _obey_signs(self, view: ReactionView, message_id: int, author: int, said_at: float) -> None:
         if self._services.directory.agent_of(author) is None:

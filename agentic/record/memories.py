@@ -20,14 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from agentic.ids import LARGEST_ID, id_at
+from agentic.ids import MAX_ID, id_at
 from agentic.record import recall
 from agentic.record.database import RecordError, connect_blocking, identity
 from agentic.record.embeddings import Meaning, near
 from agentic.record.personal_data import MODEL, PERSON
 from agentic.record.recall import Memory, Reach
-from agentic.state.idle import MOST_MATERIAL
-from agentic.wire.entries import MOST_TOPICS, LoggedMessage, UnaskedNote
+from agentic.state.idle import MAX_MATERIAL
+from agentic.wire.entries import MAX_TOPICS, LoggedMessage, UnaskedNote
 
 QUESTION_SECONDS = 2.0  # then a question has found nothing
 STEPS = 20_000  # of SQLite's machine between two looks at the clock
@@ -105,7 +105,7 @@ class Kept:
 
 async def everywhere(channel_id: int) -> tuple[int, int]:
     del channel_id
-    return 0, LARGEST_ID
+    return 0, MAX_ID
 
 
 class MemoryReader:
@@ -316,12 +316,12 @@ def authors_of(messages: Iterable[LoggedMessage]) -> frozenset[int]:
 
 
 def lines(messages: Iterable[LoggedMessage], first: str = "") -> tuple[str, int]:
-    """ "Name: text", a line a message, of MOST_MATERIAL characters at most; and how many messages that are.
+    """ "Name: text", a line a message, of MAX_MATERIAL characters at most; and how many messages that are.
 
     `messages` are the newest first, the lines the oldest first. `first` is a line before them that is always there.
     """
     kept: list[str] = []
-    left = MOST_MATERIAL - len(first)
+    left = MAX_MATERIAL - len(first)
     for said in messages:
         line = f"{shown_name(said)}: {one_line(said.text)[:MAX_LINE]}"
         if len(line) + 1 > left:
@@ -411,7 +411,7 @@ def _joined(lists: Iterable[sqlite3.Row]) -> tuple[str, ...]:
     topics: dict[str, str] = {}
     for topic in (topic for row in lists for topic in json.loads(row["topics"])):
         topics.setdefault(topic.casefold().strip(), topic)
-    return tuple(topics.values())[:MOST_TOPICS]
+    return tuple(topics.values())[:MAX_TOPICS]
 
 
 def kept_about(db: sqlite3.Connection, user_id: int) -> Kept:

@@ -19,7 +19,7 @@ from typing import Any
 
 import aiosqlite
 
-from agentic.ids import FIRST_ELSEWHERE, LARGEST_ID, id_at, is_snowflake
+from agentic.ids import FIRST_ELSEWHERE, MAX_ID, id_at, is_snowflake
 from agentic.state.forget_requests import RemovedWords
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
@@ -83,7 +83,7 @@ class RecordingBlocklist:
         asked_at = self.people.get(record.asked_by or 0)
         if asked_at is None:
             return record
-        if record.at > asked_at and (record.asked_message_id or LARGEST_ID) > id_at(asked_at):
+        if record.at > asked_at and (record.asked_message_id or MAX_ID) > id_at(asked_at):
             return record
         return record.model_copy(update={"asked_by": None, "asked_message_id": None})
 
@@ -123,7 +123,7 @@ class RecordingBlocklist:
                 return False
             case ProfileNote(by="model") if note.upto < id_at(self.people.get(note.user_id, 0.0)):
                 return True  # made of words from before, perhaps while the person asked
-            case ProfileNote() if any(self.logged.get(each, LARGEST_ID) > note.at for each in note.message_ids):
+            case ProfileNote() if any(self.logged.get(each, MAX_ID) > note.at for each in note.message_ids):
                 return True  # a message left the log, or was edited, while it was made
         return self._asked_before(note.user_id, note.at)
 
@@ -135,7 +135,7 @@ class RecordingBlocklist:
             return True
         if any(self.logged.get(source, note.at) > note.at for source in note.message_ids):
             return True  # it was edited while the summary was made, which may have the words from before
-        unknown = min((source for source in note.message_ids if source not in self.logged), default=LARGEST_ID)
+        unknown = min((source for source in note.message_ids if source not in self.logged), default=MAX_ID)
         return any(
             self._asked_before(person, note.at) or unknown < id_at(self.people.get(person, 0.0))
             for person in note.people

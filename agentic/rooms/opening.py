@@ -27,8 +27,8 @@ from agentic.state.rooms import (
     DEFAULT_POLICY,
     DEFAULT_THEME,
     DEFAULT_TURNS,
-    MOST_RULES,
-    MOST_TURNS,
+    MAX_RULES,
+    MAX_TURNS,
     Room,
     RoomMember,
     RoomOpening,
@@ -64,7 +64,7 @@ class RoomDraft(StoredValue):
     channel_id: int
     guild_id: int | None = None
     topic: str = ""
-    turns: int = pydantic.Field(DEFAULT_TURNS, ge=2, le=MOST_TURNS)
+    turns: int = pydantic.Field(DEFAULT_TURNS, ge=2, le=MAX_TURNS)
     archive_minutes: int = DEFAULT_ARCHIVE_MINUTES
     policy: RoomPolicy = DEFAULT_POLICY
     moderator: str | None = None  # as the person wrote it
@@ -118,7 +118,7 @@ def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | No
 def rules_of(draft: RoomDraft) -> str:
     """The rules with the first question, which each member then knows."""
     question = f"Begin with this question: {draft.question.strip()}" if draft.question.strip() else ""
-    return "\n".join(filter(None, (draft.rules.strip(), question)))[:MOST_RULES]
+    return "\n".join(filter(None, (draft.rules.strip(), question)))[:MAX_RULES]
 
 
 def thread_name(topic: str) -> str:

@@ -29,7 +29,7 @@ from agentic.agent.roster import LOOK_EVERY, Roster
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import escaped
 from agentic.services.discord.room_threads import RoomPost, ThreadNow
-from agentic.state.rooms import FEWEST_MEMBERS, MOST_FAILURES, Marks, Room, RoomLine, RoomMarks, RoomStore
+from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine, RoomMarks, RoomStore
 from agentic.wire import keys
 from agentic.wire.bus import NOBODY, Bus, CoordinatorCommands
 from agentic.wire.connection import RedisAway
@@ -353,7 +353,7 @@ def line_text(room: Room, line: RoomLine) -> str:
         case "failed":
             return (
                 f"{HIDDEN}{who} couldn't take its turn: {failure}. The room continues, and {who} gets another try on"
-                f" its next turn. After {MOST_FAILURES} failed turns in a row it leaves the room."
+                f" its next turn. After {MAX_FAILURES} failed turns in a row it leaves the room."
             )
         case "waits":
             return (
@@ -369,11 +369,11 @@ def line_text(room: Room, line: RoomLine) -> str:
         "deleted": f"{who} is no longer in this room, because its persona was deleted. It won't come back.",
     }
     failed = (
-        f"{who} has left the room after {MOST_FAILURES} failed turns in a row: {failure}. It won't come back by itself;"
+        f"{who} has left the room after {MAX_FAILURES} failed turns in a row: {failure}. It won't come back by itself;"
         " /room add brings it back."
     )
     text = f"{HIDDEN}{left.get(line.why, failed)}"
-    if room.status == "paused" and len(room.members) < FEWEST_MEMBERS:
+    if room.status == "paused" and len(room.members) < MIN_MEMBERS:
         text += " Fewer than two members are left, so use /room add before /room resume."
     return text
 

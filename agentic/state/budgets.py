@@ -46,7 +46,7 @@ BUDGET_SECONDS = 48 * 3600
 CLOSING_SHARE = 0.05
 NOTICE_SHARE = 0.8
 AWAY_SHARE = 0.25  # four processes that do not see each other stay within the whole
-LARGEST_RAISE = 25.0  # US dollars at once: a typing mistake must not cost more
+MAX_RAISE = 25.0  # US dollars at once: a typing mistake must not cost more
 SCOPES = ("all", "agent", "channel", "person", "idle")
 RAISED = "raised:"  # before a scope: what an owner added to its cap
 REFUSED: Mapping[str, Verdict] = {
@@ -316,13 +316,13 @@ class Budgets:
         """Add `dollars` to the scope's cap on that day, for all processes; the new cap in US dollars. A raise of a
         known id changes nothing, so it may be tried again.
 
-        Raises RedisAway, and ValueError for a sum that is not between 0 and LARGEST_RAISE, or a scope without a cap.
+        Raises RedisAway, and ValueError for a sum that is not between 0 and MAX_RAISE, or a scope without a cap.
         """
         cap = self._caps.of(scope)
         if cap is None:
             raise ValueError("there is no limit to raise")
-        if not 0 < dollars <= LARGEST_RAISE:
-            raise ValueError(f"a raise is between 0 and {LARGEST_RAISE:.0f} US dollars")
+        if not 0 < dollars <= MAX_RAISE:
+            raise ValueError(f"a raise is between 0 and {MAX_RAISE:.0f} US dollars")
         arguments = [scope, millionths(dollars), raise_id, BUDGET_SECONDS]
         added = int(await self._link.script(RAISE, [keys.budget(date)], arguments))
         self.memory.note_raised(date, {scope: added})

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
-from agentic.ids import LARGEST_ID
+from agentic.ids import MAX_ID
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisLink
@@ -21,7 +21,7 @@ from agentic.wire.messages import ForgetNotice
 
 KEEP_DAYS = 30
 ANSWER_SECONDS = 600
-MOST = 1000  # people; beyond that the oldest requests are dropped
+MAX_REQUESTS = 1000  # people; beyond that the oldest requests are dropped
 
 # KEYS: the requests, the person's chats; ARGV: the person, how long a request is kept in ms, how many, the time after
 # which it must be, then the chats
@@ -67,7 +67,9 @@ class ForgetRequests:
         in unix milliseconds, which is later than `after`: the clock of a new Redis may be behind.
         """
         names = [keys.COORDINATOR_FORGOTTEN, keys.forgotten_chats(user_id)]
-        return int(await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MOST, after, *chats]))
+        return int(
+            await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MAX_REQUESTS, after, *chats])
+        )
 
     async def chats_of(self, user_id: int) -> set[int]:
         """The private chats that the person's requests named."""
@@ -91,7 +93,7 @@ class ForgetRequests:
             lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, start, "+inf", byscore=True, withscores=True)
         )
         orders = [(int(at), int(member)) for member, at in found if member.isascii() and member.isdecimal()]
-        return [(at, user_id) for at, user_id in orders if 0 < user_id <= LARGEST_ID]
+        return [(at, user_id) for at, user_id in orders if 0 < user_id <= MAX_ID]
 
     async def answer(self, user_id: int, removed: RemovedWords) -> None:
         """Report what the recorder removed."""

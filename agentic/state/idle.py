@@ -31,7 +31,7 @@ WRITTEN = frozenset({"summarise", "profile"})  # their text goes to the coordina
 UNASKED = frozenset({"follow_up", "discover"})  # they may post
 
 
-MOST_MATERIAL = 8_000  # characters of a Candidate's material
+MAX_MATERIAL = 8_000  # characters of a Candidate's material
 KEEP_SECONDS = 30 * 86400
 REMEMBERED = 1000  # messages of this process
 PERSON, ASKING = "person", "asking"
@@ -53,7 +53,7 @@ class Candidate:
     """Something that an idle task may be about: a reply chain, a person, a conversation that was left hanging.
 
     `message_id` is its newest message, `upto` the newest one of the material. `material` has a line a message,
-    "Name: text", the newest last, of MOST_MATERIAL characters at most. `message_ids` are those that it is made of, and
+    "Name: text", the newest last, of MAX_MATERIAL characters at most. `message_ids` are those that it is made of, and
     `people` their authors, as a SummaryNote has them. `topics` are those of the person's profile, `origins` the
     channels where they may have spoken of them, () where nobody else reads. `at` is the time of the newest message,
     unix seconds.

@@ -19,8 +19,8 @@ from agentic.wire.bus import Bus, Mirror
 from agentic.wire.connection import RedisLink
 from agentic.wire.messages import LiveOptionNotice
 
-MOST = 500  # entries of a guild, and of everywhere; those of channels without a guild count together
-MOST_CHARACTERS = 4_000  # of a value as JSON
+MAX_ENTRIES = 500  # entries of a guild, and of everywhere; those of channels without a guild count together
+MAX_CHARACTERS = 4_000  # of a value as JSON
 CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the hash
 EVER = "-"  # not a field
 EVERYWHERE, ALL = "*", "*"  # places, agents
@@ -102,9 +102,9 @@ class LiveOptions(Mirror):
         """Set an option for an agent, or ALL, in a place. Raises RedisAway, and ValueError for a value that is too long
         or no JSON."""
         fields, written = _fields(place, agent, option), json.dumps(value, ensure_ascii=False)
-        if len(written) > MOST_CHARACTERS:
-            raise ValueError(f"at most {MOST_CHARACTERS} characters")
-        arguments = [*fields, written, MOST, keys.LIVE_OPTION_NOTICES, LiveOptionNotice().to_wire()]
+        if len(written) > MAX_CHARACTERS:
+            raise ValueError(f"at most {MAX_CHARACTERS} characters")
+        arguments = [*fields, written, MAX_ENTRIES, keys.LIVE_OPTION_NOTICES, LiveOptionNotice().to_wire()]
         await self._restore()
         outcome: Literal["set", "full"] = await self._link.script(SET, [keys.LIVE_OPTIONS], arguments)
         if outcome == "set":

@@ -27,7 +27,7 @@ from agentic.wire.connection import RedisAway, RedisLink, or_default
 NOTICE_SECONDS = 30 * 86400
 PART_SECONDS = 86400  # far longer than any turn
 MAX_CLAIMS = 10_000  # remembered by this process, of each kind
-MOST_POSTS = 1000  # a channel and kind
+MAX_POSTS = 1000  # a channel and kind
 INSTRUCTED_SECONDS = 7 * 86400
 WEBHOOK_SECONDS = 30 * 86400
 REMEMBERED_INSTRUCTED = 5000  # by this process, of all channels
@@ -43,7 +43,7 @@ MARK = f"""
 local function mark(key, posts, now)
   if not ({{zset = 1, none = 1}})[redis.call('TYPE', key).ok] then redis.call('DEL', key) end
   for post in string.gmatch(posts, '[^\\n]+') do redis.call('ZADD', key, now, post) end
-  redis.call('ZREMRANGEBYRANK', key, 0, {-1 - MOST_POSTS})
+  redis.call('ZREMRANGEBYRANK', key, 0, {-1 - MAX_POSTS})
   redis.call('EXPIRE', key, {INSTRUCTED_SECONDS})
 end
 """
@@ -166,7 +166,7 @@ class WebhookPosts:
             for (channel_id, message_id), agent in waiting.items():
                 key = keys.webhook_posts(channel_id)
                 pipe.zadd(key, {f"{message_id} {agent}": now})
-                pipe.zremrangebyrank(key, 0, -1 - MOST_POSTS)
+                pipe.zremrangebyrank(key, 0, -1 - MAX_POSTS)
                 pipe.expire(key, WEBHOOK_SECONDS)
                 pipe.publish(keys.WEBHOOK_POSTED, f"{message_id} {agent}")
 

@@ -32,9 +32,9 @@ from agentic.wire.entries import NOTES, WORDS, CallWords, Entry, PostWords, Room
 from agentic.wire.messages import TurnNotice
 
 KEEP_SECONDS = 30 * 86400  # of a recorded agent, after the last one was added; the streams are kept for 7 days
-MOST_WAITING = 2000  # entries, and sets of words
-MOST_BYTES = 32_000_000  # of words that wait
-LARGEST = 2_000_000  # characters of an entry's data
+MAX_WAITING = 2000  # entries, and sets of words
+MAX_BYTES = 32_000_000  # of words that wait
+MAX_ENTRY_CHARACTERS = 2_000_000  # characters of an entry's data
 WORDS_KEPT = 1000  # in the stream of an agent: far more than a recorder leaves there
 WORDS_SECONDS = 86400
 NOTES_KEPT = 20_000
@@ -176,7 +176,7 @@ class RecordWriter:
     def _put(self, waiting: _Waiting) -> None:
         self._waiting.append(waiting)
         self._bytes += waiting.size
-        while len(self._waiting) > MOST_WAITING or self._bytes > MOST_BYTES:
+        while len(self._waiting) > MAX_WAITING or self._bytes > MAX_BYTES:
             dropped = next((each for each in self._waiting if each.size), self._waiting[0])
             self._remove(dropped)
             self._note_dropped(dropped.stream, 1)
@@ -221,7 +221,7 @@ class RecordWriter:
 
         # Compressing a long prompt takes milliseconds, which a turn would feel.
         made = await asyncio.to_thread(make) if of_words else make()
-        fields = [pair for pair in made if len(pair[1]) <= LARGEST]
+        fields = [pair for pair in made if len(pair[1]) <= MAX_ENTRY_CHARACTERS]
         if len(fields) < len(made):
             self._note_dropped(stream, len(made) - len(fields))
         if not fields:

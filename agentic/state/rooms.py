@@ -34,11 +34,11 @@ DEFAULT_POLICY: RoomPolicy = "round-robin"
 POLICIES: tuple[str, ...] = get_args(RoomPolicy)
 DEFAULT_THEME = "debate"
 DEFAULT_TURNS = 20
-MOST_TURNS = 200
-MOST_MEMBERS = 8
-MOST_RULES = 1_000  # characters
-FEWEST_MEMBERS = 2
-MOST_FAILURES = 3  # of a member's turns in a row; then it leaves
+MAX_TURNS = 200
+MAX_MEMBERS = 8
+MAX_RULES = 1_000  # characters
+MIN_MEMBERS = 2
+MAX_FAILURES = 3  # of a member's turns in a row; then it leaves
 CHANGES = frozenset({"left", "unclear"})  # kinds of lines that a person's change may add
 MAX_LINES = 8  # that are kept for the thread; older lines were posted long before
 
@@ -47,7 +47,7 @@ MARK_SECONDS = 90 * 86400
 ARENA_SECONDS = 2 * 86400  # after the last change of any arena
 DRAFT_SECONDS = 15 * 60  # as long as Discord takes answers to a command
 OPENING_SECONDS = 3600  # of what is being made; it is given up long before
-MOST_ROOMS = 10_000
+MAX_ROOMS = 10_000
 LISTED = 100
 PAGE = 200  # rooms read at once
 FORGIVEN = frozenset({"policy", "archive_minutes", "audience_seconds", "left", "moderator", "slot_until"})
@@ -113,7 +113,7 @@ class Room(StoredValue):
     members: tuple[RoomMember, ...]  # in speaking order
     left: tuple[RoomMember, ...] = ()
     policy: RoomPolicy = DEFAULT_POLICY
-    rules: str = Field("", max_length=MOST_RULES)
+    rules: str = Field("", max_length=MAX_RULES)
     archive_minutes: int = DEFAULT_ARCHIVE_MINUTES
     turns: int = DEFAULT_TURNS  # the limit
     audience_seconds: float = 0.0  # 0: the thread is open all the time
@@ -170,7 +170,7 @@ def room_keys(room: Room) -> list[str]:
 
 def room_args(room: Room) -> list[str | int | float]:
     notice = RoomNotice(thread_id=room.thread_id).to_wire()
-    bounds = (ROOM_SECONDS, MOST_ROOMS)
+    bounds = (ROOM_SECONDS, MAX_ROOMS)
     return [room.model_dump_json(), room.thread_id, room.changed_at, *bounds, keys.ROOM_NOTICES, notice]
 
 

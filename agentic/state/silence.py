@@ -31,15 +31,15 @@ from agentic.wire.connection import RedisAway, RedisLink, Store
 from agentic.wire.messages import HushNotice, IgnoreNotice, StopNotice, read
 
 EVERYWHERE = 0  # the channel id of a pause of all bots, in every channel and in direct messages
-LONGEST = 86400.0  # seconds; a stop that nobody lifts ends by itself
-LONGEST_PAUSE = 366 * 86400.0  # seconds; a pause of all bots is for as long as an owner wants it
+MAX_STOP_SECONDS = 86400.0  # seconds; a stop that nobody lifts ends by itself
+MAX_PAUSE_SECONDS = 366 * 86400.0  # seconds; a pause of all bots is for as long as an owner wants it
 OUTDATED = -1
 TICK = 0.001  # seconds
-LONGEST_MUTE = 7 * 86400.0  # seconds
-LONGEST_BACKOFF = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
+MAX_MUTE_SECONDS = 7 * 86400.0  # seconds
+MAX_BACKOFF_SECONDS = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
 POLL_SECONDS = 2.0
 LIFTED = "0"  # in the place of a mute
-MOST_IGNORED = 1000  # people
+MAX_IGNORED = 1000  # people
 CHECK_EVERY = 5.0  # seconds between two checks that Redis still has what this process knows
 EVER = "-"  # not a user id; keeps the set of ignored people from being empty
 
@@ -105,7 +105,7 @@ class Order:
 
 def longest(channel_id: int) -> float:
     """How long a stop may last, in seconds."""
-    return LONGEST_PAUSE if channel_id == EVERYWHERE else LONGEST
+    return MAX_PAUSE_SECONDS if channel_id == EVERYWHERE else MAX_STOP_SECONDS
 
 
 class Stops(Mirror):
@@ -251,7 +251,9 @@ class Stops(Mirror):
         for channel_id, order in kept.items():
             await self._learn(channel_id, order)
         now = self._clock()
-        self._orders = {channel: one for channel, one in self._orders.items() if max(one.at, one.until) > now - LONGEST}
+        self._orders = {
+            channel: one for channel, one in self._orders.items() if max(one.at, one.until) > now - MAX_STOP_SECONDS
+        }
         for channel_id, order in list(self._orders.items()):
             there = kept.get(channel_id)
             lacks = there is None or there.at < order.at or (there.at == order.at and there.until < order.until)
@@ -294,7 +296,7 @@ class Stops(Mirror):
         """Store the order and publish it: 1 if Redis did not know it, 0 if it did, OUTDATED. Raises RedisAway."""
         places, left = [keys.stop(channel_id), keys.ordered(channel_id)], round((order.until - self._clock()) * 1000)
         notice = StopNotice(channel_id=channel_id, until=order.until or None, at=order.at).to_wire()
-        kept = round(max(LONGEST * 1000, left))
+        kept = round(max(MAX_STOP_SECONDS * 1000, left))
         args = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
         if left <= 0:  # a stop that has expired by now still replaces an earlier one
             return int(await self._link.script(LIFT_STOP, places, args))
@@ -324,7 +326,7 @@ class Stops(Mirror):
         known, now = self._orders.get(notice.channel_id), self._clock()
         at = notice.at if notice.at is not None else max(now, known.at + TICK if known is not None else 0.0)
         until = min(notice.until or 0.0, now + longest(notice.channel_id))
-        await self._learn(notice.channel_id, Order(min(at, now + LONGEST), until))
+        await self._learn(notice.channel_id, Order(min(at, now + MAX_STOP_SECONDS), until))
 
     async def _on_hush_notice(self, raw: str) -> None:
         notice = read(HushNotice, raw)
@@ -372,7 +374,7 @@ class Mutes(Store):
 
     async def mute(self, agent: str, seconds: float) -> float:
         """Mute the agent in all channels for `seconds`, at most a week; until when."""
-        lasting = min(max(seconds, 1.0), LONGEST_MUTE)
+        lasting = min(max(seconds, 1.0), MAX_MUTE_SECONDS)
         until = self._clock() + lasting
         await self._write(agent, until)
         self.saw(agent, until)
@@ -380,7 +382,7 @@ class Mutes(Store):
 
     async def lift(self, agent: str) -> bool:
         """Whether it was muted."""
-        lifted = await self._link.script(LIFT_MUTE, [keys.muted(agent)], [round(LONGEST_MUTE * 1000)])
+        lifted = await self._link.script(LIFT_MUTE, [keys.muted(agent)], [round(MAX_MUTE_SECONDS * 1000)])
         self.saw(agent, 0.0)
         return bool(lifted)
 
@@ -413,7 +415,7 @@ class BackoffStore(Store):
 
     async def put(self, agent: str, until: float) -> None:
         """Set when the agent's back-off ends, in unix seconds; at most an hour from now."""
-        left = min(until - self._clock(), LONGEST_BACKOFF)
+        left = min(until - self._clock(), MAX_BACKOFF_SECONDS)
         if left > 0:
             await self._link.call(lambda redis: redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000))))
 
@@ -425,7 +427,7 @@ class BackoffStore(Store):
         """Those of `agents` that are in back-off, and until when."""
         texts, now = await self._texts(keys.bench, agents), self._clock()
         ends = {name: _end_of("back-off", name, text) for name, text in texts.items()}
-        return {name: min(until, now + LONGEST_BACKOFF) for name, until in ends.items() if until > now}
+        return {name: min(until, now + MAX_BACKOFF_SECONDS) for name, until in ends.items() if until > now}
 
 
 def _end_of(pause: str, agent: str, text: str) -> float:
@@ -475,7 +477,7 @@ class Ignores(Mirror, Collection[int]):
     async def add(self, user_id: int) -> Literal["added", "known", "full"]:
         """Ignore this person. Raises RedisAway."""
         notice = IgnoreNotice(user_id=user_id, ignored=True).to_wire()
-        arguments = [str(user_id), MOST_IGNORED, keys.COORDINATOR_IGNORES, notice]
+        arguments = [str(user_id), MAX_IGNORED, keys.COORDINATOR_IGNORES, notice]
         outcome: Literal["added", "known", "full"] = await self._link.script(
             IGNORE, [keys.COORDINATOR_IGNORED], arguments
         )

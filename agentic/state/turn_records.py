@@ -28,12 +28,12 @@ from agentic.wire.entries import CallRecord, Phases, StoredValue, ToolCallRecord
 from agentic.wire.messages import TurnNotice
 
 KEEP_SECONDS = 7 * 86400
-MOST = 20_000  # of an agent
+MAX_RECORDS = 20_000  # of an agent
 MAX_ID_CHARACTERS = 200  # an instruction's id comes over the wire
 PAGE = 500
 BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
 AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
-MOST_WAITING = 1000  # notices
+MAX_WAITING = 1000  # notices
 NOTICE_SECONDS = 5.0  # for a notice; none is worth the breaker, which turns depend on
 COUNT_SECONDS = 30 * 86400  # longer than any stream: an empty stream must not restart the count
 
@@ -60,7 +60,7 @@ end
 # record(stream, count, text): adds an entry.
 RECORD = f"""{APPEND}
 local function record(stream, count, text)
-  append(stream, count, 0, {MOST}, {KEEP_SECONDS}, 'record', text)
+  append(stream, count, 0, {MAX_RECORDS}, {KEEP_SECONDS}, 'record', text)
 end
 """
 
@@ -202,7 +202,7 @@ class TurnNotices:
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
-        self._waiting = asyncio.Queue[TurnNotice](MOST_WAITING)
+        self._waiting = asyncio.Queue[TurnNotice](MAX_WAITING)
 
     def began(self, notice: TurnNotice) -> None:
         self._put(notice)

@@ -36,14 +36,14 @@ from agentic.wire.connection import RedisAway, RedisLink, or_default
 KEEP_AFTER_DEADLINE = 15 * 60.0
 LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be nonsense
 REMEMBERED = 10_000
-MOST_KEPT = 1000  # turns of this process that ended while Redis was away
-MOST_OPEN = 1000  # of an agent in its index; those with the earliest deadlines go first
+MAX_KEPT = 1000  # turns of this process that ended while Redis was away
+MAX_OPEN = 1000  # of an agent in its index; those with the earliest deadlines go first
 
 MAX_BYTES = 8 * 1024 * 1024
 PIECE_BYTES = 192 * 1024  # a multiple of three: each piece is base64 by itself
 KEEP_WITHIN = 2.0  # seconds of the turn that storing may take
 RUN_SECONDS = 400 * 86400  # longer than a year: a yearly job remembers its last run
-MOST_FIELDS = 300  # of an agent; beyond that unknown ones are pruned
+MAX_FIELDS = 300  # of an agent; beyond that unknown ones are pruned
 
 # keep(k, a): KEYS after the first k: the turn's record, the index of open turns. ARGV after the first a: what the turn
 # begins with, how long it is kept in ms, when that ends, its id, the index's bound, its lifetime in ms. A turn that was
@@ -189,7 +189,7 @@ class Claim:
 
 def _bounds() -> tuple[int, int]:
     """The bounds of the index: a number of turns, and its lifetime in milliseconds."""
-    return MOST_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)
+    return MAX_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)
 
 
 class Turns:
@@ -394,7 +394,7 @@ class Settlements:
             return
         self._kept[name] = ending
         self._budgets.memory.spend(ending.bill)
-        if len(self._kept) > MOST_KEPT:
+        if len(self._kept) > MAX_KEPT:
             _, lost = self._kept.popitem(last=False)
             turn = f"turn {lost.turn_id} ({lost.costs.get('total_cost', 0.0):.4f} USD)"
             log.error("%s: Redis is away for too long, %s will not be booked", lost.agent, turn)
@@ -494,7 +494,7 @@ class LastRuns:
 
     async def prune(self, agent: str, known: Collection[str]) -> None:
         """Delete fields that are not among `known`, once there are too many. Raises RedisAway."""
-        if len(fields := [field for name, field in self._stands if name == agent]) <= MOST_FIELDS:
+        if len(fields := [field for name, field in self._stands if name == agent]) <= MAX_FIELDS:
             return
         gone = [field for field in fields if field not in known]
         if gone:

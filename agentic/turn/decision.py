@@ -19,7 +19,7 @@ from functools import cache, reduce
 from typing import Any
 
 from agentic.chat.outlet import Service
-from agentic.ids import LARGEST_ID
+from agentic.ids import MAX_ID
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
 from agentic.llm.types import Source
 from agentic.turn.cleaning import clean_emoji, clean_prose, clean_text, unfenced
@@ -248,7 +248,7 @@ def _read_id(value: object) -> object:
     if isinstance(value, str):
         match = _ID.fullmatch(value.strip())
         value = int(match[1]) if match else None
-    return value if isinstance(value, int) and 0 < value <= LARGEST_ID else None
+    return value if isinstance(value, int) and 0 < value <= MAX_ID else None
 
 
 def _read_topic(value: object) -> object:

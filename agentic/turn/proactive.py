@@ -32,7 +32,7 @@ from agentic.turn.decide import call_model, seconds_left
 from agentic.turn.decision import Decision, UnreadableDecision
 from agentic.turn.progress import Turn
 from agentic.wire.connection import RedisAway
-from agentic.wire.entries import MOST_TOPICS, TOPIC_CHARACTERS, topics_in
+from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, topics_in
 from agentic.wire.messages import Reflection
 from agentic.wire.reasons import TurnOver
 
@@ -53,7 +53,7 @@ _SUMMARISE = (
 _PROFILE = (
     "You keep a list of the subjects that {name} likes to talk about, from what {name} wrote, so that {name} can be"
     " given news of them. Write one subject a line and nothing else, at most six words each, the most frequent first,"
-    f" at most {MOST_TOPICS},"
+    f" at most {MAX_TOPICS},"
     " in the language of {name}. Subjects of talk alone: no facts about {name} or others, no names of"
     " private people, nothing about health, faith, politics, money, love life or where anybody lives. Subjects known"
     " so far stay unless what was said is against them. If there is none, write: none."
@@ -148,7 +148,7 @@ async def write(turn: Turn, event: ReflectionEvent) -> str:
 def prompt_of(given: Reflection, agent: str, *, seconds: float = SECONDS) -> Prompt:
     """Ask for the text of the task `summarise` or `profile`. `seconds`: for all attempts together."""
     name = one_line(given.person_name, MAX_NAME) or "the person"
-    known = "\n".join(f"- {one_line(topic, TOPIC_CHARACTERS)}" for topic in given.topics[:MOST_TOPICS])
+    known = "\n".join(f"- {one_line(topic, TOPIC_CHARACTERS)}" for topic in given.topics[:MAX_TOPICS])
     parts = [f"Subjects known so far:\n{known}"] if known and given.task == "profile" else []
     material = given.material
     if len(material) > INPUT_CHARACTERS:
@@ -186,4 +186,4 @@ def clean_topics(text: str) -> tuple[str, ...]:
     """The topics of a model's list, without headings, sentences, and what looks like a private detail."""
     lines = (one_line(line, 2 * TOPIC_CHARACTERS) for line in topics_in(text) if not line.endswith(":"))
     topics = (line for line in lines if 0 < len(line) <= TOPIC_CHARACTERS and line.casefold() not in _NONE)
-    return tuple(topic for topic in topics if not _DETAIL.search(topic))[:MOST_TOPICS]
+    return tuple(topic for topic in topics if not _DETAIL.search(topic))[:MAX_TOPICS]

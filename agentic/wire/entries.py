@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-MOST_TOPICS = 30  # of a profile
+MAX_TOPICS = 30  # of a profile
 TOPIC_CHARACTERS = 80
 
 _BULLET = re.compile(r"^\s*(?:[-*•–]+|\d{1,2}[.)](?=\s))")

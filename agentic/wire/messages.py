@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from agentic.ids import LARGEST_ID
+from agentic.ids import MAX_ID
 
 PROTOCOL_VERSION = 1
 DEFAULT_DEADLINE_SECONDS = 90.0
@@ -53,7 +53,7 @@ class WireMessage(BaseModel):
 
 
 _Id = Annotated[str, Field(min_length=1, max_length=MAX_INSTRUCTION_ID)]
-_Snowflake = Annotated[int, Field(ge=0, le=LARGEST_ID)]
+_Snowflake = Annotated[int, Field(ge=0, le=MAX_ID)]
 _Topic = Annotated[str, AfterValidator(lambda topic: " ".join(topic.split())[:MAX_TOPIC].rstrip())]  # for a prompt
 _Round = Annotated[int, Field(ge=0, le=10**6)]
 _Amount = Annotated[int, Field(ge=0, le=10**12)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentic.state.rooms import DEFAULT_TURNS, MOST_MEMBERS
+from agentic.state.rooms import DEFAULT_TURNS, MAX_MEMBERS
 from agentic.wire.entries import ConversationNote, RoomNote
 from tests.support.coordinator_doubles import CHANNEL, until
 from tests.support.room_scene import NAMES, THREAD, RoomScene, member, wanted
@@ -67,7 +67,7 @@ async def test_an_opener_does_not_say_how_the_room_stands(scene: RoomScene) -> N
         ({"room": wanted(thread_id=1).model_dump_json()}, "incomplete"),
         ({"room": wanted(channel_id=2**62).model_dump_json()}, "incomplete"),
         ({"room": wanted(members=(member("grok"),)).model_dump_json()}, "too_few_members"),
-        ({"room": wanted(members=[member(str(n)) for n in range(MOST_MEMBERS + 1)]).model_dump_json()}, "full"),
+        ({"room": wanted(members=[member(str(n)) for n in range(MAX_MEMBERS + 1)]).model_dump_json()}, "full"),
     ],
 )
 async def test_what_cannot_be_a_room_is_refused(scene: RoomScene, order: dict[str, str], outcome: str) -> None:
@@ -233,7 +233,7 @@ async def test_an_order_that_cannot_be_carried_out_says_why(
 
 
 async def test_a_full_room_takes_nobody(scene: RoomScene) -> None:
-    await scene.open(members=[member(str(number)) for number in range(MOST_MEMBERS)])
+    await scene.open(members=[member(str(number)) for number in range(MAX_MEMBERS)])
     assert await scene.give("room-add", member=member("poet").model_dump_json()) == "full"
 
 

@@ -30,7 +30,7 @@ from agent_coordinator.room_rules import (
     without_member,
 )
 from agent_coordinator.state import MAX_ROOM_HISTORY, ConversationState, Missed
-from agentic.state.rooms import MOST_FAILURES, MOST_MEMBERS, Room, RoomMember
+from agentic.state.rooms import MAX_FAILURES, MAX_MEMBERS, Room, RoomMember
 from agentic.wire.messages import Result, TurnUsage
 
 MEMBERS = tuple(RoomMember(name=name, shown=name.title()) for name in ("claude", "grok", "historian"))
@@ -112,7 +112,7 @@ ITS_FAULT = ("agent_budget", "daily_limit", "model_failed", "refused", "unreadab
 @pytest.mark.parametrize("reason", sorted({*ITS_FAULT, *FAILURES}))
 def test_a_member_leaves_after_three_failures_in_a_row(reason: str) -> None:
     state = begun()
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         assert "grok" in room_of(state).names
         state = turn(state, "grok", skipped=True, reason=reason)
     assert room_of(state).names == ("claude", "historian")
@@ -123,7 +123,7 @@ def test_a_member_leaves_after_three_failures_in_a_row(reason: str) -> None:
 @pytest.mark.parametrize("missed", ["absent", "timed_out"])
 def test_an_agent_that_does_not_answer_has_failed(missed: Missed) -> None:
     state = begun()
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         state = turn(state, "grok", missed)
     assert room_of(state).names == ("claude", "historian")
 
@@ -131,12 +131,12 @@ def test_an_agent_that_does_not_answer_has_failed(missed: Missed) -> None:
 @pytest.mark.promise(277)
 def test_a_room_whose_members_are_all_absent_waits_for_them() -> None:
     state = begun()
-    for agent in ("claude", "grok", "historian") * (MOST_FAILURES + 2):
+    for agent in ("claude", "grok", "historian") * (MAX_FAILURES + 2):
         state = turn(state, agent, "absent")
         assert (room_of(state).status, room_of(state).names) == ("active", ("claude", "grok", "historian"))
     assert (ending(state, room_of(state)), retry_pause(state)) == (None, RETRY_SECONDS)
     assert ConversationState.from_json(state.to_json()) == state
-    for _ in range(MOST_FAILURES - 1):
+    for _ in range(MAX_FAILURES - 1):
         state = turn(turn(state, "claude", text="I am back."), "grok", "absent")
     assert room_of(state).names == ("claude", "historian"), "the others came back without it"
 
@@ -144,7 +144,7 @@ def test_a_room_whose_members_are_all_absent_waits_for_them() -> None:
 @pytest.mark.parametrize("fields", [{"text": "Back."}, {"skipped": True, "reason": "skipped"}])
 def test_failures_are_counted_from_the_last_turn_that_worked(fields: dict[str, Any]) -> None:
     state = begun()
-    for _ in range(MOST_FAILURES - 1):
+    for _ in range(MAX_FAILURES - 1):
         state = turn(state, "grok", "timed_out")
     state = turn(turn(state, "grok", **fields), "grok", "timed_out")
     member = room_of(state).member("grok")
@@ -155,7 +155,7 @@ def test_failures_are_counted_from_the_last_turn_that_worked(fields: dict[str, A
 @pytest.mark.parametrize("reason", ["skipped", "overtaken", "muted", "interrupted", "out_of_turn"])
 def test_a_turn_that_fails_for_no_fault_of_its_model_is_a_skip(reason: str) -> None:
     state = begun()
-    for _ in range(MOST_FAILURES + 1):
+    for _ in range(MAX_FAILURES + 1):
         state = turn(state, "grok", skipped=True, reason=reason)
     assert room_of(state).names == ("claude", "grok", "historian")
 
@@ -196,7 +196,7 @@ def test_a_room_pauses_when_two_agents_in_a_row_do_not_see_its_thread() -> None:
 @pytest.mark.parametrize("between", [{"text": "I see it."}, {"skipped": True, "reason": "skipped"}])
 def test_a_thread_that_another_agent_sees_is_left_by_the_one_that_does_not(between: dict[str, Any]) -> None:
     state = begun()
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         state = turn(turn(state, "claude", **UNSEEN), "grok", **between)
     assert (room_of(state).status, room_of(state).names) == ("active", ("grok", "historian"))
 
@@ -264,9 +264,9 @@ def test_a_member_that_left_may_join_again_as_the_last_one() -> None:
 
 def test_a_room_has_at_most_so_many_members_also_where_two_are_added_at_once() -> None:
     state = begun()
-    for number in range(MOST_MEMBERS):
+    for number in range(MAX_MEMBERS):
         state = with_member(state, RoomMember(name=f"persona-{number}", shown=f"P{number}"))
-    assert len(room_of(state).members) == MOST_MEMBERS
+    assert len(room_of(state).members) == MAX_MEMBERS
 
 
 def test_a_slot_comes_after_as_many_posts_as_there_are_members() -> None:
@@ -321,7 +321,7 @@ def lines(state: ConversationState) -> list[tuple[str, tuple[str, ...], str]]:
 
 def test_a_member_that_fails_is_said_once_and_once_more_when_it_leaves() -> None:
     state = begun()
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         state = turn(turn(state, "grok", skipped=True, reason="model_failed"), "claude", text="one")
     assert lines(state) == [("failed", ("Grok",), "model_failed"), ("left", ("Grok",), "model_failed")]
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.ids import EPOCH_MS, LARGEST_ID, id_at, is_snowflake, sent_at
+from agentic.ids import EPOCH_MS, MAX_ID, id_at, is_snowflake, sent_at
 
 EXAMPLE = 175928847299117063  # of discord.com/developers/docs/reference#snowflakes: 2016-04-30 11:18:25.796 UTC
 
@@ -21,12 +21,12 @@ def test_a_time_comes_back_from_its_id(milliseconds):
 
 @given(st.integers() | st.just(2**200))
 def test_a_number_that_no_message_has_counts_as_the_nearest_one(number):
-    assert sent_at(0) <= sent_at(number) <= sent_at(LARGEST_ID)
+    assert sent_at(0) <= sent_at(number) <= sent_at(MAX_ID)
 
 
 @given(st.floats(-1e12, 1e12))
 def test_a_time_that_no_message_has_counts_as_the_nearest_one(seconds):
-    assert 0 <= id_at(seconds) <= LARGEST_ID
+    assert 0 <= id_at(seconds) <= MAX_ID
 
 
 def test_a_snowflake_of_today_is_discords():

@@ -38,10 +38,10 @@ from agentic.state.rooms import (
     DEFAULT_POLICY,
     DEFAULT_THEME,
     DEFAULT_TURNS,
-    FEWEST_MEMBERS,
-    MOST_MEMBERS,
-    MOST_RULES,
-    MOST_TURNS,
+    MAX_MEMBERS,
+    MAX_RULES,
+    MAX_TURNS,
+    MIN_MEMBERS,
     POLICIES,
     Room,
 )
@@ -57,13 +57,13 @@ ROOM_BOUNDS: Json = {
     "themes": list(THEMES),
     "theme": DEFAULT_THEME,
     "turns": DEFAULT_TURNS,
-    "most_turns": MOST_TURNS,
+    "most_turns": MAX_TURNS,
     "archives": list(ARCHIVE_MINUTES),
     "archive": DEFAULT_ARCHIVE_MINUTES,
-    "fewest": FEWEST_MEMBERS,
-    "most": MOST_MEMBERS,
+    "fewest": MIN_MEMBERS,
+    "most": MAX_MEMBERS,
     "longest_topic": MAX_TOPIC,
-    "longest_rules": MOST_RULES,
+    "longest_rules": MAX_RULES,
 }
 
 

@@ -140,13 +140,13 @@ async def test_the_record_has_who_set_what():
 
 
 async def test_a_full_list_is_said_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(live_options, "MOST", 0)
+    monkeypatch.setattr(live_options, "MAX_ENTRIES", 0)
     async with a_place() as place:
         assert "Too many options are set" in await place.use("config set", option="stream", value="true")
 
 
 async def test_a_server_that_is_full_leaves_others_their_space(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(live_options, "MOST", 1)
+    monkeypatch.setattr(live_options, "MAX_ENTRIES", 1)
     async with a_place(OWNER_USER_IDS=str(ANN)) as place:
         for reach, channel in (("channel", LOUNGE), ("channel", DEBATE), ("server", LOUNGE)):
             said = await place.use("config set", option="stream", value="true", channel=channel, place=reach)

@@ -11,7 +11,7 @@ from agentic.actions.base import FIELD_CHARACTERS
 from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, NO_RECORD, OwnMemory, RecordAccess
 from agentic.record.memories import Profile
 from agentic.record.notes import Consents
-from agentic.wire.entries import MOST_TOPICS, TOPIC_CHARACTERS, ConsentNote, ProfileNote
+from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ConsentNote, ProfileNote
 from tests.support.agent_scene import KeptNotes
 from tests.support.doubles import ALICE, BOB, Clock
 from tests.support.remembered import Remembered
@@ -76,14 +76,14 @@ async def test_an_empty_one_is_removed(text: str) -> None:
 
 async def test_topics_are_bounded_and_the_rest_is_counted() -> None:
     mine, _ = own()
-    assert "3 more were left out" in mine.save_profile(ALICE, "\n".join(map(str, range(MOST_TOPICS + 3))))
-    assert len(await mine.topics(ALICE)) == MOST_TOPICS
+    assert "3 more were left out" in mine.save_profile(ALICE, "\n".join(map(str, range(MAX_TOPICS + 3))))
+    assert len(await mine.topics(ALICE)) == MAX_TOPICS
     mine.save_profile(ALICE, "x" * 500)
     assert await mine.topics(ALICE) == ("x" * TOPIC_CHARACTERS,)
 
 
 def test_a_full_profile_fits_a_field_of_a_form() -> None:
-    assert MOST_TOPICS * (TOPIC_CHARACTERS + 1) <= FIELD_CHARACTERS
+    assert MAX_TOPICS * (TOPIC_CHARACTERS + 1) <= FIELD_CHARACTERS
 
 
 async def test_a_wish_about_unasked_messages_is_noted() -> None:

@@ -12,7 +12,7 @@ from agentic.chat.outlet import CannotPost
 from agentic.chat.service import Person
 from agentic.rooms.opening import VOTES
 from agentic.state import rooms
-from agentic.state.rooms import MOST_TURNS, Room
+from agentic.state.rooms import MAX_TURNS, Room
 from agentic.state.silence import EVERYWHERE
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC
@@ -49,7 +49,7 @@ def text_of(response: Any) -> str:
 def test_the_choices_that_discord_shows_are_those_that_a_room_knows():
     assert tuple(map(int, ARCHIVES)) == rooms.ARCHIVE_MINUTES
     assert set(POLICY_TEXTS) == set(rooms.POLICIES)
-    assert (MOST_TURNS, MAX_TOPIC) == (rooms.MOST_TURNS, MAX_TOPIC)
+    assert (MAX_TURNS, MAX_TOPIC) == (rooms.MAX_TURNS, MAX_TOPIC)
 
 
 async def test_with_topic_and_names_it_is_opened_at_once(personas):

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from agentic.ids import LARGEST_ID
+from agentic.ids import MAX_ID
 from agentic.record import recall as module
 from agentic.record.recall import Reach, alike, beginning, recall, terms
 from tests.support.recording import said, summary
@@ -35,7 +35,7 @@ async def file(scene):
     return scene.path
 
 
-def reach(*channels, upto=LARGEST_ID, **more):
+def reach(*channels, upto=MAX_ID, **more):
     return Reach(dict.fromkeys(channels, (0, upto)), **more)
 
 
@@ -50,10 +50,10 @@ HIDDEN = {
     "outside of the wanted part": (said, Reach({5: (OLD, NEW)})),
     "before a reset of another channel": (
         partial(said, channel_id=6),
-        Reach({5: (OLD, NEW), 6: (said(999).message_id, LARGEST_ID)}),
+        Reach({5: (OLD, NEW), 6: (said(999).message_id, MAX_ID)}),
     ),
     "in a channel that the reader does not see": (partial(said, channel_id=6), Reach({5: (OLD, NEW)})),
-    "by ignored people": (partial(said, author_id=78), Reach({5: (OLD, LARGEST_ID)}, ignored=[78])),
+    "by ignored people": (partial(said, author_id=78), Reach({5: (OLD, MAX_ID)}, ignored=[78])),
 }
 
 

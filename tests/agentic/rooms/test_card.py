@@ -6,7 +6,7 @@ from agentic.chat.splitting import length
 from agentic.rooms.closing import closing_card, cut, first_sentences, votes_of
 from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.room_threads import RoomPost
-from agentic.state.rooms import MOST_MEMBERS, Room, RoomMember
+from agentic.state.rooms import MAX_MEMBERS, Room, RoomMember
 
 ROOM = Room(
     thread_id=50,
@@ -76,15 +76,15 @@ def test_a_member_that_said_nothing_has_no_position():
 
 @pytest.mark.parametrize("character", ["x", "🫠", "<", "*", "\n"])
 def test_it_is_one_message_however_long_posts_and_names_are(character):
-    members = tuple(RoomMember(name=f"m{n}", shown=character * 200) for n in range(MOST_MEMBERS))
+    members = tuple(RoomMember(name=f"m{n}", shown=character * 200) for n in range(MAX_MEMBERS))
     room = ROOM.model_copy(
         update={
             "members": members,
-            "left": tuple(RoomMember(name=f"l{n}", shown=character * 200) for n in range(MOST_MEMBERS)),
+            "left": tuple(RoomMember(name=f"l{n}", shown=character * 200) for n in range(MAX_MEMBERS)),
         }
     )
-    posts = [post(n, f"m{n}", *range(n + 1), text=character * 2000) for n in range(MOST_MEMBERS)]
-    text = closing_card(room, posts, {f"m{n}": character * 500 for n in range(MOST_MEMBERS)})
+    posts = [post(n, f"m{n}", *range(n + 1), text=character * 2000) for n in range(MAX_MEMBERS)]
+    text = closing_card(room, posts, {f"m{n}": character * 500 for n in range(MAX_MEMBERS)})
     assert length(text) <= LIMIT
     assert "Convinced most" in text
 

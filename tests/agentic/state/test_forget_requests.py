@@ -54,7 +54,7 @@ async def test_a_new_redis_whose_clock_is_behind_loses_no_order(link: RedisLink)
 
 
 async def test_the_orders_are_bounded_by_number_and_age(link: RedisLink, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "MOST", 2)
+    monkeypatch.setattr(module, "MAX_REQUESTS", 2)
     forgets = ForgetRequests(link, Bus(link))
     await link.commands.zadd(keys.COORDINATOR_FORGOTTEN, {str(ANN): 1})
     await forgets.order(BOB)

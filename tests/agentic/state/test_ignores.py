@@ -47,7 +47,7 @@ async def test_every_process_hears_of_it_at_once(link: RedisLink):
 
 
 async def test_the_set_is_bounded(link: RedisLink, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "MOST_IGNORED", 1)
+    monkeypatch.setattr(module, "MAX_IGNORED", 1)
     async with a_process(link) as here:
         assert await here.add(ANN) == "added"
         assert await here.add(BOB) == "full"

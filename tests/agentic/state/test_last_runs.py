@@ -8,7 +8,7 @@ import pytest
 from fakeredis import FakeServer
 
 from agentic.state.posts import ReplayGuard
-from agentic.state.turns import MOST_FIELDS, LastRuns, Turns
+from agentic.state.turns import MAX_FIELDS, LastRuns, Turns
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink
 
@@ -86,7 +86,7 @@ async def test_the_times_have_an_end(link: RedisLink) -> None:
 
 
 async def test_fields_that_nobody_knows_go_when_there_are_too_many(link: RedisLink) -> None:
-    many = {f"heartbeat:{n}": "1.0" for n in range(MOST_FIELDS + 1)}
+    many = {f"heartbeat:{n}": "1.0" for n in range(MAX_FIELDS + 1)}
     await link.call(lambda redis: redis.hset(keys.ticks("claude"), mapping=dict(many)))
     ticks = LastRuns(link)
     await ticks.load("claude")

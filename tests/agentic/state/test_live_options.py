@@ -57,7 +57,7 @@ async def test_a_narrower_place_stands_over_a_wider_one_and_an_agent_over_all(li
 
 
 async def test_the_hash_and_its_values_are_bounded(link: RedisLink, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "MOST", 1)
+    monkeypatch.setattr(module, "MAX_ENTRIES", 1)
     async with a_process(link) as live:
         assert await live.set(EVERYWHERE, ALL, "stream", True) == "set"
         assert await live.set(EVERYWHERE, ALL, "mode", "chat") == "full"
@@ -71,7 +71,7 @@ async def test_the_hash_and_its_values_are_bounded(link: RedisLink, monkeypatch:
 async def test_a_guild_that_is_full_takes_no_space_from_others_or_from_everywhere(
     link: RedisLink, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(module, "MOST", 2)
+    monkeypatch.setattr(module, "MAX_ENTRIES", 2)
     live = LiveOptions(link, Bus(link))
     assert await live.set(in_guild(9), ALL, "stream", True) == "set"
     assert await live.set(in_channel(7, 9), "claude", "stream", True) == "set"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from fakeredis import FakeServer
 
-from agentic.state.posts import INSTRUCTED_SECONDS, MOST_POSTS, InstructedPosts
+from agentic.state.posts import INSTRUCTED_SECONDS, MAX_POSTS, InstructedPosts
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
@@ -34,7 +34,7 @@ async def test_every_process_knows_which_posts_came_by_instruction_and_which_joi
 async def test_the_newest_of_a_channel_are_kept(link: RedisLink) -> None:
     now = [0.0]
     ledger = Ledger(link, lambda: now[0])
-    for number in range(MOST_POSTS // 100 + 1):
+    for number in range(MAX_POSTS // 100 + 1):
         now[0] += 1
         await ended(ledger, 7, range(number * 100, number * 100 + 100))
     assert min(await InstructedPosts(link).read(7)) == 100

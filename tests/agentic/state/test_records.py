@@ -7,7 +7,7 @@ import pytest
 
 from agentic.ids import id_at
 from agentic.state.shared_state import Ledger
-from agentic.state.turn_records import KEEP_SECONDS, MOST, Reacted, TurnRecord
+from agentic.state.turn_records import KEEP_SECONDS, MAX_RECORDS, Reacted, TurnRecord
 from agentic.state.turns import SETTLE
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink
@@ -149,7 +149,7 @@ async def test_records_are_older_than_seven_days_neither_in_redis_nor_for_reader
 
 
 async def test_a_stream_has_a_bound(server: RedisServer, clock, monkeypatch):
-    lower = SETTLE.replace(f" {MOST},", " 100,")
+    lower = SETTLE.replace(f" {MAX_RECORDS},", " 100,")
     assert lower != SETTLE
     monkeypatch.setattr("agentic.state.turns.SETTLE", lower)
     async with RedisLink(server.url, command_timeout=PATIENT) as link:

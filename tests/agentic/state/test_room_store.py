@@ -78,7 +78,7 @@ async def test_rooms_are_listed_by_status_the_last_changed_first(link: RedisLink
 
 
 async def test_the_index_forgets_rooms_that_have_expired_and_the_oldest_beyond_its_bound(link, monkeypatch) -> None:
-    monkeypatch.setattr(room_store, "MOST_ROOMS", 3)
+    monkeypatch.setattr(room_store, "MAX_ROOMS", 3)
     await keep(link, room(1, changed_at=ROOM.changed_at - ROOM_SECONDS - 10))
     for number in (2, 3):
         await keep(link, room(number))

@@ -211,7 +211,7 @@ async def test_what_nobody_waits_for_any_more_is_not_said(server: RedisServer, c
 async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
     server: RedisServer, clock, monkeypatch, caplog
 ):
-    monkeypatch.setattr("agentic.state.turns.MOST_KEPT", 2)
+    monkeypatch.setattr("agentic.state.turns.MAX_KEPT", 2)
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await take_away(link, server)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.state.posts import MOST_POSTS, WEBHOOK_SECONDS, Notices, PostClaims, WebhookPosts
+from agentic.state.posts import MAX_POSTS, WEBHOOK_SECONDS, Notices, PostClaims, WebhookPosts
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink
 from tests.agentic.conftest import Clock
@@ -35,12 +35,12 @@ async def test_a_post_is_announced_to_all_processes(link: RedisLink, clock: Cloc
 async def test_only_the_newest_posts_are_kept(link: RedisLink, clock: Clock):
     posts = WebhookPosts(link, clock)
     async with link.commands.pipeline() as pipe:
-        for number in range(MOST_POSTS):
+        for number in range(MAX_POSTS):
             pipe.zadd(keys.webhook_posts(CHANNEL), {f"{number} claude": number})
         await pipe.execute()
     await posts.add(CHANNEL, BIG, "claude")
     kept = await posts.read(CHANNEL)
-    assert (len(kept), 0 in kept, BIG in kept) == (MOST_POSTS, False, True)
+    assert (len(kept), 0 in kept, BIG in kept) == (MAX_POSTS, False, True)
 
 
 async def test_what_cannot_be_read_is_left_out(link: RedisLink, clock: Clock):

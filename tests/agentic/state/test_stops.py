@@ -11,7 +11,7 @@ import pytest
 from agentic.state.conversations import ConversationStore
 from agentic.state.leases import Lease
 from agentic.state.schedule import ScheduleStore
-from agentic.state.silence import EVERYWHERE, LONGEST, Stops
+from agentic.state.silence import EVERYWHERE, MAX_STOP_SECONDS, Stops
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisAway, RedisLink
@@ -60,10 +60,10 @@ async def test_a_stop_ends_with_its_time(link: RedisLink, clock: Clock):
     assert not here.stops.holds(CHANNEL)
 
 
-@pytest.mark.parametrize("seconds", [None, 10 * LONGEST, 0.0])
+@pytest.mark.parametrize("seconds", [None, 10 * MAX_STOP_SECONDS, 0.0])
 async def test_a_stop_lasts_a_day_at_most(link: RedisLink, clock: Clock, seconds: float | None):
     await Process(link, clock).stops.stop(CHANNEL, "m1", seconds)
-    assert 0 < await link.commands.pttl(keys.stop(CHANNEL)) <= LONGEST * 1000
+    assert 0 < await link.commands.pttl(keys.stop(CHANNEL)) <= MAX_STOP_SECONDS * 1000
 
 
 @pytest.mark.promise(107)
@@ -163,7 +163,7 @@ async def test_a_notice_cannot_stop_a_channel_for_ever(link: RedisLink, clock: C
     async with running(here.bus):
         await link.commands.publish(keys.COORDINATOR_STOPS, '{"channel_id": 7, "until": 9e15}')
         await until(lambda: here.stops.holds(CHANNEL))
-    clock.now += LONGEST + 1
+    clock.now += MAX_STOP_SECONDS + 1
     assert not here.stops.holds(CHANNEL)
 
 
@@ -548,4 +548,4 @@ async def test_a_pause_reaches_other_processes_at_once_and_outlives_a_redis_that
         await link.commands.delete(keys.stop(EVERYWHERE), keys.ordered(EVERYWHERE))
         while not await link.commands.exists(keys.stop(EVERYWHERE)):  # noqa: ASYNC110  (Redis has no event for it)
             await asyncio.sleep(0)
-        assert await link.commands.pttl(keys.stop(EVERYWHERE)) > LONGEST * 1000
+        assert await link.commands.pttl(keys.stop(EVERYWHERE)) > MAX_STOP_SECONDS * 1000

@@ -110,8 +110,8 @@ async def test_words_and_notes_arrive_as_they_were_given_numbered_and_without_se
 async def test_what_the_bounds_drop_is_the_oldest_words_and_shows_in_the_numbers_and_in_the_log(
     server, monkeypatch, caplog
 ):
-    monkeypatch.setattr(module, "MOST_WAITING", 3)
-    monkeypatch.setattr(module, "MOST_BYTES", 1000)
+    monkeypatch.setattr(module, "MAX_WAITING", 3)
+    monkeypatch.setattr(module, "MAX_BYTES", 1000)
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         writer = RecordWriter(link, str, pause_seconds=0.01)
         async with at_work(writer):
@@ -138,7 +138,7 @@ async def test_an_entry_that_cannot_be_written_keeps_no_other_back(link, caplog,
     """Nor does another program's value under a key of the record."""
     await link.call(lambda redis: redis.set(keys.words("claude"), "of another program"))
     await link.call(lambda redis: redis.set(keys.entries_counted(keys.words("claude")), "of another program"))
-    monkeypatch.setattr(module, "LARGEST", 500)
+    monkeypatch.setattr(module, "MAX_ENTRY_CHARACTERS", 500)
     large = "".join(map(chr, range(32, 1000)))
     writer = RecordWriter(link, str)
     async with at_work(writer):
@@ -188,7 +188,7 @@ async def test_a_logged_message_is_written_to_its_agent_s_stream_without_secrets
 
 
 async def test_logged_messages_are_dropped_before_notes_of_deletions(link, monkeypatch):
-    monkeypatch.setattr(module, "MOST_WAITING", 2)
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
     writer = RecordWriter(link, str)
     writer.note(deletion(1))
     for number in range(3):

@@ -3,7 +3,7 @@
 import pytest
 
 from agentic.turn.proactive import SUMMARY_CHARACTERS, clean_topics, prompt_of, text_in
-from agentic.wire.entries import MOST_TOPICS
+from agentic.wire.entries import MAX_TOPICS
 from agentic.wire.messages import Reflection
 
 TALK = "Ada: Which rocket flies next?\nClaude: Nobody knows yet."
@@ -95,7 +95,7 @@ def test_what_looks_like_a_private_detail_is_no_topic(line: str):
 
 
 def test_a_model_lists_no_more_topics_than_a_profile_has():
-    assert len(clean_topics("\n".join(f"subject {number}" for number in range(99)))) == MOST_TOPICS
+    assert len(clean_topics("\n".join(f"subject {number}" for number in range(99)))) == MAX_TOPICS
 
 
 @pytest.mark.parametrize("answer", ["none", "None.", "- none", "(none)\n"[1:5]])

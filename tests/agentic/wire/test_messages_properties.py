@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentic.ids import LARGEST_ID
+from agentic.ids import MAX_ID
 from agentic.wire.messages import (
     MAX_INSTRUCTION_ID,
     Command,
@@ -28,7 +28,7 @@ from agentic.wire.messages import (
 )
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-IDS = st.integers(1, LARGEST_ID)
+IDS = st.integers(1, MAX_ID)
 TURN_IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=MAX_INSTRUCTION_ID)
 AMOUNTS = st.integers(0, 10**12)
 DOLLARS = st.floats(0, 10**6)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import aiosqlite
 
-from agentic.ids import LARGEST_ID, id_at
+from agentic.ids import MAX_ID, id_at
 from agentic.record import idle_queries as candidates
 from agentic.record import idle_queries as exchanges
 from agentic.record import memories as messages
@@ -103,7 +103,7 @@ def show(name: str, question: Callable[[], object]) -> None:
 
 def ask(db: sqlite3.Connection, words: list[str]) -> None:
     newest = messages.newest_of(db, "penny")
-    reach = Reach(dict.fromkeys(channels(db), (0, LARGEST_ID)))
+    reach = Reach(dict.fromkeys(channels(db), (0, MAX_ID)))
     queries = {"a rare word": words[5000], "a frequent one": words[300], "seven": " ".join(words[50:5000:800])}
     for name, query in queries.items():
         show(f"recall, {name}", partial(recall, db, query, reach, 5))
