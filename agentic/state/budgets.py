@@ -514,8 +514,7 @@ class Costs(Store):
             for match, kept in zip(matches, fields, strict=True):
                 # Without what is no amount: other programs may write into the same Redis.
                 amounts = {str(field): finite_number(text) for field, text in kept.items()}
-                valid = {field: amount for field, amount in amounts.items() if amount is not None and amount >= 0}
-                found[match[1], match[2]] = valid
+                found[match[1], match[2]] = {field: n for field, n in amounts.items() if n is not None and n >= 0}
         return found
 
 

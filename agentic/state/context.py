@@ -127,16 +127,13 @@ class Sessions:
     async def drop(self, agent: str, channel_id: int) -> None:
         await self._write(keys.session(agent, channel_id), None)
 
+    @or_default(None, "a session is stored in this process only")
     async def _write(self, key: str, session: dict[str, Any] | None) -> None:
         self._unwritten[key] = session
-        try:
-            if session is None:
-                await self._link.call(lambda redis: redis.delete(key))
-            else:
-                await self._link.call(lambda redis: redis.set(key, json.dumps(session), ex=SESSION_SECONDS))
-        except RedisAway as away:
-            log.debug("a session is stored in this process only: %s", away)
-            return
+        if session is None:
+            await self._link.call(lambda redis: redis.delete(key))
+        else:
+            await self._link.call(lambda redis: redis.set(key, json.dumps(session), ex=SESSION_SECONDS))
         if self._unwritten.get(key) is session:
             del self._unwritten[key]
 

@@ -504,7 +504,5 @@ class Ignores(Mirror, Collection[int]):
 
     def _note(self, user_id: int, ignored: bool) -> None:
         self._changed[user_id] = ignored
-        if ignored:
-            self._users.add(user_id)
-        else:
-            self._users.discard(user_id)
+        change = self._users.add if ignored else self._users.discard
+        change(user_id)

@@ -59,12 +59,7 @@ log = logging.getLogger(__name__)
 
 
 class NoAnswer(Exception):
-    """The agent gave no result.
-
-    NoAnswer
-    ├── AgentAbsent     nobody subscribes to its instructions
-    └── AgentTimedOut   the deadline passed
-    """
+    """The agent gave no result: AgentAbsent or AgentTimedOut."""
 
 
 class AgentAbsent(NoAnswer):
@@ -370,12 +365,11 @@ class HandlerQueue:
     def put(self, call: Callback) -> None:
         try:
             self._queue.put_nowait(call)
+            self._dropping = False
         except asyncio.QueueFull:
             if not self._dropping:
                 log.warning("%s: more than %d messages wait, new ones are dropped", self.name, self._queue.maxsize)
             self._dropping = True
-        else:
-            self._dropping = False
 
     def close(self) -> None:
         """End `run` after the current call; the rest is dropped."""
