@@ -120,7 +120,6 @@ local function reserve(spent, holds, at)
   return verdict, totals
 end
 """
-
 MORE = f"{RESERVE} local verdict = reserve(KEYS[1], KEYS[2], 1) return verdict"
 
 # The end of `Ledger.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the bill, in lines: the sum, the
@@ -146,7 +145,6 @@ if sum ~= '0' then
 end
 return near
 """
-
 # KEYS: the day's budget. ARGV: the scope, the sum, the id of the raise, seconds to keep. A raise of a known id changes
 # nothing. The notice of a budget that is nearly used up comes again for the new cap. Returns what was added in all.
 RAISE = """
@@ -157,7 +155,6 @@ if redis.call('HSETNX', KEYS[1], 'raise:' .. ARGV[3], ARGV[1] .. ' ' .. ARGV[2])
 end
 return redis.call('HGET', KEYS[1], 'raised:' .. ARGV[1])
 """
-
 # KEYS: the stream of the note, the day's costs of the agent, the budgets' two, the stream's count. ARGV: the hold's
 # name, the costs' lifetime in s, the note, pairs of field and amount, and last the bill. Done once: the hold is gone
 # afterwards.

@@ -30,7 +30,6 @@ TASKS: tuple[str, ...] = ("summarise", "profile", "follow_up", "discover")  # by
 WRITTEN = frozenset({"summarise", "profile"})  # their text goes to the coordinator
 UNASKED = frozenset({"follow_up", "discover"})  # they may post
 
-
 MAX_MATERIAL = 8_000  # characters of a Candidate's material
 KEEP_SECONDS = 30 * 86400
 REMEMBERED = 1000  # messages of this process

@@ -37,7 +37,6 @@ local function count_turn(count, turns, id, seconds)
   redis.call('EXPIRE', count, seconds)
 end
 """
-
 # take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, where money is places for: spent,
 # holds, the person's mentions of the last minute. ARGV after the first a: cooldown in ms (0: none), daily maximum,
 # lifetime of the count in s, turns taken while Redis was away (a JSON list), the turn's id; then the mention ("" for
@@ -80,7 +79,6 @@ TAKE = f"{TAKING} return take(0, 0)"
 # KEYS: count, turns counted. ARGV: their lifetime in s, the turns (a JSON list).
 COUNT = f"""{COUNTING}
 for _, id in ipairs(cjson.decode(ARGV[2])) do count_turn(KEYS[1], KEYS[2], id, ARGV[1]) end"""
-
 
 log = logging.getLogger(__name__)
 

@@ -37,7 +37,6 @@ JOINING = " joining"
 # The claim of another process stays: it may have sent the part.
 _DELETE_OWN = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
-
 # mark(key, posts, now): `posts` are members, a line each. A key of another type, by another program, is replaced.
 MARK = f"""
 local function mark(key, posts, now)

@@ -61,7 +61,6 @@ Redact = Callable[[str], str]
 _KINDS = {kind: name for name, kind in (*NOTES.items(), *WORDS.items())}
 _EXACT = frozenset({"picture"})  # base64, in which a redactor might find something that looks like a key
 
-
 log = logging.getLogger(__name__)
 
 

@@ -65,13 +65,11 @@ local was = redis.call('DEL', KEYS[1])
 if was == 1 then redis.call('PUBLISH', ARGV[1], ARGV[2]) end
 return was
 """
-
 LIFT_MUTE = f"""
 local was = redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], '{LIFTED}', 'PX', ARGV[1])
 return was and was ~= '{LIFTED}' and 1 or 0
 """
-
 # KEYS: the set; ARGV: the person, the set's bound, the channel for the notice, the notice
 IGNORE = f"""
 redis.call('SADD', KEYS[1], '{EVER}')

@@ -56,14 +56,12 @@ local function append(stream, count, dropped, most, seconds, ...)
 end
 """
 
-
 # record(stream, count, text): adds an entry.
 RECORD = f"""{APPEND}
 local function record(stream, count, text)
   append(stream, count, 0, {MAX_RECORDS}, {KEEP_SECONDS}, 'record', text)
 end
 """
-
 
 log = logging.getLogger(__name__)
 

@@ -99,7 +99,6 @@ if ARGV[2] == 'answer' then
 end
 return 'kept'
 """
-
 # KEYS: the records of turns. ARGV: their lifetime in ms, who ends them, then the result of each. A turn that
 # has begun keeps its record.
 CLOSE = """
@@ -111,7 +110,6 @@ for i, key in ipairs(KEYS) do
   end
 end
 """
-
 # KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture,
 # the channel's posts by instruction, the records' count. ARGV: the result, who did the turn, the state's lifetime in
 # ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for
@@ -149,7 +147,6 @@ redis.call('EXPIRE', KEYS[1], ARGV[5])
 if #KEYS > 1 then keep(1, 5) end
 return {{1, ARGV[4]}}
 """
-
 # KEYS: the turn's record, the image. ARGV: the turn's holder, the number of stored pieces, the next one.
 ADD_PIECE = """
 local life = redis.call('PTTL', KEYS[1])
