@@ -45,12 +45,11 @@ def turn_json(parts: ConsoleParts, turn: Turn) -> Json:
 
 
 def conversation_json(parts: ConsoleParts, conversation: Conversation) -> Json:
-    ended = conversation.ended_because
     return {
         **pick(conversation, "id theme topic starter started_at ended_at rounds messages skips turns cost_usd"),
         "channel": channel_json(parts, conversation.channel_id),
         "agents": list(conversation.agents),
-        "ended_text": parts.endings.get(ended, ended) if ended else None,
+        "ended_text": parts.ending(conversation.ended_because),
     }
 
 

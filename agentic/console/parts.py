@@ -77,6 +77,10 @@ class ConsoleParts:
     def is_local(self) -> bool:
         return self.people is not None
 
+    def ending(self, why: str | None) -> str | None:
+        """Say in words why a conversation or a room ended."""
+        return self.endings.get(why, why) if why else None
+
     def note_action(self, action: str, channel_id: int | None, agent: str | None, detail: str, outcome: str) -> None:
         """Record what the owner did from the console."""
         note = ActionNote(

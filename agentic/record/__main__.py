@@ -13,7 +13,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -190,13 +189,13 @@ def run_migrate(options: argparse.Namespace, settings: Settings) -> int:
     if options.path is not None and not path.is_file():  # a mistyped path must not become a new record
         raise RecordError(f"{path}: there is no such file")
     try:
-        print(_done(options, path))
+        print(_migrate(options, path))
     except sqlite3.Error as error:
         raise RecordError(f"{path}: {explained(error)}") from error
     return 0
 
 
-def _done(options: argparse.Namespace, path: Path) -> str:
+def _migrate(options: argparse.Namespace, path: Path) -> str:
     """Do it; return what was done, in a line."""
     existed = path.exists()
     if options.validate:
@@ -234,9 +233,9 @@ def run_import_costs(options: argparse.Namespace, settings: Settings) -> int:
         async with redis as place, RedisLink(place.address, command_timeout=SECONDS) as link:
             return place.description, await Costs(link).all_days()
 
-    async def write_costs(costs: Days) -> Imported:
+    async def write_costs() -> str:
         async with opened(settings.record_file, writable=True) as db:
-            return await import_costs(db, costs)
+            return await import_costs(db, costs, place)
 
     try:
         place, costs = asyncio.run(read_costs())
@@ -244,25 +243,18 @@ def run_import_costs(options: argparse.Namespace, settings: Settings) -> int:
         print(f"Redis cannot be read, nothing was imported: {error}", file=sys.stderr)
         return 1
     migrate(settings.record_file)
-    print(report(asyncio.run(write_costs(costs)), place))
+    print(asyncio.run(write_costs()))
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The result of an import: its days, in order, and each agent's costs in US dollars. `recorded` counts the days of
-    an agent that were left out, since the record has their costs itself."""
+async def import_costs(db: aiosqlite.Connection, found: Days, place: str) -> str:
+    """Write them in one transaction; return a line that says what was imported from `place`, and what was not.
 
-    days: tuple[str, ...]
-    costs: dict[str, float]
-    recorded: int
-
-
-async def import_costs(db: aiosqlite.Connection, found: Days) -> Imported:
-    """Write them in one transaction. Done again, it writes the same, or what Redis has since added to them."""
+    Done again, it writes the same, or what Redis has since added to them.
+    """
     days: set[str] = set()
     costs: dict[str, float] = defaultdict(float)
-    recorded = 0
+    recorded = 0  # days of an agent whose costs the record has itself
     async with transaction(db):
         for (agent, day), amounts in found.items():
             if await db.execute_fetchall(RECORDED, {"day": day, "agent": agent}):
@@ -271,20 +263,13 @@ async def import_costs(db: aiosqlite.Connection, found: Days) -> Imported:
                 await db.executemany(UPSERT, [(day, agent, name, amount) for name, amount in amounts.items()])
                 days.add(day)
                 costs[agent] += amounts["total_cost"]
-    return Imported(tuple(sorted(days)), dict(sorted(costs.items())), recorded)
-
-
-def report(imported: Imported, place: str) -> str:
-    """Report in one line what was imported from `place`, and what was not."""
-    count = imported.recorded
-    own = (
-        f" {count} daily sum{'s' if count != 1 else ''} of days that the record has itself: left out." if count else ""
-    )
-    if not imported.days:
+    sums = f"{recorded} daily sum{'s' if recorded != 1 else ''}"
+    own = f" {sums} of days that the record has itself: left out." if recorded else ""
+    if not days:
         return f"Nothing to import: {place} has no costs of other days.{own}"
-    days = f"{imported.days[0]} to {imported.days[-1]}" if len(imported.days) > 1 else imported.days[0]
-    each = ", ".join(f"{agent} ${cost:.2f}" for agent, cost in imported.costs.items())
-    return f"Imported the costs of {days}: ${sum(imported.costs.values()):.2f} ({each}).{own}"
+    span = f"{min(days)} to {max(days)}" if len(days) > 1 else min(days)
+    each = ", ".join(f"{agent} ${cost:.2f}" for agent, cost in sorted(costs.items()))
+    return f"Imported the costs of {span}: ${sum(costs.values()):.2f} ({each}).{own}"
 
 
 if __name__ == "__main__":

@@ -78,14 +78,6 @@ class Hearers:
         return next((hearing for hearing in self.of(channel_id) if hearing.options.message_log), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Logged:
-    """A message as it was logged last."""
-
-    hearing: Hearing
-    fingerprint: int
-
-
 class MessageLog:
     """Logs what is said in channels with the option `message_log`. One per process.
 
@@ -113,7 +105,7 @@ class MessageLog:
         self._since = clock() - late_seconds
         self._changed: dict[int, int] = {}  # message → channel
         self._edited = LRUCache[int, None](MAX_LOGGED)
-        self._logged = LRUCache[int, _Logged](MAX_LOGGED)
+        self._logged = LRUCache[int, tuple[Hearing, int]](MAX_LOGGED)  # message → as it was logged last
         self._more = asyncio.Event()
         transcripts.on_change(self._note_edited)
 
@@ -175,16 +167,16 @@ class MessageLog:
 
     def _log(self, entry: Entry, channel_id: int, hearing: Hearing | None) -> None:
         """Log the message. If the log was switched off, a message that it has is still kept true."""
-        before, speaker = self._logged.get(entry.id), entry.speaker
-        hearing = hearing or (before.hearing if before is not None else None)
+        hearing_before, fingerprint = self._logged.get(entry.id, (None, None))
+        hearing, speaker = hearing or hearing_before, entry.speaker
         ignored = speaker.kind == "person" and self._is_ignored(speaker.id, entry.author_roles)
         keeps_words = entry.order is None and is_visible(entry) and not ignored and not speaker.is_service
         if hearing is None or not (keeps_words or self._may_be_logged(entry)):
             return
         said = text_with_marks(entry)[:MAX_CHARACTERS] if keeps_words else ""
-        now = _Logged(hearing, hash((said, speaker.agent, entry.reply_to)))
-        if before is None or before.fingerprint != now.fingerprint:
-            self._logged[entry.id] = now
+        now = hash((said, speaker.agent, entry.reply_to))
+        if fingerprint != now:
+            self._logged[entry.id] = hearing, now
             message = LoggedMessage.model_construct(
                 message_id=entry.id,
                 channel_id=channel_id,

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import aiosqlite
 from aiohttp import web
 
 from agent_config import NO_LIMIT
@@ -224,14 +223,11 @@ async def _recorded(parts: ConsoleParts, names: Sequence[str]) -> dict[str, Json
             if liked.agent in found and len(found[liked.agent]["reactions"]) < MAX_REACTIONS:
                 found[liked.agent]["reactions"].append(pick(liked, "emoji count"))
         for name in names:
-            found[name]["errors"] = [turn_json(parts, turn) for turn in await _newest_errors(db, name, now)]
+            wanted = (TurnFilter(agent=name, outcome=each, since=now - ERROR_DAYS * DAY) for each in FAILURES)
+            pages = [await turns_page(db, each, count=MAX_ERRORS) for each in wanted]
+            newest = sorted((turn for page in pages for turn in page.items), key=lambda turn: -turn.at)[:MAX_ERRORS]
+            found[name]["errors"] = [turn_json(parts, turn) for turn in newest]
     return found
-
-
-async def _newest_errors(db: aiosqlite.Connection, agent: str, now: float) -> list[Turn]:
-    wanted = (TurnFilter(agent=agent, outcome=outcome, since=now - ERROR_DAYS * DAY) for outcome in FAILURES)
-    pages = [await turns_page(db, each, count=MAX_ERRORS) for each in wanted]
-    return sorted((turn for page in pages for turn in page.items), key=lambda turn: -turn.at)[:MAX_ERRORS]
 
 
 # -- who it is ---------------------------------------------------------------------------------------------------------

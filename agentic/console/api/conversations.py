@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -30,8 +29,8 @@ from agentic.console.parts import ConsoleParts
 from agentic.console.requests import Refused, file_response, query_id, query_int, query_text, snowflake
 from agentic.record.export.render import FORMATS, export_room, read_room_story
 from agentic.record.export.story import Look, Message, read_story
-from agentic.record.queries.posts import Conversation, Post, conversation_of, conversations_page, posts_of_conversation
-from agentic.record.queries.turns import Turn, turns_of_conversation
+from agentic.record.queries.posts import Conversation, conversation_of, conversations_page, posts_of_conversation
+from agentic.record.queries.turns import turns_of_conversation
 from agentic.state.rooms import (
     ARCHIVE_MINUTES,
     DEFAULT_ARCHIVE_MINUTES,
@@ -93,7 +92,13 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
         found = await find_conversation(request)
         db = await parts.store.open()
         turns, posts = await turns_of_conversation(db, found.id), await posts_of_conversation(db, found.id)
-        return web.json_response({**conversation_json(parts, found), "items": _chat(parts, turns, posts)})
+        posted: dict[tuple[str, str], list[Json]] = defaultdict(list)
+        guilds = {(turn.agent, turn.id): turn.guild_id for turn in turns}
+        for post in posts:
+            key = (post.agent, post.turn_id)
+            posted[key].append(post_json(parts, post, guilds.get(key)))
+        chat = [{**turn_json(parts, turn), "posts": posted[turn.agent, turn.id]} for turn in turns]
+        return web.json_response({**conversation_json(parts, found), "items": chat})
 
     @table.get("/api/conversations/{id}/export")
     async def export_conversation(request: web.Request) -> web.Response:
@@ -160,16 +165,6 @@ def _look(parts: ConsoleParts) -> Look:
     return Look(parts.names, parts.colours, channels=parts.live.names(), zone=parts.settings.timezone)
 
 
-def _chat(parts: ConsoleParts, turns: Sequence[Turn], posts: Iterable[Post]) -> list[Json]:
-    """Return the turns in their order, each with its posts."""
-    posted: dict[tuple[str, str], list[Json]] = defaultdict(list)
-    guilds = {(turn.agent, turn.id): turn.guild_id for turn in turns}
-    for post in posts:
-        key = (post.agent, post.turn_id)
-        posted[key].append(post_json(parts, post, guilds.get(key)))
-    return [{**turn_json(parts, turn), "posts": posted[turn.agent, turn.id]} for turn in turns]
-
-
 def _room_json(parts: ConsoleParts, room: Room) -> Json:
     return {
         **pick(room, "conversation_id topic policy rules status turns skips cost_usd audience_seconds slot_until"),
@@ -178,7 +173,7 @@ def _room_json(parts: ConsoleParts, room: Room) -> Json:
         "channel": channel_json(parts, room.channel_id),
         "members": [{"key": each.name, **pick(each, "shown failures")} for each in room.members],
         "left": [{"key": each.name, **pick(each, "shown failures")} for each in room.left],
-        "why": parts.endings.get(room.why, room.why) if room.why else None,
+        "why": parts.ending(room.why),
         "turn": room.turn_number,
         "opened_by": id_text(room.opened_by),
         "opened_by_name": person_name(parts, room.opened_by),

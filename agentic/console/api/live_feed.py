@@ -181,15 +181,18 @@ class Situation:
         return {
             "thinking": self._thinking.now(),
             "conversations": {str(channel): _conversation_json(one) for channel, one in self._running.items()},
-            "rooms": {str(thread): self._room_json(room) for thread, room in self._rooms.items()},
+            "rooms": {
+                str(thread): {
+                    **pick(room, "topic status turns slot_until"),
+                    "why": self._parts.ending(room.why),
+                    "turn": room.turn_number,
+                }
+                for thread, room in self._rooms.items()
+            },
             "times": [at for at in self._times if at > now][:NEXT_TIMES],
             "stops": {str(channel): until for channel, until in self._parts.stops.held().items()},
             "mutes": self._mutes,
         }
-
-    def _room_json(self, room: Room) -> dict[str, Any]:
-        why = self._parts.endings.get(room.why, room.why) if room.why else None
-        return {**pick(room, "topic status turns slot_until"), "why": why, "turn": room.turn_number}
 
 
 def _conversation_json(running: Running) -> dict[str, Any]:
