@@ -206,12 +206,12 @@ class Upload:
     data: bytes
 
 
-class NotSaid(Exception):
+class SendRejected(Exception):
     """A person's message or reaction was refused; the text says why in one line."""
 
 
 class People(Protocol):
-    """Local mode only: the person who writes and reacts from the console. Methods raise NotSaid."""
+    """Local mode only: the person who writes and reacts from the console. Methods raise SendRejected."""
 
     @property
     def name(self) -> str: ...

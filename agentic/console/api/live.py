@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import Base64Bytes, BaseModel, Field
 
 from agentic.console.api.live_feed import LiveFeed, TooManyReaders
-from agentic.console.parts import PICTURE_TYPES, ConsoleParts, NotSaid, People, Upload
+from agentic.console.parts import PICTURE_TYPES, ConsoleParts, People, SendRejected, Upload
 from agentic.console.requests import Refused, query_id, query_text, read_body, snowflake
 from agentic.record.queries.posts import picture_of, turn_of_post
 
@@ -141,7 +141,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> web.RouteTableDef:
         try:
             reply_to = snowflake(said.reply_to) if said.reply_to else None
             posted = await people.say(channel_id, text, reply_to, upload)
-        except NotSaid as refused:
+        except SendRejected as refused:
             raise Refused(400, str(refused)) from None
         return web.json_response({"id": str(posted)})
 
@@ -151,7 +151,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> web.RouteTableDef:
         channel_id, message_id = (snowflake(request.match_info[name]) for name in ("channel", "message"))
         try:
             await people.react(channel_id, message_id, reaction.emoji, reaction.given)
-        except NotSaid as refused:
+        except SendRejected as refused:
             raise Refused(400, str(refused)) from None
         return web.json_response({})
 
