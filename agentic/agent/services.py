@@ -22,7 +22,7 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry
 from agentic.inbox.notices import Cancels, PersonNotices
 from agentic.llm.profiles import PrefillMemory
-from agentic.record.embeddings import Meaning
+from agentic.record.embeddings import Embeddings
 from agentic.record.memories import MemoryReader
 from agentic.record.notes import Consents, GatewayNotes, Hearers, MessageLog, RoomLog
 from agentic.services.discord.gate import OutboundShared
@@ -95,7 +95,7 @@ class AgentServices:
     personas: Personas | None = None  # None: persona files are not read
     cheap: CheapModel | None = None  # None: there is none
     signal: Mapping[str, SignalAccount] = field(default_factory=dict)  # agent → its account on Signal
-    meaning: Meaning | None = None  # of texts, by the embedding model; None: there is none
+    meaning: Embeddings | None = None  # of texts, by the embedding model; None: there is none
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
 
     @cached_property

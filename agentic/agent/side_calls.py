@@ -209,7 +209,7 @@ def meaning_of(
 
 
 class ChargedEmbeddings:
-    """Makes vectors as far as the budgets allow (agentic.record.embeddings.Meaning). `clock` gives unix seconds."""
+    """Makes vectors as far as the budgets allow (agentic.record.embeddings.Embeddings). `clock` gives unix seconds."""
 
     def __init__(self, settings: Settings, embedder: Embedder, costs: ReplayCosts, clock: Callable[[], float]) -> None:
         assert settings.embedding is not None

@@ -52,7 +52,7 @@ SELECT id, vector FROM vectors {REACHED} ORDER BY abs(id) DESC LIMIT {COMPARED}
 log = logging.getLogger(__name__)
 
 
-class Meaning(Protocol):
+class Embeddings(Protocol):
     """Makes vectors, on the books; implemented in agentic.runtime."""
 
     @property
@@ -65,11 +65,13 @@ class Meaning(Protocol):
     async def aclose(self) -> None: ...
 
 
-class MeaningWriter:
+class VectorWriter:
     """Keeps the vectors of a connection that writes up to date: each step writes what is ready and asks for more, and
     never waits for the model."""
 
-    def __init__(self, db: aiosqlite.Connection, meaning: Meaning, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, db: aiosqlite.Connection, meaning: Embeddings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._db, self._meaning, self._clock = db, meaning, clock
         self._asked: list[tuple[int, str]] = []
         self._making: asyncio.Task[Sequence[Vector] | None] | None = None

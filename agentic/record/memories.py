@@ -23,7 +23,7 @@ from typing import TypeVar
 from agentic.ids import MAX_ID, id_at
 from agentic.record import recall
 from agentic.record.database import RecordError, connect_blocking, identity
-from agentic.record.embeddings import Meaning, near
+from agentic.record.embeddings import Embeddings, near
 from agentic.record.personal_data import MODEL, PERSON
 from agentic.record.recall import Memory, Reach
 from agentic.state.idle import MAX_MATERIAL
@@ -115,7 +115,7 @@ class MemoryReader:
     embedding model.
     """
 
-    def __init__(self, path: Path | None = None, meaning: Meaning | None = None) -> None:
+    def __init__(self, path: Path | None = None, meaning: Embeddings | None = None) -> None:
         self._path, self._meaning = path, meaning
         self._questions = QuestionThread(path) if path is not None else None
 

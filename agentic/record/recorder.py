@@ -21,7 +21,7 @@ import aiosqlite
 
 from agent_config import Settings
 from agentic.record.database import BUSY_MS, RecordError, connect, copies, identity, migrate
-from agentic.record.embeddings import Meaning, MeaningWriter, drop_others
+from agentic.record.embeddings import Embeddings, VectorWriter, drop_others
 from agentic.record.personal_data import forget_person
 from agentic.record.recall import MemoryIndex
 from agentic.record.retention import Retention, RetentionPolicy
@@ -61,7 +61,7 @@ class Recorder:
         clock: Callable[[], float] = time.time,
         poll_seconds: float = POLL_SECONDS,
         first_wait: float = FIRST_WAIT,
-        meaning: Meaning | None = None,
+        meaning: Embeddings | None = None,
     ) -> None:
         self.problem = ""
         self.acting = False
@@ -75,7 +75,7 @@ class Recorder:
         self._wake = asyncio.Event()  # set at the end
         self._unwiped = False  # the write-ahead log still has words that were removed
         self._index: MemoryIndex | None = None  # of the file that is open
-        self._meaning, self._meanings = meaning, list[MeaningWriter]()  # none without an embedding model
+        self._meaning, self._vector_writers = meaning, list[VectorWriter]()  # none without an embedding model
 
     @property
     def state(self) -> str:
@@ -132,7 +132,7 @@ class Recorder:
         try:
             self._index = await MemoryIndex.prepare(db)
             await drop_others(db, self._meaning.model if self._meaning else None)
-            self._meanings = [MeaningWriter(db, self._meaning)] if self._meaning else []
+            self._vector_writers = [VectorWriter(db, self._meaning)] if self._meaning else []
             self._positions = await read_positions(db)
             newest = next(iter(await db.execute_fetchall("SELECT max(at) FROM forgotten")))[0]
             self._forgotten_until = round((newest or 0) * 1000)
@@ -153,7 +153,7 @@ class Recorder:
                 if not busy:
                     await self._pause(self._poll_seconds)
         finally:
-            for writer in self._meanings:
+            for writer in self._vector_writers:
                 await writer.aclose()
             await db.close()
 
@@ -173,7 +173,7 @@ class Recorder:
         busy = await self._retention.step(db) or busy
         if not busy and self._index and await self._index.step():
             busy = self._unwiped = True
-        for writer in self._meanings:
+        for writer in self._vector_writers:
             busy = await writer.step() or busy
         if self._unwiped:
             self._unwiped = not await _wiped(db)
@@ -241,7 +241,7 @@ async def recording(
     *,
     holder: str,
     clock: Callable[[], float] = time.time,
-    meaning: Meaning | None = None,
+    meaning: Embeddings | None = None,
 ) -> AsyncIterator[ReadState]:
     """Record while entered, and yield a function that says how that goes; not with RECORD_DAYS=0.
 

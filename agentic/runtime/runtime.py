@@ -25,7 +25,7 @@ from agentic.llm.registry import LazyModel, warm_up
 from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Model
 from agentic.process.redaction import Redactor, own_folders
-from agentic.record.embeddings import Meaning
+from agentic.record.embeddings import Embeddings
 from agentic.record.memories import MemoryReader
 from agentic.record.recorder import recording
 from agentic.runtime.bot import cancel
@@ -127,7 +127,7 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
     return link, services, watching
 
 
-def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Meaning | None) -> MemoryReader:
+def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Embeddings | None) -> MemoryReader:
     """The memory of this machine's record, whichever process writes it."""
     if not settings.records:
         return MemoryReader()

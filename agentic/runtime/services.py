@@ -42,7 +42,7 @@ from agentic.llm.retry import RetryPolicy
 from agentic.llm.types import Model
 from agentic.net.images import PictureFetcher
 from agentic.net.public_fetcher import PublicFetcher
-from agentic.record.embeddings import Meaning
+from agentic.record.embeddings import Embeddings
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import MemoryReader
 from agentic.services.discord.gate import OutboundShared
@@ -295,7 +295,7 @@ def build_services(
     tools: Toolset | None,
     done: CompletedRequests,
     record: Notes,
-    open_memory: Callable[[Meaning | None], MemoryReader],
+    open_memory: Callable[[Embeddings | None], MemoryReader],
     watcher: TurnWatcher,
 ) -> AgentServices:
     """Build the services over open connections; `webhooks` is the session for webhooks, `open_memory` opens the record
