@@ -22,7 +22,7 @@ from cachetools import TTLCache
 from agent_config import FrontMatter, Settings
 from agentic.actions.base import FORM, ActionRequest, CommandReply, Form, FormField, Handle, Response
 from agentic.record.memories import Kept, MemoryReader, Profile
-from agentic.record.notes import Consents, Hearers
+from agentic.record.notes import ChannelReaders, Consents
 from agentic.state.idle import UNASKED
 from agentic.state.record_stream import Notes
 from agentic.wire.connection import RedisAway
@@ -182,14 +182,14 @@ class Privacy:
     def __init__(
         self,
         own: OwnMemory,
-        hearers: Hearers,
+        channel_readers: ChannelReaders,
         settings: Settings,
         names: Mapping[str, str],
         *,
         online: Callable[[], Awaitable[Collection[str]]],
         fronts: Callable[[], Mapping[str, FrontMatter]],
     ) -> None:
-        self._own, self._hearers, self._settings, self._names = own, hearers, settings, names
+        self._own, self._channel_readers, self._settings, self._names = own, channel_readers, settings, names
         self._online, self._fronts = online, fronts
 
     def log_line(self, channel_id: int) -> str:
@@ -202,11 +202,13 @@ class Privacy:
             online = await self._online()
         except RedisAway:
             online = ()  # those of this process are known all the same
-        readers = [hearing.agent for hearing in self._hearers.of(channel_id)]
+        readers = [reader.agent for reader in self._channel_readers.of(channel_id)]
         return privacy_text(
             PrivacyFacts(
                 readers=self._shown(readers),
-                elsewhere=self._shown(agent for agent in self._names if agent in online and agent not in self._hearers),
+                elsewhere=self._shown(
+                    agent for agent in self._names if agent in online and agent not in self._channel_readers
+                ),
                 logged=self._is_logged(channel_id),
                 log_days=self._log_days,
                 kept=None if own.problem else await own.kept(user_id),
@@ -227,7 +229,7 @@ class Privacy:
         return min((days for days in bounds if days is not None), default=None)
 
     def _is_logged(self, channel_id: int) -> bool:
-        return self._log_days != 0 and self._hearers.logging(channel_id) is not None
+        return self._log_days != 0 and self._channel_readers.logging(channel_id) is not None
 
     def _shown(self, agents: Iterable[str]) -> list[str]:
         return [self._names.get(agent, agent) for agent in agents]

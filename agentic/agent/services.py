@@ -24,7 +24,7 @@ from agentic.inbox.notices import Cancels, PersonNotices
 from agentic.llm.profiles import PrefillMemory
 from agentic.record.embeddings import Embeddings
 from agentic.record.memories import MemoryReader
-from agentic.record.notes import Consents, GatewayNotes, Hearers, MessageLog, RoomLog
+from agentic.record.notes import ChannelReaders, Consents, GatewayNotes, MessageLog, RoomLog
 from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.webhooks import Webhooks
@@ -89,7 +89,7 @@ class AgentServices:
     outbound: OutboundShared = field(default_factory=OutboundShared)
     record: Notes = field(default_factory=NoRecord)
     watcher: TurnWatcher = field(default_factory=TurnWatchers)
-    hearers: Hearers = field(default_factory=Hearers)
+    channel_readers: ChannelReaders = field(default_factory=ChannelReaders)
     memory: MemoryReader = field(default_factory=MemoryReader)
     tools: Toolset | None = None  # None: agents have no tools
     personas: Personas | None = None  # None: persona files are not read
@@ -124,7 +124,7 @@ class AgentServices:
         """The log of what is said, where an option switches it on."""
         return MessageLog(
             self.transcripts,
-            self.hearers,
+            self.channel_readers,
             self.record,
             self.clock,
             is_ignored=self.is_ignored,
@@ -155,7 +155,9 @@ class AgentServices:
         def fronts() -> Mapping[str, FrontMatter]:
             return {one.key: one.front for one in self.roster if one.is_bot or one.key in acting}
 
-        return Privacy(self.own_memory, self.hearers, self.settings, self.roster.names, online=online, fronts=fronts)
+        return Privacy(
+            self.own_memory, self.channel_readers, self.settings, self.roster.names, online=online, fronts=fronts
+        )
 
     @property
     def ignored_people(self) -> frozenset[int]:

@@ -46,7 +46,7 @@ from agentic.inbox.triggers import (
 )
 from agentic.llm.types import Model
 from agentic.process.tasks import BackgroundTasks
-from agentic.record.notes import Hearing
+from agentic.record.notes import ChannelReader
 from agentic.services.discord.service import AgentChannels, PersonaChannels
 from agentic.services.signal.channels import with_signal
 from agentic.tools.call_runner import ToolEvent
@@ -93,7 +93,7 @@ class AgentHost:
         """The agent's channels can be reached: take instructions."""
         self._services.bus.subscribe(keys.instructions(self.name), self.on_instruction)
         self._services.cancels.on_cancel(self.name, self.on_cancel)
-        self._services.hearers.add(self.name, self.hearing)
+        self._services.channel_readers.add(self.name, self.channel_reader)
         self.ready.set()
 
     async def run_catch_up(self) -> None:
@@ -128,7 +128,7 @@ class AgentHost:
         await self.queue.inbox.aclose()
         await self._busy.aclose()
         self._services.message_log.flush()  # what was said a moment ago, while it is known who hears it
-        self._services.hearers.remove(self.name, self.hearing)
+        self._services.channel_readers.remove(self.name, self.channel_reader)
 
     # -- what is heard ------------------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class AgentHost:
         """A person writes, so this turn of an idle task ends. Needs no lease: silence is never wrong."""
         await self.queue.cancel(instruction_id, "person_wrote")
 
-    def hearing(self, channel_id: int) -> Hearing | None:
+    def channel_reader(self, channel_id: int) -> ChannelReader | None:
         """The agent's options in a channel that it hears; None for another one."""
         view = self._channels.view_of(channel_id)
         if view is None:
@@ -230,7 +230,7 @@ class AgentHost:
         if view.guild_id is not None and self._services.scope.theme(channel_id, parent, view.guild_id) is None:
             return None
         options = self.agent.options.options(self.name, view)
-        return Hearing(agent=self.name, options=options, guild_id=view.readers_id, service=view.service.key)
+        return ChannelReader(agent=self.name, options=options, guild_id=view.readers_id, service=view.service.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hearing:
-    """An agent that hears a channel. `guild_id` is of the server or group whose members read it, None in a chat with
+class ChannelReader:
+    """An agent that reads a channel. `guild_id` is of the server or group whose members read it, None in a chat with
     one person; `service` is the channel's, as the record names it."""
 
     agent: str
@@ -48,34 +48,34 @@ class Hearing:
     service: str
 
 
-Hear = Callable[[int], Hearing | None]  # a channel; None if the agent does not hear it
+FindReader = Callable[[int], ChannelReader | None]  # a channel; None if the agent does not read it
 
 
-class Hearers:
-    """The agents of this process that hear channels, on whatever service. Each agent that listens adds itself."""
+class ChannelReaders:
+    """The agents of this process that read channels, on whatever service. Each agent that listens adds itself."""
 
     def __init__(self) -> None:
-        self._hearers: dict[str, Hear] = {}
+        self._readers: dict[str, FindReader] = {}
 
     def __contains__(self, agent: str) -> bool:
-        return agent in self._hearers
+        return agent in self._readers
 
-    def add(self, agent: str, hear: Hear) -> None:
-        self._hearers[agent] = hear
+    def add(self, agent: str, find: FindReader) -> None:
+        self._readers[agent] = find
 
-    def remove(self, agent: str, hear: Hear) -> None:
+    def remove(self, agent: str, find: FindReader) -> None:
         """Remove the agent, unless another run of it has added itself since."""
-        if self._hearers.get(agent) == hear:
-            del self._hearers[agent]
+        if self._readers.get(agent) == find:
+            del self._readers[agent]
 
-    def of(self, channel_id: int) -> tuple[Hearing, ...]:
-        """Return the agents that hear the channel now."""
-        found = (hear(channel_id) for hear in tuple(self._hearers.values()))
-        return tuple(hearing for hearing in found if hearing is not None)
+    def of(self, channel_id: int) -> tuple[ChannelReader, ...]:
+        """Return the agents that read the channel now."""
+        found = (find(channel_id) for find in tuple(self._readers.values()))
+        return tuple(reader for reader in found if reader is not None)
 
-    def logging(self, channel_id: int) -> Hearing | None:
+    def logging(self, channel_id: int) -> ChannelReader | None:
         """Return the first agent for which the channel's messages are logged."""
-        return next((hearing for hearing in self.of(channel_id) if hearing.options.message_log), None)
+        return next((reader for reader in self.of(channel_id) if reader.options.message_log), None)
 
 
 class MessageLog:
@@ -92,7 +92,7 @@ class MessageLog:
     def __init__(
         self,
         transcripts: Transcripts,
-        hearers: Hearers,
+        readers: ChannelReaders,
         record: Notes,
         clock: Callable[[], float],
         *,
@@ -100,12 +100,12 @@ class MessageLog:
         late_seconds: float,
         deleted: Callable[[int, Collection[int]], None],
     ) -> None:
-        self._transcripts, self._hearers, self._record = transcripts, hearers, record
+        self._transcripts, self._readers, self._record = transcripts, readers, record
         self._clock, self._is_ignored, self._deleted = clock, is_ignored, deleted
         self._since = clock() - late_seconds
         self._changed: dict[int, int] = {}  # message → channel
         self._edited = LRUCache[int, None](MAX_LOGGED)
-        self._logged = LRUCache[int, tuple[Hearing, int]](MAX_LOGGED)  # message → as it was logged last
+        self._logged = LRUCache[int, tuple[ChannelReader, int]](MAX_LOGGED)  # message → as it was logged last
         self._more = asyncio.Event()
         transcripts.on_change(self._note_edited)
 
@@ -156,32 +156,32 @@ class MessageLog:
             self._deleted(channel_id, gone)
         entries = [entry for message_id in message_ids if (entry := transcript.get(message_id)) is not None]
         entries = [entry for entry in entries if entry.created_at >= self._since or self._may_be_logged(entry)]
-        hearing = self._hearers.logging(channel_id) if entries else None
+        reader = self._readers.logging(channel_id) if entries else None
         for entry in entries:
-            self._log(replace(entry, reply_to=transcript.parent_of(entry)), channel_id, hearing)
+            self._log(replace(entry, reply_to=transcript.parent_of(entry)), channel_id, reader)
 
     def _may_be_logged(self, entry: Entry) -> bool:
         """Return whether the log may have the message, which now reads otherwise."""
         hidden_later = not entry.hidden and not is_visible(entry)
         return entry.id in self._logged or entry.id in self._edited or hidden_later
 
-    def _log(self, entry: Entry, channel_id: int, hearing: Hearing | None) -> None:
+    def _log(self, entry: Entry, channel_id: int, reader: ChannelReader | None) -> None:
         """Log the message. If the log was switched off, a message that it has is still kept true."""
-        hearing_before, fingerprint = self._logged.get(entry.id, (None, None))
-        hearing, speaker = hearing or hearing_before, entry.speaker
+        reader_before, fingerprint = self._logged.get(entry.id, (None, None))
+        reader, speaker = reader or reader_before, entry.speaker
         ignored = speaker.kind == "person" and self._is_ignored(speaker.id, entry.author_roles)
         keeps_words = entry.order is None and is_visible(entry) and not ignored and not speaker.is_service
-        if hearing is None or not (keeps_words or self._may_be_logged(entry)):
+        if reader is None or not (keeps_words or self._may_be_logged(entry)):
             return
         said = text_with_marks(entry)[:MAX_CHARACTERS] if keeps_words else ""
         now = hash((said, speaker.agent, entry.reply_to))
         if fingerprint != now:
-            self._logged[entry.id] = hearing, now
+            self._logged[entry.id] = reader, now
             message = LoggedMessage.model_construct(
                 message_id=entry.id,
                 channel_id=channel_id,
-                guild_id=hearing.guild_id,
-                service=hearing.service,
+                guild_id=reader.guild_id,
+                service=reader.service,
                 author=speaker.kind,
                 author_id=None if speaker.kind == "agent" else speaker.id,
                 agent=speaker.agent,
@@ -191,7 +191,7 @@ class MessageLog:
                 at=entry.created_at,
                 read_at=self._clock(),
             )
-            self._record.log(hearing.agent, message)
+            self._record.log(reader.agent, message)
 
 
 class RoomLog:

@@ -26,7 +26,7 @@ from agentic.chat.directory import Directory
 from agentic.chat.service import Person
 from agentic.chat.transcript import Transcripts
 from agentic.process.redaction import Redactor
-from agentic.record.notes import Consents, Hearers
+from agentic.record.notes import ChannelReaders, Consents
 from agentic.rooms.opening import RoomOpener
 from agentic.runtime.services import caps_of
 from agentic.services.discord.gate import OutboundShared
@@ -117,7 +117,11 @@ class Place:
         self.orders = CoordinatorCommands(self.bus, patience=0.01)
         roster = Roster(settings, self.directory, self.ledger.presence, personas)
         done: Any = SimpleNamespace(last=0, keep=lambda _, **__: None)
-        self.memory, self.hearers, record = Remembered(), Hearers(), SimpleNamespace(note=self.notes.append)
+        self.memory, self.channel_readers, record = (
+            Remembered(),
+            ChannelReaders(),
+            SimpleNamespace(note=self.notes.append),
+        )
         record.log = lambda _, entry: self.notes.append(entry)
         consents = Consents(record, self.ledger.unasked, self.clock)
         access = RecordAccess(
@@ -131,7 +135,7 @@ class Place:
         self.services: Any = SimpleNamespace(
             memory=self.memory,
             own_memory=own,
-            privacy=Privacy(own, self.hearers, settings, NAMES, online=online, fronts=dict),
+            privacy=Privacy(own, self.channel_readers, settings, NAMES, online=online, fronts=dict),
             settings=settings.with_(personas_dir=personas or settings.personas_dir),
             scope=Scope(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
             names=NAMES,

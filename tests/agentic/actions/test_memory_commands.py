@@ -8,7 +8,7 @@ from agentic.actions.base import CommandReply, Form
 from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, PROFILE, TOPICS
 from agentic.context.options import Options
 from agentic.record.memories import Profile
-from agentic.record.notes import Hearing
+from agentic.record.notes import ChannelReader
 from agentic.wire.entries import ConsentNote, ProfileNote
 from tests.support.slash_scene import BOB, LOUNGE, MANAGER, MEMBER, NOW, a_place
 
@@ -69,8 +69,8 @@ async def test_unasked_messages_are_allowed_and_refused_by_the_person_alone(wish
 async def test_the_log_of_a_channel_is_named_by_privacy_and_status() -> None:
     async with a_place() as place:
         assert "log" not in await place.use("bots status", MEMBER)
-        hearing = Hearing(agent="claude", options=Options(message_log=True), service="discord")
-        place.hearers.add("claude", lambda channel_id: hearing if channel_id == LOUNGE else None)
+        hearing = ChannelReader(agent="claude", options=Options(message_log=True), service="discord")
+        place.channel_readers.add("claude", lambda channel_id: hearing if channel_id == LOUNGE else None)
         line = "on here: what is written is kept for 30 days, with names"
         assert line in await place.use("privacy", MEMBER)
         assert f"**Message log**: {line}; `/privacy` says more" in await place.use("bots status", MEMBER)

@@ -11,7 +11,7 @@ from agent_config import FrontMatter, load_settings
 from agentic.actions.privacy import ELSEWHERE, NO_RECORD, OwnMemory, Privacy, RecordAccess
 from agentic.context.options import Options
 from agentic.record.memories import Kept
-from agentic.record.notes import Hearers, Hearing
+from agentic.record.notes import ChannelReader, ChannelReaders
 from tests.support.agent_scene import KeptNotes
 from tests.support.doubles import ALICE, Clock
 from tests.support.remembered import Remembered
@@ -25,9 +25,11 @@ def privacy(
     *, env: dict[str, str] | None = None, log: bool = False, fronts: dict[str, FrontMatter] | None = None, **memory: Any
 ) -> Privacy:
     settings = load_settings({"TIMEZONE": "UTC", **(env or {})}, None)
-    hearers, clock = Hearers(), Clock()
-    hearers.add("claude", lambda _: Hearing(agent="claude", options=Options(message_log=log), service="discord"))
-    hearers.add("penny", lambda _: None)
+    channel_readers, clock = ChannelReaders(), Clock()
+    channel_readers.add(
+        "claude", lambda _: ChannelReader(agent="claude", options=Options(message_log=log), service="discord")
+    )
+    channel_readers.add("penny", lambda _: None)
     nobody_writes: Any = None
     access = RecordAccess(
         memory=Remembered(**memory),
@@ -41,7 +43,7 @@ def privacy(
         return {"claude", "grok", "penny"}
 
     own = OwnMemory(access, clock, settings.timezone)
-    return Privacy(own, hearers, settings, NAMES, online=online, fronts=lambda: fronts or {})
+    return Privacy(own, channel_readers, settings, NAMES, online=online, fronts=lambda: fronts or {})
 
 
 async def lines(made: Privacy) -> list[str]:

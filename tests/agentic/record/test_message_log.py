@@ -12,14 +12,14 @@ from agentic.chat.transcript import Transcripts
 from agentic.context.commands import Order
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.options import Options
-from agentic.record.notes import Hearers, Hearing, MessageLog
+from agentic.record.notes import ChannelReader, ChannelReaders, MessageLog
 from agentic.wire.entries import Entry as RecordEntry
 from agentic.wire.entries import LoggedMessage
 
 LOUNGE, NOW, LATE = 100, 10_000.0, 600.0
 ALICE = Speaker(11, "Alice", "person")
 CLAUDE = Speaker(21, "Claude", "agent", "claude")
-LOGGED = Hearing(agent="claude", options=Options(message_log=True), guild_id=7, service="discord")
+LOGGED = ChannelReader(agent="claude", options=Options(message_log=True), guild_id=7, service="discord")
 
 
 class Record:
@@ -43,13 +43,13 @@ class Record:
 
 
 class Scene:
-    def __init__(self, hearing: Hearing | None = LOGGED) -> None:
-        self.transcripts, self.hearers, self.record = Transcripts(Directory()), Hearers(), Record()
+    def __init__(self, hearing: ChannelReader | None = LOGGED) -> None:
+        self.transcripts, self.channel_readers, self.record = Transcripts(Directory()), ChannelReaders(), Record()
         self.hearing, self.ignored, self.deleted = hearing, set[int](), list[int]()
-        self.hearers.add("claude", lambda channel: self.hearing if channel == LOUNGE else None)
+        self.channel_readers.add("claude", lambda channel: self.hearing if channel == LOUNGE else None)
         self.log = MessageLog(
             self.transcripts,
-            self.hearers,
+            self.channel_readers,
             self.record,
             lambda: NOW,
             is_ignored=lambda user, _: user in self.ignored,
@@ -102,8 +102,8 @@ def test_a_post_is_logged_with_what_it_answers_also_where_that_is_known_later() 
     assert logged[2:] == [(4, None), (4, 1)]
 
 
-@pytest.mark.parametrize("hearing", [None, Hearing(agent="claude", options=Options(), service="discord")])
-def test_nothing_is_logged_where_no_agent_hears_it_with_the_option_on(hearing: Hearing | None) -> None:
+@pytest.mark.parametrize("hearing", [None, ChannelReader(agent="claude", options=Options(), service="discord")])
+def test_nothing_is_logged_where_no_agent_hears_it_with_the_option_on(hearing: ChannelReader | None) -> None:
     assert Scene(hearing).add(said(1)) == []
 
 
@@ -183,24 +183,24 @@ def test_what_is_deleted_at_once_is_never_logged_and_later_it_is_noted() -> None
 def test_a_channel_that_fails_costs_no_other_its_log() -> None:
     scene = Scene()
 
-    def failing(channel: int) -> Hearing | None:
+    def failing(channel: int) -> ChannelReader | None:
         if channel != LOUNGE:
             raise RuntimeError("odd")
         return LOGGED
 
-    scene.hearers.add("claude", failing)
+    scene.channel_readers.add("claude", failing)
     scene.transcripts.of(LOUNGE + 1).add(said(5))
     assert scene.add(said(1)) == ["hello"]
 
 
 def test_a_hearer_that_began_again_stays_when_its_former_run_ends() -> None:
-    hearers = Hearers()
+    channel_readers = ChannelReaders()
 
-    def former(_: int) -> Hearing | None:
+    def former(_: int) -> ChannelReader | None:
         return None
 
-    hearers.add("claude", former)
-    hearers.add("claude", lambda _: LOGGED)
-    hearers.remove("claude", former)
-    assert hearers.logging(LOUNGE) == LOGGED
-    assert "claude" in hearers
+    channel_readers.add("claude", former)
+    channel_readers.add("claude", lambda _: LOGGED)
+    channel_readers.remove("claude", former)
+    assert channel_readers.logging(LOUNGE) == LOGGED
+    assert "claude" in channel_readers
