@@ -120,8 +120,7 @@ def check_cheap(settings: Settings, found: Findings) -> None:
 
 
 def break_even(expensive: Tariff, cheap: Tariff) -> float:
-    """The share of an agent's turns (1 is all) that the cheap model must skip, so that asking it first costs
-    nothing."""
+    """The share of an agent's turns (0 to 1) that the cheap model must skip so that asking it first pays."""
     turn = expensive.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
     return usual_call(cheap) / turn if turn else float("inf")
 

@@ -246,8 +246,7 @@ def fields(form: Mapping[str, Any]) -> list[Json]:
 
 
 def form_data(form: Mapping[str, Any], values: Sequence[Filled]) -> Json:
-    """The data of a form that is submitted, its fields filled in order. Raises ValueError for one that Discord would
-    not take."""
+    """The data of a submitted form, its fields filled in order. Raises ValueError if Discord would not take it."""
     if len(values) != len(fields(form)):
         raise ValueError(f"the form has {len(fields(form))} fields")
     left = iter(values)

@@ -89,8 +89,7 @@ def build_payload(world: World, channel: Channel, interaction: Interaction, data
 
 
 def _to_options(definition: Json, values: Mapping[str, object]) -> list[Json]:
-    """Convert plain values to options. Raises KeyError for an unknown one, ValueError for one that Discord's own
-    form would refuse."""
+    """Convert plain values to options. Raises KeyError for an unknown one, ValueError for one that Discord refuses."""
     known = {option["name"]: option for option in definition.get("options", ())}
     for name, option in known.items():
         if option.get("required") and name not in values:

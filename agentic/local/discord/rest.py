@@ -73,8 +73,7 @@ class RestCall:
         return int(text)
 
     def channel(self, needed: int = 0) -> Channel:
-        """The channel in the path. Raises 404 if it does not exist, 403 if the bot cannot see it or lacks a needed
-        bit."""
+        """The channel in the path. Raises 404 if it does not exist, 403 if the bot cannot see it or lacks a bit."""
         channel = self.world.find_channel(self.id("channel_id"))
         if channel is None:
             raise unknown("Channel")
@@ -92,8 +91,7 @@ class RestCall:
         return message
 
     def guild(self, needed: int = 0) -> Guild:
-        """The guild in the path. Raises 404 also for a guild that the bot is not in, 403 if the bot's roles lack a
-        needed bit."""
+        """The guild in the path. Raises 404 if the bot is not in it, 403 if the bot's roles lack a needed bit."""
         guild = self.world.guilds.get(self.id("guild_id"))
         if guild is None or self.me.id not in guild.members:
             raise unknown("Guild")

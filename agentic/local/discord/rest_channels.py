@@ -107,8 +107,7 @@ def _payload_for(call: RestCall, channel: Channel, message: Message) -> payloads
 
 
 def read_history(call: RestCall) -> Any:
-    """Newest first. Without the permission to read history there are no messages instead of an error, as with
-    Discord."""
+    """Newest first. As with Discord, a bot that may not read history gets no messages instead of an error."""
     channel = call.channel()
     limit = call.limit(50, 100)
     if not call.may(channel, world.READ_MESSAGE_HISTORY):

@@ -115,8 +115,7 @@ class DiscordStandIn:
         return {s.app.key for s in self.gateway.sessions.values() if s.connection is not None}
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Call callback(event name, data) for each event, soon after it, from the loop; return a function that ends
-        this."""
+        """Call callback(event name, data) from the loop, soon after each event; return a function that ends this."""
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 

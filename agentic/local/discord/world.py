@@ -135,8 +135,7 @@ class Message:
 
 @dataclass(slots=True)
 class Channel:
-    """A text channel, a thread of one, or a DM (guild_id None, recipients set). parent_id: a thread's channel, or a
-    channel's category."""
+    """A text channel, a thread, or a DM (guild_id None). parent_id: a thread's channel, or a channel's category."""
 
     id: int
     guild_id: int | None

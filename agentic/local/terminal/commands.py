@@ -102,8 +102,7 @@ def look_up(names: Mapping[str, int], word: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """A command as far as it is typed: `left` are the options that further words may fill; `by_name`: by their names
-    alone."""
+    """A typed command. `left`: options that further words may fill; `by_name`: by their names alone."""
 
     path: str
     values: Mapping[str, Value]

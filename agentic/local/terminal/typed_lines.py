@@ -236,8 +236,7 @@ def _said(text: str, channel: int, known: Vocabulary, reply_to: int | None = Non
 
 
 def with_mentions(text: str, known: Vocabulary) -> str:
-    """Replace `@claude` by `<@id>` and `@bots` by `<@&id>`, anywhere; a user takes precedence over a role of that
-    name."""
+    """Replace `@claude` by `<@id>` and `@bots` by `<@&id>`, anywhere; a user precedes a role of that name."""
     marks = {name.lower(): f"<@&{role}>" for name, role in known.roles.items()}
     marks |= {name.lower(): f"<@{user}>" for name, user in known.users.items()}
     if not marks:
@@ -292,10 +291,7 @@ async def joined(lines: AsyncGenerator[str]) -> AsyncGenerator[str]:
 async def typed_lines(
     prompt: Callable[[], str], toolbar: Callable[[], str], complete: Callable[[str], Iterable[str]]
 ) -> AsyncGenerator[str]:
-    """Yield lines from the terminal until Ctrl-D or Ctrl-C. Output appears above the prompt meanwhile.
-
-    `complete` is for completer_of().
-    """
+    """Yield lines from the terminal until Ctrl-D or Ctrl-C. Output appears above the prompt meanwhile."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.patch_stdout import patch_stdout
 

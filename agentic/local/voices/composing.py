@@ -60,8 +60,7 @@ class Composer:
         self._persona = persona(agent)
 
     def opening(self, scene: Scene) -> Words:
-        """Start a conversation on one of the topics that this voice has said least about, and name it; or on the one
-        that it was given."""
+        """Start on one of the topics that this voice has said least about, or on the given one, and name it."""
         theme = theme_lines(scene.theme)
         least = min(map(self._lines_said, theme.topics))
         topic = self._rng.choice([topic for topic in theme.topics if self._lines_said(topic) == least])
