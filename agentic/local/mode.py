@@ -20,7 +20,6 @@ from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
 from agent_config import AgentSettings, Settings
-from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, ConversationReport, Event
 from agentic.agent.limits import is_free
 from agentic.check.machine import setting_warnings_here
@@ -28,7 +27,6 @@ from agentic.console.app import free_port
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model
 from agentic.local.discord.server import DiscordStandIn, routed_to
-from agentic.local.discord.world import User, World
 from agentic.local.models import Found, Thinking, WatchedModel, advice, looking_for_servers, nothing_found
 from agentic.local.person import BrowserPerson, CommandUse
 from agentic.local.session import LOG_FILE, allow_any_characters, fill_standard_streams, session_log, summary, writable
@@ -50,7 +48,6 @@ from agentic.local.voices.voice import ScriptedVoice
 from agentic.personas.files import PERSONA_FILES
 from agentic.process.logs import version_line
 from agentic.runtime.bot import cancel
-from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup, provider_model
 from agentic.themes import THEMES
@@ -128,8 +125,8 @@ class _Local:
             found = nothing_found
             if self.looks_for_servers:
                 found = await stack.enter_async_context(looking_for_servers(self.settings))
-            server = await stack.enter_async_context(DiscordStandIn(self.world))
-            stack.enter_context(routed_to(server))
+            self.server = await stack.enter_async_context(DiscordStandIn(self.world))
+            stack.enter_context(routed_to(self.server))
             setup = Setup(
                 settings=self.settings,
                 agents=tuple(self.settings.agents),
@@ -138,33 +135,35 @@ class _Local:
                 coordinator_config=local_coordinator(self.settings),
                 use_default_redis=False,
                 tools=bool(self.with_model),  # scripted voices use none
-                picture_origins=(server.api_base.split("/api")[0],),
+                picture_origins=(self.server.api_base.split("/api")[0],),
                 rng=self.rng,
                 resumes=False,  # its messages are gone
-                people=BrowserPerson(server, PERSON, tuple(self._names().values()), self._mention_ids(), self._roles()),
+                people=BrowserPerson(
+                    self.server, PERSON, tuple(self._names().values()), self._mention_ids(), self._roles()
+                ),
                 holder=LOCAL,  # only one process runs in this folder, so leases that a killed one left are its own
             )
-            runtime = await stack.enter_async_context(running(setup))
-            runtime.stopping.on_signals()
-            if not await runtime.wait_online():
+            self.runtime = await stack.enter_async_context(running(setup))
+            assert self.runtime.coordinator is not None
+            self.coordinator = self.runtime.coordinator
+            self.runtime.stopping.on_signals()
+            if not await self.runtime.wait_online():
                 print(f"No bot could start, see {self.settings.data_dir / LOG_FILE}", file=sys.stderr)
                 return 1
-            hold = self._hold_one if self.once else self._watch
-            return await hold(server, runtime, found)
+            self.conversations = LocalConversations(self.runtime, self.world)
+            self.terminal = self._terminal()
+            return await (self._hold_one(found) if self.once else self._watch(found))
 
-    async def _hold_one(self, server: DiscordStandIn, runtime: Runtime, found: Found) -> int:
+    async def _hold_one(self, found: Found) -> int:
         """--once: show one conversation or room, then its summary."""
-        terminal = self._terminal(server, runtime)
-        if refusal := LocalConversations(runtime, self.world).refusal(self.world.channel(CHANNELS[0]).id):
+        if refusal := self.conversations.refusal(self.world.channel(CHANNELS[0]).id):
             print(f"No conversation: {refusal}.", file=sys.stderr)
             return 1
-        async with terminal.watching():
-            await self._begin(terminal, found)
-            runtime.start(self._show_slow(terminal), "slow models", essential=False)
-            if self.topic is not None:
-                one = one_room(self.topic, terminal, server, runtime)
-            else:
-                one = self._one_conversation(runtime)
+        runtime = self.runtime
+        async with self.terminal.watching():
+            await self._begin(found)
+            runtime.start(self._show_slow(), "slow models", essential=False)
+            one = self._one_conversation() if self.topic is None else self._one_room(self.topic)
             report = await _first_of(one, runtime.stop.wait())
         if report is None:
             if self.topic is not None and not runtime.stop.is_set():
@@ -175,70 +174,143 @@ class _Local:
         self.console.print(summary(report, runtime.services.roster.names))
         return 0 if report.messages and not runtime.failed else 1
 
-    async def _one_conversation(self, runtime: Runtime) -> ConversationReport | None:
+    async def _one_conversation(self) -> ConversationReport | None:
         """Wait for the owner's tool servers first, or it would be over before they are available."""
-        if runtime.services.tools is not None:
-            await runtime.services.tools.servers.tried()
-        return await _coordinator(runtime).fire(self.world.channel(CHANNELS[0]).id)
+        if self.runtime.services.tools is not None:
+            await self.runtime.services.tools.servers.tried()
+        return await self.coordinator.fire(self.world.channel(CHANNELS[0]).id)
 
-    async def _watch(self, server: DiscordStandIn, runtime: Runtime, found: Found) -> int:
+    async def _one_room(self, topic: str) -> ConversationReport | None:
+        """Open a short room and wait for its end, and for the card that closes it; None if it was not opened."""
+        ended = dict[int, ConversationReport]()
+
+        def on_ended(event: Event) -> None:
+            if isinstance(event, ConversationEnded):
+                ended[event.report.channel_id] = event.report
+
+        self.coordinator.engine.observers.append(on_ended)
+        thread_id = await self._open_room(topic, short=True)
+        if thread_id is None:
+            return None
+        report = await self.server.wait_for(lambda: ended.get(thread_id), MAX_ROOM_SECONDS)
+        with suppress(TimeoutError):  # the debate itself was shown
+            await self.server.wait_for(lambda: self.world.channel(thread_id).archived, CARD_SECONDS)
+        return report
+
+    async def _open_room(self, topic: str, *, short: bool = False) -> int | None:
+        """Open the room as the person, and go there; None if the terminal says why there is none."""
+
+        def newest_thread() -> int | None:
+            return max((channel.id for channel in self.world.channels() if channel.is_thread), default=None)
+
+        before = newest_thread()
+        # At most four: the program's own debaters, then other personas, then bots.
+        personas = [entry.key for entry in self.runtime.services.roster.personas if entry.why_not is None]
+        known = [name for name in DEBATERS if name in personas]
+        others = [name for name in personas if name not in known]
+        members = [*known, *others, *self.settings.agents][:SEATS]
+        values: dict[str, str | int] = {"topic": topic, "personas": ", ".join(members)}
+        await self.terminal.use(TypedCommand("room create", {**values, "turns": SHORT_TURNS} if short else values))
+        thread_id = newest_thread()
+        if thread_id is None or thread_id == before:
+            return None
+        self.terminal.go_to(thread_id)
+        return thread_id
+
+    async def _watch(self, found: Found) -> int:
         """Start a conversation that the person at the terminal can join."""
-        terminal = self._terminal(server, runtime)
+        terminal, runtime = self.terminal, self.runtime
         async with terminal.watching():
-            await self._begin(terminal, found)
-            conversations = LocalConversations(runtime, self.world)
-            give_hints(terminal.note, server, _coordinator(runtime), conversations, self.world.user(PERSON))
+            await self._begin(found)
+            self._give_hints()
             if not terminal.has_toolbar:
-                runtime.start(self._show_slow(terminal), "slow models", essential=False)
-            opening = runtime.start(self._open(terminal, runtime), "opening", essential=False)
+                runtime.start(self._show_slow(), "slow models", essential=False)
+            opening = runtime.start(self._open(), "opening", essential=False)
             ending = await _first_of(terminal.run(), runtime.stop.wait())
             if ending == "eof" and not sys.stdin.isatty():  # the input was piped: show the answers to it
                 await _first_of(asyncio.gather(asyncio.wait([opening]), terminal.tasks_done()), runtime.stop.wait())
         return 1 if runtime.failed else 0
 
-    async def _begin(self, terminal: Terminal, found: Found) -> None:
+    async def _begin(self, found: Found) -> None:
         """Show what there is to know at the start."""
-        self.show_warnings(terminal.note)
+        self.show_warnings(self.terminal.note)
         for server in await found():
-            terminal.note(advice(server))
+            self.terminal.note(advice(server))
 
-    async def _show_slow(self, terminal: Terminal) -> None:
-        """Name the bots that think for long, where nothing else shows it."""
+    async def _show_slow(self) -> None:
+        """Name the bots that think for long, if nothing else shows it."""
         while True:
             await asyncio.sleep(1.0)
             if line := self.thinking.slow_line():
-                terminal.note(line)
+                self.terminal.note(line)
 
-    async def _open(self, terminal: Terminal, runtime: Runtime) -> None:
+    async def _open(self) -> None:
         if self.topic is not None:
-            await open_room(self.topic, self.world, terminal, runtime)
-        elif why_not := await LocalConversations(runtime, self.world).hold(self.world.channel(CHANNELS[0]).id, None):
-            terminal.note(f"no conversation started: {why_not}")
+            await self._open_room(self.topic)
+        elif why_not := await self.conversations.hold(self.world.channel(CHANNELS[0]).id, None):
+            self.terminal.note(f"no conversation started: {why_not}")
 
-    def _terminal(self, server: DiscordStandIn, runtime: Runtime) -> Terminal:
+    def _give_hints(self) -> None:
+        """Tell the person, from now on, why no answer will come to what they do, and what to type instead."""
+        note, me, world = self.terminal.note, self.world.user(PERSON).id, self.world
+        bots = {app.user.id for app in world.apps.values()}
+
+        def is_room(channel_id: int) -> bool:
+            """Its end is said in its thread, which may be gone."""
+            channel = world.find_channel(channel_id)
+            return channel is None or channel.is_thread
+
+        def on_ended(event: Event) -> None:
+            if isinstance(event, ConversationEnded) and not is_room(event.report.channel_id):
+                line = ended_line(event.report, world.channel(event.report.channel_id).name)
+                if line is not None:
+                    note(line)
+
+        def on_message(event: str, data: Mapping[str, Any]) -> None:
+            if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != me:
+                return
+            words, channel_id = str(data["content"]), int(data["channel_id"])
+            if not words:  # the report of a pin
+                return
+            if words.startswith(".config"):
+                note("it takes effect once it is pinned: /pin")
+            elif words.startswith(".") and not words.startswith((".history", "..")):
+                note("the bots do not see a message that begins with a period")
+            elif data["mentions"] or data["mention_roles"] or words.startswith("."):
+                return
+            elif words.startswith("m "):  # a command in a message
+                if not any(message.author.id in bots for message in world.channel(channel_id).messages.values()):
+                    note("no bot has written here yet; name one: @claude m continue")
+            elif channel_id not in self.coordinator.engine.holds.busy:
+                note(self.conversations.stopped(channel_id) or (NO_ROOM if is_room(channel_id) else NO_CONVERSATION))
+
+        self.coordinator.engine.observers.append(on_ended)
+        self.server.subscribe(on_message)
+
+    def _terminal(self) -> Terminal:
         agents = self.settings.agents
         ids = {name: self.world.app(name).user.id for name in agents}
         users = {ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()}
         person = self.world.user(PERSON)
-        save = SavedFiles(self.settings.data_dir / FILES, content_of(server)).save
+        save = SavedFiles(self.settings.data_dir / FILES, content_of(self.server)).save
         return Terminal(
             self.console,
-            server,
+            self.server,
             names=Names(
                 channels={self.world.channel(name).id: name for name in CHANNELS},
                 users={**users, person.id: (PERSON, "bold white")},
                 roles={role_id: name for name, role_id in self._roles().items()},
                 personas={
                     entry.shown: f"#{entry.settings.spec.colour:06x}"
-                    for entry in runtime.services.roster.personas
+                    for entry in self.runtime.services.roster.personas
                     if entry.settings is not None
                 },
             ),
             me=person.id,
-            conversations=LocalConversations(runtime, self.world),
+            conversations=self.conversations,
             mention_ids=self._mention_ids(),
             themes=tuple(THEMES),
-            use=CommandUse(server, PERSON, self.settings.personas_dir, save),
+            use=CommandUse(self.server, PERSON, self.settings.personas_dir, save),
             commands=command_list(self._names(), tuple(THEMES), PERSONA_FILES),
             save=save,
             guild=self.world.guild.id,
@@ -250,7 +322,7 @@ class _Local:
                 },
                 [_model_name(agent) for agent in self.with_model.values() if all(map(is_free, agent.usable))],
                 str(self.settings.data_dir),
-                runtime.console,
+                self.runtime.console,
                 joinable=not self.once,
                 room=self.topic or "",
             ),
@@ -301,102 +373,3 @@ def ended_line(report: ConversationReport, channel: str) -> str | None:
     what = f"the conversation in #{channel} has ended" if report.messages else f"no bot spoke in #{channel}"
     next_step = "/resume lets the bots speak again" if report.ended_because == "stopped" else "/fire starts another"
     return f"{what}: {ENDINGS[report.ended_because]}; {next_step}"
-
-
-def give_hints(
-    note: Callable[[str], None],
-    server: DiscordStandIn,
-    coordinator: Coordinator,
-    conversations: LocalConversations,
-    person: User,
-) -> None:
-    """Pass hints to `note` from now on, about what this person does."""
-
-    def on_ended(event: Event) -> None:
-        if isinstance(event, ConversationEnded) and not _is_room(event.report.channel_id):
-            line = ended_line(event.report, server.world.channel(event.report.channel_id).name)
-            if line is not None:
-                note(line)
-
-    def _is_room(channel_id: int) -> bool:
-        """Its end is said in its thread, which may be gone."""
-        channel = server.world.find_channel(channel_id)
-        return channel is None or channel.is_thread
-
-    def on_message(event: str, data: Mapping[str, Any]) -> None:
-        if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:
-            return
-        words, channel_id = str(data["content"]), int(data["channel_id"])
-        if not words:  # the report of a pin
-            return
-        if words.startswith(".config"):
-            note("it takes effect once it is pinned: /pin")
-        elif words.startswith(".") and not words.startswith((".history", "..")):
-            note("the bots do not see a message that begins with a period")
-        elif data["mentions"] or data["mention_roles"] or words.startswith("."):
-            return
-        elif words.startswith("m "):  # a command in a message
-            if last_bot_message(server, channel_id) is None:
-                note("no bot has written here yet; name one: @claude m continue")
-        elif channel_id not in coordinator.engine.holds.busy:
-            silent = NO_ROOM if _is_room(channel_id) else NO_CONVERSATION
-            note(conversations.stopped(channel_id) or silent)
-
-    coordinator.engine.observers.append(on_ended)
-    server.subscribe(on_message)
-
-
-def last_bot_message(server: DiscordStandIn, channel_id: int) -> str | None:
-    """The id of the newest message of a bot, None without one."""
-    bots = {app.user.id for app in server.world.apps.values()}
-    said = (message for message in reversed(server.messages(channel_id)) if int(message["author"]["id"]) in bots)
-    return next((str(message["id"]) for message in said), None)
-
-
-async def one_room(
-    topic: str, terminal: Terminal, server: DiscordStandIn, runtime: Runtime
-) -> ConversationReport | None:
-    """Open a short room and wait for its end, and for the card that closes it; None if it was not opened."""
-    world, ended = server.world, dict[int, ConversationReport]()
-
-    def on_ended(event: Event) -> None:
-        if isinstance(event, ConversationEnded):
-            ended[event.report.channel_id] = event.report
-
-    _coordinator(runtime).engine.observers.append(on_ended)
-    thread_id = await open_room(topic, world, terminal, runtime, short=True)
-    if thread_id is None:
-        return None
-    report = await server.wait_for(lambda: ended.get(thread_id), MAX_ROOM_SECONDS)
-    with suppress(TimeoutError):  # the debate itself was shown
-        await server.wait_for(lambda: world.channel(thread_id).archived, CARD_SECONDS)
-    return report
-
-
-async def open_room(
-    topic: str, world: World, terminal: Terminal, runtime: Runtime, *, short: bool = False
-) -> int | None:
-    """Open the room as the person, and go there; None if the terminal says why there is none."""
-    personas = [entry.key for entry in runtime.services.roster.personas if entry.why_not is None]
-    before = newest_thread(world)
-    # At most four: the program's own debaters, then other personas, then bots.
-    known = [name for name in DEBATERS if name in personas]
-    others = [name for name in personas if name not in known]
-    members = [*known, *others, *runtime.services.settings.agents][:SEATS]
-    values: dict[str, str | int] = {"topic": topic, "personas": ", ".join(members)}
-    await terminal.use(TypedCommand("room create", {**values, "turns": SHORT_TURNS} if short else values))
-    thread_id = newest_thread(world)
-    if thread_id is None or thread_id == before:
-        return None
-    terminal.go_to(thread_id)
-    return thread_id
-
-
-def newest_thread(world: World) -> int | None:
-    """The thread that was made last; None for none."""
-    return max((channel.id for channel in world.channels() if channel.is_thread), default=None)
-
-
-def _coordinator(runtime: Runtime) -> Coordinator:
-    assert runtime.coordinator is not None
-    return runtime.coordinator
