@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from agent_config import AgentSettings, ModelSettings, Settings
@@ -35,38 +34,25 @@ MAX_NAMED = 12
 _ONCE = RetryPolicy(attempts=1)
 
 
-@dataclass(frozen=True, slots=True)
 class _ModelList:
-    """The models of an agent, or those set for one server."""
+    """The models of an agent, or those set for one server. `setting` is what the owner has to correct, `instead` the
+    advice besides setting a model's key."""
 
-    agent: AgentSettings
-    server: int | None = None
-
-    @property
-    def alone(self) -> bool:
-        return len(self.agent.models) == 1
-
-    @property
-    def setting(self) -> str:
-        """The setting that the owner has to correct."""
+    def __init__(self, agent: AgentSettings, server: int | None = None) -> None:
+        self.agent, self.server, self.alone = agent, server, len(agent.models) == 1
+        self.is_persona = not agent.spec.cog  # the agent is a folder's, and no row of the table
+        self.setting = "`model` in the option files of this server"
         if self.is_persona:
-            return f"`model` in identity.md of {self.agent.name}"
-        return self.agent.spec.model_setting if self.server is None else "`model` in the option files of this server"
-
-    @property
-    def is_persona(self) -> bool:
-        """Whether the agent is a folder's, and no row of the table."""
-        return not self.agent.spec.cog
-
-    @property
-    def instead(self) -> str:
-        """The advice besides setting a model's key."""
+            self.setting = f"`model` in identity.md of {agent.name}"
+        elif server is None:
+            self.setting = agent.spec.model_setting
         if not self.alone:
-            return "remove the model from the list"
-        if self.is_persona:
-            return f"name another model in identity.md of {self.agent.name}"
-        on_signal = f"{self.agent.name} from SIGNAL_NUMBERS"
-        return f"remove {self.agent.spec.token_setting if self.agent.token is not None else on_signal}"
+            self.instead = "remove the model from the list"
+        elif self.is_persona:
+            self.instead = f"name another model in identity.md of {agent.name}"
+        else:
+            on_signal = f"{agent.name} from SIGNAL_NUMBERS"
+            self.instead = f"remove {agent.spec.token_setting if agent.token is not None else on_signal}"
 
     def subject(self, what: str) -> str:
         return what if self.server is None else f"{what} in server {self.server}"
@@ -191,9 +177,8 @@ def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
         return personas
     if able := [one for one in personas if one.why_not is None]:
         dollars = room_cost([tariff_in(None, one.settings) for one in able if one.settings is not None])
-        price = (
-            f"a room of {DEFAULT_TURNS} turns costs about ${dollars:.2g}" if dollars else "their models cost nothing"
-        )
+        price = f"a room of {DEFAULT_TURNS} turns costs about ${dollars:.2g}"
+        price = price if dollars else "their models cost nothing"
         found.ok("personas", f"{_names(able)} can sit in rooms, without a bot; {price}")
     refused: dict[str, list[RosterEntry]] = defaultdict(list)
     for persona in personas:

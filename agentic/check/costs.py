@@ -128,7 +128,7 @@ def break_even(expensive: Tariff, cheap: Tariff) -> float:
 def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:
     """The price range of a mention, from the cheapest to the most expensive agent."""
     hooks = [hooks_of_a_mention(settings.persona_folder(agent.spec.name)) for agent in agents]
-    searching = [searches_always(agent, settings) for agent in agents]
+    searching = [any(searches(agent, settings)) for agent in agents]
     tariffs = [tariff_in(None, agent) for agent in agents]
     costs = sorted(mention_cost(*each) for each in zip(tariffs, hooks, searching, strict=True))
     prices = dict.fromkeys(f"${cost:.3g}" for cost in costs[:: max(1, len(costs) - 1)])
@@ -220,9 +220,8 @@ def automation_turns_a_day(
     events = {"heartbeat": beats, "cron": runs, "instruction": instructions}
     around = [hook for hook in (hooks.agent_begin, hooks.agent_stop) if hook is not None]
     alone = [hook for hook in (hooks.startup, hooks.shutdown) if hook is not None]
-    hook_turns = len(alone) * STARTS + sum(
-        count for hook in around for kind, count in events.items() if hook.fires_for(kind)
-    )
+    fired = (count for hook in around for kind, count in events.items() if hook.fires_for(kind))
+    hook_turns = len(alone) * STARTS + sum(fired)
     problems = (*unclosed_comments(files), *check_problems, *job_problems, *hook_problems)
     return beats + runs + hook_turns, tuple(dict.fromkeys(problems))
 
@@ -262,18 +261,18 @@ def everywhere(agent: AgentSettings, settings: Settings) -> list[Options]:
     return [options(server) for server in (None, *settings.guild_ids)]
 
 
-def searches_always(agent: AgentSettings, settings: Settings) -> bool:
-    """Whether the agent searches before each answer to a person, in one place at least."""
-    wanting = [one for one in everywhere(agent, settings) if one.always_search]
-    return any(_may(WEB_SEARCH, agent, settings, one) for one in wanting)
+def searches(agent: AgentSettings, settings: Settings) -> list[bool]:
+    """For each place where the agent shall search before it answers a person: whether its tools allow that."""
+    wanting = (one for one in everywhere(agent, settings) if one.always_search)
+    return [_may(WEB_SEARCH, agent, settings, one) for one in wanting]
 
 
 def check_always_search(agent: AgentSettings, settings: Settings, found: Findings) -> None:
     """Report whether the agent searches before each answer to a person, and if its tools do not allow that."""
-    wanting = [one for one in everywhere(agent, settings) if one.always_search]
+    wanting = searches(agent, settings)
     if not wanting:
         return
-    if not all(_may(WEB_SEARCH, agent, settings, one) for one in wanting):
+    if not all(wanting):
         advice = f"add {WEB_SEARCH} to ALLOWED_TOOLS and to the option tools, or set always_search: false"
         found.warn("always_search", f"has no effect where the tool {WEB_SEARCH} is not allowed", advice)
     else:
@@ -291,9 +290,8 @@ async def check_tools(settings: Settings, found: Findings, environment: Mapping[
     if WEB_SEARCH in built_in and not (settings.web_search or settings.search_keys):
         built_in.remove(WEB_SEARCH)
     agents = answering(settings).values()
-    if any(
-        one.recall and _may(RECALL, agent, settings, one) for agent in agents for one in everywhere(agent, settings)
-    ):
+    places = ((agent, one) for agent in agents for one in everywhere(agent, settings))
+    if any(one.recall and _may(RECALL, agent, settings, one) for agent, one in places):
         built_in.append(RECALL)
     found.ok("tools", ", ".join(built_in) or "no built-in tool")
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)

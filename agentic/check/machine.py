@@ -91,10 +91,8 @@ def _warn_of_tools(settings: Settings, found: Findings) -> None:
                     found.warn(key, text, "set AGENT_RUNTIME, or remove the tool")
                 continue
             close = difflib.get_close_matches(name.lower(), TOOLS, n=1)
-            advice = (
-                f"did you mean {close[0]}?" if close else f"use {', '.join(TOOLS)}, or server__tool of an MCP server"
-            )
-            found.warn(key, f"there is no tool {name}", advice)
+            known = f"use {', '.join(TOOLS)}, or server__tool of an MCP server"
+            found.warn(key, f"there is no tool {name}", f"did you mean {close[0]}?" if close else known)
 
 
 def _warn_of_models(settings: Settings, found: Findings) -> None:
@@ -103,9 +101,8 @@ def _warn_of_models(settings: Settings, found: Findings) -> None:
         model = agent.models[0]
         if not agent.usable and model.lacks == model.key_setting and is_local(model.base_url):
             text = f"it names your own server, but {model.key_setting} is not set, so {agent.display_name} has no model"
-            found.warn(
-                model.base_url_setting, text, f"set {model.key_setting}, to any word if that server needs no key"
-            )
+            advice = f"set {model.key_setting}, to any word if that server needs no key"
+            found.warn(model.base_url_setting, text, advice)
 
 
 def _warn_of_memory(settings: Settings, found: Findings) -> None:

@@ -86,9 +86,8 @@ async def check_all(
     bots.check_identities(views, sections)
     strays = bots.check_bot_ids(views, settings, sections)
     if strays and len(views) == sum(agent.token is not None for agent in settings.agents.values()):
-        shared.findings.warn(
-            "BOT_IDS", f"ids of no bot here: {', '.join(map(str, strays))}", "remove them from BOT_IDS"
-        )
+        text = f"ids of no bot here: {', '.join(map(str, strays))}"
+        shared.findings.warn("BOT_IDS", text, "remove them from BOT_IDS")
     if settings.bots_role_id is not None and views:
         bots.check_role(views, settings.bots_role_id, shared.findings)
     return [*(section for section in sections.values() if section.findings), shared]
@@ -113,16 +112,14 @@ async def _check_agent(
         if settings.on_discord:
             section.findings.note("token", "not set up", f"set {agent.spec.token_setting} to run this bot")
         return None
-    key = Findings()
-    looks = [_guarded(check_key(agent, key), key, "key", seconds)]
-    view = None
+    key, view = Findings(), None
+    checking_key = _guarded(check_key(agent, key), key, "key", seconds)
     if agent.token is None:
         section.findings.note("token", "none: this agent is on Signal alone")
-        await looks[0]
+        await checking_key
     else:
-        view, _ = await asyncio.gather(
-            _guarded(bots.check_bot(agent, settings, section), section.findings, "Discord", seconds), *looks
-        )
+        checking_bot = _guarded(bots.check_bot(agent, settings, section), section.findings, "Discord", seconds)
+        view, _ = await asyncio.gather(checking_bot, checking_key)
     section.findings.extend(key)
     machine.check_persona(settings.persona_folder(agent.name), section.findings)
     costs.check_always_search(agent, settings, section.findings)

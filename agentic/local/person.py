@@ -108,9 +108,8 @@ class CommandUse:
         text = answer_text(used.answers[-1], self._server.backend.attachments, self._save)
         if used.menu is None:
             return Answer(text)
-        return Answer(
-            text, Questions("", (_menu_field(used.menu, str(used.menu.get("placeholder") or "Your choice")),), choose)
-        )
+        menu = _menu_field(used.menu, str(used.menu.get("placeholder") or "Your choice"))
+        return Answer(text, Questions("", (menu,), choose))
 
 
 def _field(shown: Mapping[str, Any]) -> Field:
@@ -126,12 +125,10 @@ def _field(shown: Mapping[str, Any]) -> Field:
 
 
 def _menu_field(menu: Mapping[str, Any], label: str) -> Field:
-    choices = (
-        Choice(str(one["value"]), str(one["label"]), str(one.get("description") or "")) for one in menu["options"]
-    )
-    return Field(
-        label, most=int(menu.get("max_values", 1)), fewest=int(menu.get("min_values", 1)), choices=tuple(choices)
-    )
+    options = menu["options"]
+    choices = (Choice(str(one["value"]), str(one["label"]), str(one.get("description") or "")) for one in options)
+    fewest, most = int(menu.get("min_values", 1)), int(menu.get("max_values", 1))
+    return Field(label, most=most, fewest=fewest, choices=tuple(choices))
 
 
 def answer_text(answer: Mapping[str, Any], attachments: Mapping[int, Attachment], save: SaveFile) -> str:

@@ -65,9 +65,7 @@ def local_world(settings: Settings) -> World:
 
 def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
     data, personas = settings.data_dir / LOCAL, local_personas(settings)
-    one_person_budget = (
-        settings.budget_user_usd if "budget_user_usd" in settings.model_fields_set else settings.budget_daily_usd
-    )
+    own_budget = "budget_user_usd" in settings.model_fields_set
     # Time for a slow model, and one question of each bot at a time, unless the owner set them.
     patience: dict[str, Any] = {}
     if _may_be_slow(settings):
@@ -91,7 +89,7 @@ def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
         max_rounds=min(settings.max_rounds, pace.max_rounds),
         agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
         mentions_per_minute=NO_LIMIT,
-        budget_user_usd=one_person_budget,
+        budget_user_usd=settings.budget_user_usd if own_budget else settings.budget_daily_usd,
         **{name: value for name, value in patience.items() if name not in settings.model_fields_set},
     )
 

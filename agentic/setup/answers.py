@@ -46,23 +46,28 @@ SECONDS = 15.0
 SERVERS, CHANNELS, OLD_CHANNELS = "GUILD_IDS", "CHANNEL_THEME_MAP", "AGENT_CHANNEL_IDS"
 TIME_ZONE, BUDGET = "TIMEZONE", "BUDGET_DAILY_USD"
 SIGNAL_NUMBERS, SIGNAL_SERVER, SIGNAL_ALLOWED = "SIGNAL_NUMBERS", "SIGNAL_API_URL", "SIGNAL_ALLOWED"
-ASKED = frozenset(
-    (
-        *(key for spec in AGENTS.values() for key in (spec.token_setting, spec.key_setting)),
-        *(SERVERS, CHANNELS, OLD_CHANNELS, TIME_ZONE, BUDGET, SIGNAL_NUMBERS, SIGNAL_SERVER, SIGNAL_ALLOWED),
-    )
-)
+_OF_BOTS = [key for spec in AGENTS.values() for key in (spec.token_setting, spec.key_setting)]
+_OTHERS = (SERVERS, CHANNELS, OLD_CHANNELS, TIME_ZONE, BUDGET, SIGNAL_NUMBERS, SIGNAL_SERVER, SIGNAL_ALLOWED)
+ASKED = frozenset((*_OF_BOTS, *_OTHERS))
 """The settings that the set-up asks for. AGENT_CHANNEL_IDS is emptied if CHANNEL_THEME_MAP is chosen: it would hide
 channels of it."""
 _VISIBLE = 16  # characters; of a shorter secret not even the end is shown
-_KEY_SHAPES: Mapping[str, tuple[str, re.Pattern[str]]] = {
-    "anthropic": ("Anthropic", re.compile(r"sk-ant-.+")),
-    "openrouter": ("OpenRouter", re.compile(r"sk-or-.+")),
-    "xai": ("xAI", re.compile(r"xai-.+")),
-    "google": ("Google", re.compile(r"AIza[\w-]{30,}")),
-    "openai": ("OpenAI", re.compile(r"sk-(proj|svcacct|admin)-.+")),
+_KEY_SHAPES = {
+    "anthropic": re.compile(r"sk-ant-.+"),
+    "openrouter": re.compile(r"sk-or-.+"),
+    "xai": re.compile(r"xai-.+"),
+    "google": re.compile(r"AIza[\w-]{30,}"),
+    "openai": re.compile(r"sk-(proj|svcacct|admin)-.+"),
 }
-"""Provider → its name, and the beginning that only its keys have."""
+"""Provider → the beginning that only its keys have."""
+_OTHER_SHAPES = {
+    r"\d+": "That is an id, such as the Application ID. The token is on the page Bot, under Reset Token.",
+    r"[0-9a-fA-F]{64}": "That is the Public Key of the application. The token is on the page Bot, under Reset Token.",
+    r"[\w-]{32}": "That is the Client Secret of OAuth2. The token is on the page Bot, under Reset Token.",
+    r"https?://.*": "That is a link. The token is on the page Bot of the application, under Reset Token.",
+    r"mfa\..*": "That is the token of a person's account, which Discord forbids for bots. Use the one of the page Bot.",
+}
+"""What people paste instead of a bot's token."""
 _NO_WORD = "That has spaces or characters that no token and no key has. Copy it again."
 _TOKEN = re.compile(r"[\w-]{22,30}\.[\w-]{6,7}\.[\w-]{27,45}")
 _WRAPPED = re.compile(r"""(?:export\s+)?[A-Z][A-Z0-9_]*=\s*(?P<rest>.+)""")
@@ -292,16 +297,9 @@ def wrong_token(text: str) -> str | None:
     """Say what the text is instead of a bot's token; None if it may be one."""
     if not _is_word(text):
         return _NO_WORD
-    if text.isdecimal():
-        return "That is an id, such as the Application ID. The token is on the page Bot, under Reset Token."
-    if re.fullmatch(r"[0-9a-fA-F]{64}", text):
-        return "That is the Public Key of the application. The token is on the page Bot, under Reset Token."
-    if re.fullmatch(r"[\w-]{32}", text):
-        return "That is the Client Secret of OAuth2. The token is on the page Bot, under Reset Token."
-    if re.match(r"https?://", text):
-        return "That is a link. The token is on the page Bot of the application, under Reset Token."
-    if text.startswith("mfa."):
-        return "That is the token of a person's account, which Discord forbids for bots. Use the one of the page Bot."
+    for shape, what in _OTHER_SHAPES.items():
+        if re.fullmatch(shape, text):
+            return what
     if provider := _provider(text):
         return f"That is an API key of {provider}. The token of the Discord bot comes first; the key is asked next."
     return None
@@ -315,14 +313,14 @@ def wrong_key(text: str, provider: str) -> str | None:
         return "That is the token of a Discord bot. Here the key of the model's provider is needed."
     if re.match(r"https?://", text):
         return "That is a link. Open it in a browser and copy the key that is made there."
-    own, _ = _KEY_SHAPES.get(provider, ("", None))
+    own = _PAGES[provider][0] if provider in _KEY_SHAPES else ""
     if own and (found := _provider(text)) and found != own:
         return f"That is a key of {found}, and {own}'s is needed here."
     return None
 
 
 def _provider(text: str) -> str | None:
-    return next((name for name, shape in _KEY_SHAPES.values() if shape.fullmatch(text)), None)
+    return next((_PAGES[name][0] for name, shape in _KEY_SHAPES.items() if shape.fullmatch(text)), None)
 
 
 def _is_word(text: str) -> bool:

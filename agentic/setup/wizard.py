@@ -195,10 +195,8 @@ def _summarize(session: Session, place: EnvPlace) -> None:
         shown += [f"no {lacking}: stays offline"] if lacking else []
         talk.say(f"  {agent.display_name:<10} token {tail(agent.token.get_secret_value())}; {', '.join(shown)}")
     servers = [session.servers.get(server, str(server)) for server in settings.guild_ids]
-    channels = [
-        f"{f'#{session.channels[channel]}' if channel in session.channels else channel} ({theme})"
-        for channel, theme in settings.channels.items()
-    ]
+    named = {channel: f"#{session.channels[channel]}" for channel in settings.channels if channel in session.channels}
+    channels = [f"{named.get(channel, channel)} ({theme})" for channel, theme in settings.channels.items()]
     budget = answers.get(BUDGET)
     talk.say(
         f"  {'Server':<10} {', '.join(servers) or 'any that they are in'}",
@@ -345,8 +343,5 @@ def _finish(session: Session, check: Callable[[], int]) -> int:
         )
     else:
         _warn_of_environment(session)
-        talk.say(
-            "Do what it says, then check again:  make run ARGS=--check",
-            "To change an answer:  make setup",
-        )
+        talk.say("Do what it says, then check again:  make run ARGS=--check", "To change an answer:  make setup")
     return code

@@ -66,12 +66,8 @@ class MessageNumbers:
 
     def newest(self, channel_id: int, *, by_bot: bool) -> NumberedMessage | None:
         """The newest message of a channel, or its newest by a bot."""
-        fitting = (
-            one
-            for one in reversed(self._all)
-            if one.channel_id == channel_id and (one.by_bot or not by_bot) and one.id not in self._deleted
-        )
-        return next(fitting, None)
+        there = (one for one in reversed(self._all) if one.channel_id == channel_id and one.id not in self._deleted)
+        return next((one for one in there if one.by_bot or not by_bot), None)
 
 
 @dataclass(frozen=True, slots=True)

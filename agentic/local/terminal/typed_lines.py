@@ -37,6 +37,7 @@ MAX_MESSAGE = 2000  # characters, Discord's own limit
 LINK = "https://discord.com/channels/{guild}/{channel}/{message}"
 Topic = Literal["help", "who", "channels"]
 OWN_COMMANDS = ("/help", "/who", "/channels", "/fire", "/reply", "/react", "/pin", "/unpin", "/quit")
+_PAGES: Mapping[str, Topic] = {"/help": "help", "/who": "who", "/channels": "channels"}
 _OTHER_NAMES: Mapping[str, str] = {"/?": "/help", "/exit": "/quit", "/q": "/quit"}
 EMOJI: Mapping[str, str] = {
     "stop": "🛑", "hide": "🫥", "yes": "👍", "no": "👎", "heart": "❤️", "laugh": "😂", "hot": "🔥", "wow": "😮",
@@ -130,12 +131,8 @@ def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
     match _OTHER_NAMES.get(first.lower(), first.lower()):
         case "/quit":
             return Quit()
-        case "/help":
-            return Show("help")
-        case "/who":
-            return Show("who")
-        case "/channels":
-            return Show("channels")
+        case name if name in _PAGES:
+            return Show(_PAGES[name])
         case "/fire":
             return _fire(words, known)
         case "/reply":

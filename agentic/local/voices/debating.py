@@ -154,9 +154,8 @@ class Debater:
         """An unused line of the section, filled; "" for none."""
         lines = self._lines.get(section, ())
         # Lines with a field that this turn does not have are left out.
-        fitting = self._said.fresh(
-            line for line in lines if all(self._fields.get(name) for name in _FIELD.findall(line))
-        )
+        sayable = (line for line in lines if all(self._fields.get(name) for name in _FIELD.findall(line)))
+        fitting = self._said.fresh(sayable)
         return capital(self._said.pick(fitting).format_map(self._fields)) if fitting else ""
 
     def _chance(self, probability: float) -> bool:
