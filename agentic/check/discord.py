@@ -164,7 +164,15 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSec
             return None
         found.ok("token", f"logs in as {me['username']}")
         options = options_in(agent.name, settings)
-        await _check_application(http, settings, section, options)
+        application = await read_application(http)
+        section.link = link_to_invite(application.id, settings, options)
+        if application.message_content:
+            found.ok("intents", "Message Content is on")
+        else:
+            found.wrong("intents", "Message Content is off", f"{PORTAL}: Bot, switch on Message Content Intent")
+        if application.code_grant:
+            advice = f"{PORTAL}: Bot, switch off Requires OAuth2 Code Grant"
+            found.warn("invite link", "requires an OAuth2 code grant", advice)
         wanted = dict.fromkeys((*settings.channels, *report_channels(settings).values()))
         view = await read_bot_view(http, me, tuple(wanted), settings.guild_ids)
     for guild_id in settings.guild_ids:
@@ -193,19 +201,6 @@ def options_in(agent: str, settings: Settings) -> OptionsIn:
     names = {name: one.display_name for name, one in settings.agents.items()}
     book = load_options(settings, names, Personas(settings).layer)
     return lambda guild_id: book.options(agent, _Server(guild_id))
-
-
-async def _check_application(http: HTTPClient, settings: Settings, section: ReportSection, options: OptionsIn) -> None:
-    application = await read_application(http)
-    section.link = link_to_invite(application.id, settings, options)
-    if application.message_content:
-        section.findings.ok("intents", "Message Content is on")
-    else:
-        advice = f"{PORTAL}: Bot, switch on Message Content Intent"
-        section.findings.wrong("intents", "Message Content is off", advice)
-    if application.code_grant:
-        advice = f"{PORTAL}: Bot, switch off Requires OAuth2 Code Grant"
-        section.findings.warn("invite link", "requires an OAuth2 code grant", advice)
 
 
 def link_to_invite(application_id: int, settings: Settings, options: OptionsIn) -> str:

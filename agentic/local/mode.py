@@ -12,7 +12,7 @@ import logging
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Any, TypeVar
 
@@ -292,7 +292,7 @@ class _Local:
         ids = {name: self.world.app(name).user.id for name in agents}
         users = {ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()}
         person = self.world.user(PERSON)
-        save = SavedFiles(self.settings.data_dir / FILES, content_of(self.server)).save
+        save = SavedFiles(self.settings.data_dir / FILES, self.server.backend.attachments).save
         return Terminal(
             self.console,
             self.server,
@@ -357,12 +357,6 @@ async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
         return task.result() if task.done() else None
     finally:
         await cancel([task, stopped])
-
-
-def content_of(server: DiscordStandIn) -> Callable[[int], bytes | None]:
-    """A function that returns the content of an attachment by its id."""
-    attachments = server.backend.attachments
-    return lambda attachment_id: attachments[attachment_id].content if attachment_id in attachments else None
 
 
 def ended_line(report: ConversationReport, channel: str) -> str | None:

@@ -6,7 +6,6 @@ from functools import partial
 from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
-from agentic.local.mode import content_of
 from agentic.local.person import CommandUse
 from agentic.local.terminal.terminal import LocalConversations, Terminal
 from agentic.local.terminal.view import Names, SavedFiles
@@ -20,7 +19,7 @@ from tests.support.redis_server import until
 
 async def typed(f, runtime, files, *script):
     """Type lines, each once the words beside the line before it are on the screen."""
-    screen, save = io.StringIO(), SavedFiles(files, content_of(f.discord)).save
+    screen, save = io.StringIO(), SavedFiles(files, f.discord.backend.attachments).save
 
     async def lines():
         seen = 0

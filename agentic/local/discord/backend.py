@@ -212,7 +212,9 @@ class Interaction:
     @property
     def menu(self) -> dict[str, Any] | None:
         """The first menu of its newest answer."""
-        return next(iter(menus(self.answers[-1])), None) if self.answers else None
+        rows = self.answers[-1].get("components") or () if self.answers else ()
+        shown = (one for row in rows if row["type"] == ROW for one in row["components"])
+        return next((one for one in shown if one["type"] == MENU), None)
 
     @property
     def done(self) -> bool:
@@ -222,12 +224,6 @@ class Interaction:
     @property
     def deferred(self) -> bool:
         return self.callback is not None and self.callback["type"] == DEFERRED_MESSAGE
-
-
-def menus(message: Mapping[str, Any]) -> list[Json]:
-    """The menus of a message, in their order."""
-    rows = [row for row in message.get("components") or () if row["type"] == ROW]
-    return [one for row in rows for one in row["components"] if one["type"] == MENU]
 
 
 def menu_data(menu: Json, values: Sequence[str]) -> Json:

@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentic.chat.directory import clean_name
+from agentic.local.discord.world import Attachment
 from agentic.local.terminal.commands import MessageNumbers
 from agentic.services.discord.mentions import to_names
 
@@ -402,21 +403,21 @@ class Threads:
 
 
 class SavedFiles:
-    """Saves attachments in `folder`; `content_of` gives the content by an attachment's id, None for an unknown one."""
+    """Saves attachments in `folder`; `stored` are those of the stand-in by their ids."""
 
-    def __init__(self, folder: Path, content_of: Callable[[int], bytes | None]) -> None:
-        self._folder, self._content_of = folder.absolute(), content_of
+    def __init__(self, folder: Path, stored: Mapping[int, Attachment]) -> None:
+        self._folder, self._stored = folder.absolute(), stored
         self._saved: set[int] = set()
 
     def save(self, attachment: Mapping[str, Any]) -> Path | None:
         """Save an attachment of a message, once; None if it was saved before or its content is gone. Raises OSError."""
         attachment_id = int(attachment["id"])
-        content = self._content_of(attachment_id)
-        if content is None or attachment_id in self._saved:
+        stored = self._stored.get(attachment_id)
+        if stored is None or attachment_id in self._saved:
             return None
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._free_path(str(attachment["filename"]))
-        path.write_bytes(content)
+        path.write_bytes(stored.content)
         self._saved.add(attachment_id)
         files = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
         for oldest in files[: max(0, len(files) - MAX_FILES)]:

@@ -99,7 +99,13 @@ class Composer:
         if not points and theme.own_tone:
             return ""
         single = [point for point in points if "{last}" not in point]
-        if self._chance(PAIR) and scene.previous and len(single) > 1 and "pair" in self._persona and not theme.own_tone:
+        if (
+            self._rng.random() < PAIR
+            and scene.previous
+            and len(single) > 1
+            and "pair" in self._persona
+            and not theme.own_tone
+        ):
             first = self._said.pick(single)
             second = self._said.pick([point for point in single if point != first])
             intro = self._fill(self._said.pick(self._persona["pair"]), scene)
@@ -116,7 +122,7 @@ class Composer:
             if ":" in first_sentence(point) and not _NEEDS_COLON.search(lead):
                 lead = re.sub(r":$", ".", lead)  # a point with a colon of its own gets no second one before it
             text = f"{lead} {point}".strip()
-        if asks and self._chance(ASK) and scene.others:
+        if asks and self._rng.random() < ASK and scene.others:
             questions = theme.any.of(f"{self._key} ask") or (() if theme.own_tone else self._persona["ask"])
             if questions:
                 text += " " + self._fill(self._said.pick(questions), scene)
@@ -126,7 +132,7 @@ class Composer:
         """Unused lines: on this topic first, now and then asides."""
         topic = theme.topic(scene.topic)
         about = self._said.fresh(_sayable(topic.of(self._key) if topic else (), scene))
-        if about and not self._chance(ASIDE):
+        if about and self._rng.random() >= ASIDE:
             return about
         return self._asides(scene, theme) or about
 
@@ -136,7 +142,7 @@ class Composer:
         if theme.own_tone:
             return fitting
         general = self._said.fresh(_agreeing(self._persona["body"], scene))
-        return general if general and (not fitting or self._chance(GENERAL)) else fitting
+        return general if general and (not fitting or self._rng.random() < GENERAL) else fitting
 
     def _lines_said(self, topic: Topic) -> int:
         lines = (*topic.of("open"), *topic.of(self._key))
@@ -151,7 +157,7 @@ class Composer:
         quote = quotable(scene.last_text)
         if own:
             lead = self._said.pick(own)
-        elif quote and self._chance(ECHO):
+        elif quote and self._rng.random() < ECHO:
             lead = self._said.pick(self._persona["echo"])
         else:
             lead = self._said.pick(self._persona["lead"])
@@ -161,9 +167,6 @@ class Composer:
         others = [name for name in scene.others if name != scene.last] or list(scene.others)
         other = self._rng.choice(others) if others and "{other}" in line else ""
         return capital(line.format_map(scene.fields | {"other": other, "quote": quote}))
-
-    def _chance(self, probability: float) -> bool:
-        return self._rng.random() < probability
 
 
 def _sayable(lines: Sequence[str], scene: Scene) -> list[str]:

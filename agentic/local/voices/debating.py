@@ -117,8 +117,8 @@ class Debater:
             return "open"
         lap = len(room.members)
         if room.left < lap and room.turn >= FIRST_END_TURN:
-            return "last" if self._chance(END) else "late"
-        if room.turn * 2 > room.turns > 0 and lap >= MIN_TO_LEAVE and self._chance(LEAVE):
+            return "last" if self._rng.random() < END else "late"
+        if room.turn * 2 > room.turns > 0 and lap >= MIN_TO_LEAVE and self._rng.random() < LEAVE:
             return "leave"
         return "angle" if room.angle else "argue"
 
@@ -129,24 +129,24 @@ class Debater:
             return _join(answer, self._pick("argue"))
         if kind in ("open", "last", "leave"):
             statement = self._pick(kind)
-            answers = bool(statement) and self._chance(FIRST_REPLY[kind])
+            answers = bool(statement) and self._rng.random() < FIRST_REPLY[kind]
             return _join(self._reply() if answers else "", statement)
         if kind in ("angle", "late"):
             return _join(self._reply() if kind == "late" else "", self._pick(kind) or self._pick("argue"))
-        reply = self._reply() if self._chance(REPLY) else ""
-        if reply and self._chance(ONLY_REPLY) and (question := self._pick("ask")):
+        reply = self._reply() if self._rng.random() < REPLY else ""
+        if reply and self._rng.random() < ONLY_REPLY and (question := self._pick("ask")):
             return _join(reply, question)
         argument = self._pick("argue")
         if not argument:
             return ""
-        return _join(reply, argument, self._pick("ask") if self._chance(ASK) else "")
+        return _join(reply, argument, self._pick("ask") if self._rng.random() < ASK else "")
 
     def _reply(self) -> str:
         last = self._fields["last"]
         if last is None:
             return ""
         own = next((name for name in self._lines if name.startswith("to ") and name[3:] in last.casefold()), None)
-        if own is not None and self._chance(TO_THEM) and (line := self._pick(own)):
+        if own is not None and self._rng.random() < TO_THEM and (line := self._pick(own)):
             return line
         return self._pick("reply")
 
@@ -157,9 +157,6 @@ class Debater:
         sayable = (line for line in lines if all(self._fields.get(name) for name in _FIELD.findall(line)))
         fitting = self._said.fresh(sayable)
         return capital(self._said.pick(fitting).format_map(self._fields)) if fitting else ""
-
-    def _chance(self, probability: float) -> bool:
-        return self._rng.random() < probability
 
 
 def _join(*parts: str) -> str:

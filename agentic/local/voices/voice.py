@@ -169,11 +169,11 @@ class ScriptedVoice:
     def _round(self, scene: Scene) -> _Decision:
         if scene.human:
             return self._react(scene, self._say(scene, self._answers.to_human(scene)))
-        if self._chance(SKIP):
+        if self._rng.random() < SKIP:
             return _Decision(skip=True)
-        if scene.last_message_id and scene.round > 1 and self._chance(ONLY_REACT):
+        if scene.last_message_id and scene.round > 1 and self._rng.random() < ONLY_REACT:
             return _Decision(react_emoji=self._composer.emoji(scene), react_to_message_id=scene.last_message_id)
-        ending = self._chance(wish_to_end(scene.round))
+        ending = self._rng.random() < wish_to_end(scene.round)
         return self._react(scene, self._say(scene, self._composer.turn(scene, ending=ending), ending=ending))
 
     def _in_room(self, scene: Scene, room: RoomScene) -> _Decision:
@@ -203,7 +203,7 @@ class ScriptedVoice:
         if room.turn == 1:
             return self._say(about, composer.opening(scene.copy_with(topic=read_topic(room.topic).name)))
         last = room.closing or room.left == 0
-        ending = last or (room.left < len(room.members) and self._chance(END))
+        ending = last or (room.left < len(room.members) and self._rng.random() < END)
         words = composer.turn(about, ending=ending) or Words(composer.farewell(about))
         decision = self._react(about, self._say(about, words, ending=ending and not last))
         others = [name for name in room.members if name != scene.me]
@@ -214,7 +214,7 @@ class ScriptedVoice:
             return _Decision(skip=True)
         theme = theme_named(scene.theme)
         picture = words.picture
-        if picture is None and (theme.always_draw or (theme.maybe_draw and self._chance(DRAW))):
+        if picture is None and (theme.always_draw or (theme.maybe_draw and self._rng.random() < DRAW)):
             caption = phrase(plain(gist(words.text)), MAX_CAPTION)
             picture = f"{scene.topic}: {caption}" if scene.topic else caption
         return _Decision(
@@ -227,13 +227,10 @@ class ScriptedVoice:
 
     def _react(self, scene: Scene, decision: _Decision, emoji: Callable[[], str] | None = None) -> _Decision:
         """Sometimes add a reaction to the last message."""
-        if decision.skip or scene.last_message_id is None or not self._chance(REACT):
+        if decision.skip or scene.last_message_id is None or self._rng.random() >= REACT:
             return decision
         chosen = emoji() if emoji is not None else self._composer.emoji(scene)
         return replace(decision, react_emoji=chosen, react_to_message_id=scene.last_message_id)
-
-    def _chance(self, probability: float) -> bool:
-        return self._rng.random() < probability
 
 
 def wish_to_end(round_number: int) -> float:

@@ -25,7 +25,7 @@ def test_of_an_answer_to_one_person_the_files_are_shown_too():
 
 def test_a_page_is_saved_and_its_path_shown(tmp_path: Path):
     answer = {"content": "The room:", "flags": EPHEMERAL, "attachments": [{"id": "5", "filename": "room.html"}]}
-    save = SavedFiles(tmp_path, {5: b"<html>"}.get).save
+    save = SavedFiles(tmp_path, {5: Attachment(5, "", b"<html>", "", 0)}).save
     assert answer_text(answer, {}, save) == f"The room:\n{tmp_path / 'room.html'}"
     assert (tmp_path / "room.html").read_bytes() == b"<html>"
 
