@@ -71,7 +71,18 @@ def forecast_day(
         share = conversations * len(its_own) / len(settings.channels)
         dollars += forecast([tariff_in(server, agent) for agent in bots], its_own, share, settings.max_rounds)
     turns = conversations * expected_rounds(settings.max_rounds) if settings.channels else 0.0
-    tasks = [_automation(settings, agent.spec.name, turns if agent.token else 0.0, now, found) for agent in agents]
+    tasks: list[float] = []
+    for agent in agents:
+        name, instructions = agent.spec.name, turns if agent.token else 0.0
+        folder = settings.persona_folder(name)
+        count, problems = automation_turns_a_day(folder, instructions, now, settings.timezone)
+        for problem in problems:
+            found.warn(f"{name}'s files", problem, "correct this line; until then its task is skipped")
+        if count and count + instructions > settings.daily_unasked:
+            text = f"{name} has about {count:,.0f} automation tasks a day, but {settings.daily_unasked} turns for them"
+            advice = "raise AGENT_MAX_DAILY or AGENT_MAX_DAILY_UNASKED; without that the last are skipped"
+            found.warn("automation", text, advice)
+        tasks.append(count)
     dollars += sum(count * automation_cost(tariff_in(None, agent)) for count, agent in zip(tasks, agents, strict=True))
     more = f" and {sum(tasks):,.0f} automation tasks" if any(tasks) else ""
     text = f"about ${dollars:.2f} a day for {conversations:g} conversations{more}, and {_mentions(settings, agents)}"
@@ -135,18 +146,6 @@ def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:
     parts = [name for name, some in (("search", any(searching)), ("hooks", any(hooks))) if some]
     more = f", including its {' and '.join(parts)}" if parts else ""
     return f"{' to '.join(prices) or '$0'} for each mention{more}"
-
-
-def _automation(settings: Settings, agent: str, instructions: float, now: float, found: Findings) -> float:
-    """Count an agent's automation tasks a day, and report problems in its files."""
-    count, problems = automation_turns_a_day(settings.persona_folder(agent), instructions, now, settings.timezone)
-    for problem in problems:
-        found.warn(f"{agent}'s files", problem, "correct this line; until then its task is skipped")
-    if count and count + instructions > settings.daily_unasked:
-        text = f"{agent} has about {count:,.0f} automation tasks a day, but {settings.daily_unasked} turns for them"
-        advice = "raise AGENT_MAX_DAILY or AGENT_MAX_DAILY_UNASKED; without that the last are skipped"
-        found.warn("automation", text, advice)
-    return count
 
 
 def expected_rounds(max_rounds: int) -> float:

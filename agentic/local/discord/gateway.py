@@ -88,10 +88,6 @@ class Gateway:
                 await writer
         return ws
 
-    def _acknowledge(self, connection: GatewaySocket) -> None:
-        if connection in self._connections:
-            connection.send_op(HEARTBEAT_ACK)
-
     async def _on_frame(self, connection: GatewaySocket, text: str) -> None:
         frame = _parse_frame(text)
         if frame is None:
@@ -99,7 +95,7 @@ class Gateway:
             return
         op, data = frame["op"], frame.get("d") or {}
         if op == HEARTBEAT:
-            asyncio.get_running_loop().call_later(ACK_SECONDS, self._acknowledge, connection)
+            asyncio.get_running_loop().call_later(ACK_SECONDS, connection.send_op, HEARTBEAT_ACK)
         elif op == IDENTIFY:
             await self._identify(connection, data)
         elif op == RESUME:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -293,35 +293,28 @@ def pings(
     allowed is the request's allowed_mentions, None if there is none (then all mentions count). replied_to is the author
     answered. A webhook (author_id None) may ping everything. Raises ApiError for a kind both parsed and listed.
     """
-    for kind in ("users", "roles"):
-        if allowed is not None and kind in _parse(allowed) and allowed.get(kind):
-            text = f'parse:["{kind}"] and {kind}: [ids...] are mutually exclusive.'
-            raise invalid_form("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
-    users = [u for u in _ids(_USER, content) if u in world.users and _permits(allowed, "users", u)]
+    parsed, listed = {"users", "roles", "everyone"}, dict[str, set[int]]()
+    if allowed is not None:
+        parsed = set(allowed.get("parse") or ())
+        for kind in ("users", "roles"):
+            if kind in parsed and allowed.get(kind):
+                text = f'parse:["{kind}"] and {kind}: [ids...] are mutually exclusive.'
+                raise invalid_form("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
+            listed[kind] = {int(one) for one in allowed.get(kind) or ()}
+
+    def mentioned(pattern: re.Pattern[str], kind: str) -> list[int]:
+        ids = dict.fromkeys(int(found) for found in pattern.findall(content))
+        return [one for one in ids if kind in parsed or one in listed[kind]]
+
+    users = [u for u in mentioned(_USER, "users") if u in world.users]
     if replied_to in world.users and replied_to not in users and (allowed is None or allowed.get("replied_user")):
         users.insert(0, replied_to)
     if channel.guild_id is None:
         return users, [], False
     may_all = author_id is None or bool(permissions_of(world, author_id, channel) & MENTION_EVERYONE)
     known = world.guilds[channel.guild_id].roles
-    pingable = (r for r in _ids(_ROLE, content) if r in known and (may_all or known[r].mentionable))
-    roles = [r for r in pingable if _permits(allowed, "roles", r)]
-    everyone = may_all and bool(_EVERYONE.search(content)) and (allowed is None or "everyone" in _parse(allowed))
-    return users, roles, everyone
-
-
-def _ids(pattern: re.Pattern[str], content: str) -> Iterable[int]:
-    return dict.fromkeys(int(found) for found in pattern.findall(content))
-
-
-def _permits(allowed: dict[str, Any] | None, kind: str, wanted: int) -> bool:
-    if allowed is None or kind in _parse(allowed):
-        return True
-    return wanted in {int(listed) for listed in allowed.get(kind) or ()}
-
-
-def _parse(allowed: dict[str, Any]) -> list[str]:
-    return allowed.get("parse") or []
+    roles = [r for r in mentioned(_ROLE, "roles") if r in known and (may_all or known[r].mentionable)]
+    return users, roles, may_all and "everyone" in parsed and bool(_EVERYONE.search(content))
 
 
 def require_unarchived(channel: Channel) -> None:

@@ -314,19 +314,19 @@ class RestApi:
         self.gateway_url = ""
 
     def add_to(self, app: web.Application) -> None:
-        gateway = [RestEndpoint("GET", path, self._describe_gateway) for path in ("/gateway", "/gateway/bot")]
+        def describe_gateway(_: RestCall) -> Any:
+            limit = {"total": 1000, "remaining": 999, "reset_after": 86_400_000, "max_concurrency": 1}
+            return {"url": self.gateway_url, "shards": 1, "session_start_limit": limit}
+
+        def refuse_unknown(call: RestCall) -> Any:
+            self.unknown_requests.append((call.request.method, call.request.path))
+            raise ApiError(404, 0, "404: Not Found")
+
+        gateway = [RestEndpoint("GET", path, describe_gateway) for path in ("/gateway", "/gateway/bot")]
         for endpoint in [*gateway, *ENDPOINTS]:
             app.router.add_route(endpoint.method, PREFIX + endpoint.path, self._server_of(endpoint))
-        unknown = RestEndpoint("*", "/{tail:.*}", self._refuse_unknown, open=True)
+        unknown = RestEndpoint("*", "/{tail:.*}", refuse_unknown, open=True)
         app.router.add_route("*", "/api/{tail:.*}", self._server_of(unknown))
-
-    def _describe_gateway(self, _: RestCall) -> Any:
-        limit = {"total": 1000, "remaining": 999, "reset_after": 86_400_000, "max_concurrency": 1}
-        return {"url": self.gateway_url, "shards": 1, "session_start_limit": limit}
-
-    def _refuse_unknown(self, call: RestCall) -> Any:
-        self.unknown_requests.append((call.request.method, call.request.path))
-        raise ApiError(404, 0, "404: Not Found")
 
     def _server_of(self, endpoint: RestEndpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def serve(request: web.Request) -> web.StreamResponse:

@@ -134,15 +134,12 @@ class Composer:
         about = self._said.fresh(_sayable(topic.of(self._key) if topic else (), scene))
         if about and self._rng.random() >= ASIDE:
             return about
-        return self._asides(scene, theme) or about
-
-    def _asides(self, scene: Scene, theme: ThemeLines) -> list[str]:
-        """Unused lines that fit any topic: the theme's or the persona's."""
+        # Unused lines that fit any topic: the theme's or the persona's.
         fitting = self._said.fresh(_sayable(theme.any.of(self._key), scene))
-        if theme.own_tone:
-            return fitting
-        general = self._said.fresh(_agreeing(self._persona["body"], scene))
-        return general if general and (not fitting or self._rng.random() < GENERAL) else fitting
+        general = [] if theme.own_tone else self._said.fresh(_agreeing(self._persona["body"], scene))
+        if general and (not fitting or self._rng.random() < GENERAL):
+            return general
+        return fitting or about
 
     def _lines_said(self, topic: Topic) -> int:
         lines = (*topic.of("open"), *topic.of(self._key))
