@@ -77,15 +77,13 @@ class PipedReader:
     hidden = line
 
 
-def standard_reader() -> Reader:
-    return TerminalReader() if sys.stdin is not None and sys.stdin.isatty() else PipedReader()
-
-
 class Dialogue:
     """Prints lines without wrapping, so that links stay whole, and asks."""
 
-    def __init__(self, reader: Reader, console: Console) -> None:
-        self._reader, self._console = reader, console
+    def __init__(self, reader: Reader | None, console: Console) -> None:
+        """Without a `reader` the standard input is read."""
+        is_terminal = sys.stdin is not None and sys.stdin.isatty()
+        self._reader, self._console = reader or (TerminalReader() if is_terminal else PipedReader()), console
         self._plain = not can_show("✓✗", console.encoding)
 
     def say(self, *lines: str) -> None:

@@ -268,10 +268,17 @@ def choose_channels(session: Session) -> None:
 
     question = f"In which channels shall they speak? By number, such as {example_numbers(len(listed))} ({leaves}):"
     chosen = talk.pick(question, read)
-    if chosen:
-        _choose_themes(session, chosen, before)
-    elif not before:
-        talk.warn("Without a channel the bots stay silent.")
+    if not chosen:
+        if not before:
+            talk.warn("Without a channel the bots stay silent.")
+        return
+    talk.say("", "Each channel has a theme, by which the bots know how to talk there. Type its number or name:")
+    for number, theme in enumerate(THEMES.values(), 1):
+        talk.say(f"  {number:>3}  {theme.name:<17} {theme.summary}")
+    themes = {channel.id: _ask_theme(session, channel, before.get(channel.id)) for channel in chosen}
+    session.answers.give(CHANNELS, ",".join(f"{channel}:{theme}" for channel, theme in themes.items()))
+    if session.answers.get(OLD_CHANNELS):
+        session.answers.give(OLD_CHANNELS, "")  # otherwise it would leave out the channels that it does not list
 
 
 def in_order(channels: Sequence[ChannelView]) -> Iterator[tuple[str, list[ChannelView]]]:
@@ -316,17 +323,6 @@ def _list_channels(session: Session, views: Views) -> list[ChannelView]:
                 marks = f"  ({'; '.join(lines)})" if lines else ""
                 session.talk.say(f"  {len(listed):>3}  #{channel.name}{marks}")
     return listed
-
-
-def _choose_themes(session: Session, chosen: Sequence[ChannelView], before: Mapping[int, str]) -> None:
-    talk = session.talk
-    talk.say("", "Each channel has a theme, by which the bots know how to talk there. Type its number or name:")
-    for number, theme in enumerate(THEMES.values(), 1):
-        talk.say(f"  {number:>3}  {theme.name:<17} {theme.summary}")
-    themes = {channel.id: _ask_theme(session, channel, before.get(channel.id)) for channel in chosen}
-    session.answers.give(CHANNELS, ",".join(f"{channel}:{theme}" for channel, theme in themes.items()))
-    if session.answers.get(OLD_CHANNELS):
-        session.answers.give(OLD_CHANNELS, "")  # otherwise it would leave out the channels that it does not list
 
 
 def _ask_theme(session: Session, channel: ChannelView, before: str | None) -> str:

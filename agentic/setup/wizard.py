@@ -38,7 +38,7 @@ from agentic.setup.answers import (
     read_answers,
     tail,
 )
-from agentic.setup.dialogue import ChoiceError, Dialogue, Reader, standard_reader
+from agentic.setup.dialogue import ChoiceError, Dialogue, Reader
 from agentic.setup.discord import PORTAL, choose_channels, choose_servers, set_up_bots
 from agentic.setup.env_file import CannotWriteError, EnvPlace, find_place, template, write_settings
 
@@ -59,7 +59,7 @@ def run_setup(
 
     Without a written file: 1, 2 if the settings there are cannot be used, 130 after Ctrl-C.
     """
-    talk = Dialogue(reader or standard_reader(), console or Console())
+    talk = Dialogue(reader, console or Console())
     # A service manager's or a closed terminal's signal ends the set-up as Ctrl-C does, with the echo switched on.
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):

@@ -110,28 +110,25 @@ class ScriptedVoice:
         await self._think(prompt.timeout)
         labels = prompt.labels or {"asked": prompt.text}
         scene = Scene(labels, me=self._agent.capitalize())
-        recorded = labels.get(STATE)
-        state, voice = recorded or self._state(scene), self
-        if recorded:  # a voice as it was before that answer
-            was = json.loads(recorded)
+        if state := labels.get(STATE):  # a voice as it was before that answer
+            was = json.loads(state)
             voice = ScriptedVoice(
                 self._agent, rng=self._seeds, remedy=was["remedy"], marks=was["said"], answered=was["answered"]
             )
+        else:  # a new seed; the label names no person whom the scene does not name
+            answered = {name: self._answered[name] for name in (scene.asker, scene.human or "", "")}
+            said = self._said if scene.room is None else self._said_in(scene.room)
+            was = {"seed": self._seeds.getrandbits(64), "said": said.marks, "remedy": self._remedy}
+            was["answered"] = {name: times for name, times in answered.items() if times}
+            state, voice = json.dumps(was), self
         if labels.get("reflection"):
             text = written(labels)
         else:
-            voice._rng.seed(json.loads(state)["seed"])
+            voice._rng.seed(was["seed"])
             text = voice._decide(scene).to_json()
         read = len(prompt.system) + len(prompt.text) + sum(len(message.text) for message in history)
         usage = Usage(model=self.name, calls=1, input_tokens=tokens_of(read), output_tokens=tokens_of(len(text)))
         return Reply(text=text, usage=usage, model=self.name, labels={STATE: state})
-
-    def _state(self, scene: Scene) -> str:
-        """Draw a seed and return the label of the next answer; it names no person whom the scene does not name."""
-        answered = {name: self._answered[name] for name in (scene.asker, scene.human or "", "")}
-        said = self._said if scene.room is None else self._said_in(scene.room)
-        state = {"seed": self._seeds.getrandbits(64), "said": said.marks, "remedy": self._remedy}
-        return json.dumps(state | {"answered": {name: times for name, times in answered.items() if times}})
 
     def _said_in(self, room: RoomScene) -> UsedLines:
         return UsedLines(self._rng, self._marks, self._rooms.of(room.topic))
