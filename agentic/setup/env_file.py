@@ -77,9 +77,8 @@ def find_place(folder: Path) -> EnvPlace:
     if found is not None and (not found.st_mode & stat.S_IWUSR or not os.access(path, os.W_OK)):
         raise CannotWriteError(f"{path} is read-only. Allow it to be changed: chmod u+w {path}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise CannotWriteError(
-            f"{path.parent} cannot be written by this user. Start it as the owner of that folder, or in another one."
-        )
+        advice = "Start it as the owner of that folder, or in another one."
+        raise CannotWriteError(f"{path.parent} cannot be written by this user. {advice}")
     return EnvPlace(path, is_link=named.is_symlink())
 
 

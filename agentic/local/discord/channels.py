@@ -36,8 +36,6 @@ from agentic.local.discord.world import (
     World,
     archived,
     invalid_form,
-    permissions_of,
-    require,
 )
 
 ARCHIVE_MINUTES = (60, 1440, 4320, 10080)
@@ -228,14 +226,14 @@ def require_thread_change(world: World, user_id: int, thread: Channel, body: dic
     if thread.archived and body.get("archived") is not False and set(body) != {"archived"}:
         raise archived()
     if "locked" in body or (thread.locked and "archived" in body):
-        require(world, user_id, thread, MANAGE_THREADS)
+        world.require(user_id, thread, MANAGE_THREADS)
     elif body == {"archived": False}:
-        require(world, user_id, thread, SEND_MESSAGES_IN_THREADS)
+        world.require(user_id, thread, SEND_MESSAGES_IN_THREADS)
     elif thread.owner_id != user_id:
-        require(world, user_id, thread, MANAGE_THREADS)
+        world.require(user_id, thread, MANAGE_THREADS)
 
 
 def require_post(world: World, user_id: int, channel: Channel) -> None:
     """Raise the API's error for a post into a locked thread by somebody who may not manage threads."""
-    if channel.locked and not permissions_of(world, user_id, channel) & MANAGE_THREADS:
+    if channel.locked and not world.permissions_of(user_id, channel) & MANAGE_THREADS:
         raise ApiError(400, 160005, "Thread is locked")

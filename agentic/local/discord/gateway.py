@@ -29,7 +29,7 @@ from agentic.local.discord.backend import (
     Event,
     Faults,
 )
-from agentic.local.discord.world import BotApplication, Guild, may_view
+from agentic.local.discord.world import BotApplication, Guild
 
 HEARTBEAT, IDENTIFY, PRESENCE, RESUME, RECONNECT = 1, 2, 3, 6, 7
 REQUEST_MEMBERS, INVALID_SESSION, HELLO, HEARTBEAT_ACK = 8, 9, 10, 11
@@ -244,7 +244,7 @@ class Session:
         if event.guild_id is None:
             return event.channel is not None and me in event.channel.recipients
         if event.needs_view and event.channel is not None:
-            return may_view(backend.world, me, event.channel)
+            return backend.world.may_view(me, event.channel)
         return me in backend.world.guilds[event.guild_id].members
 
     def send(self, name: str, data_json: str) -> None:

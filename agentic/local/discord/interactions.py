@@ -25,7 +25,6 @@ from agentic.local.discord.world import (
     Message,
     World,
     invalid_form,
-    permissions_of,
     unknown,
 )
 
@@ -84,7 +83,7 @@ def build_payload(world: World, channel: Channel, interaction: Interaction, data
     if channel.guild_id is None:
         return {**payload, "user": payloads.user(user), "context": 1}
     member = payloads.member(world.guilds[channel.guild_id].members[user.id])
-    member["permissions"] = str(permissions_of(world, user.id, channel))
+    member["permissions"] = str(world.permissions_of(user.id, channel))
     return {**payload, "guild_id": str(channel.guild_id), "guild_locale": "en-US", "context": 0, "member": member}
 
 

@@ -30,7 +30,6 @@ from agentic.local.discord.world import (
     archived,
     invalid_form,
     iso,
-    permissions_of,
 )
 from agentic.net.images import media_type_of, size_of
 
@@ -159,10 +158,9 @@ def edit(
         content = str(body["content"] or "")
         check_content(content)
         pinger = None if message.webhook_id else message.author.id
-        message.mentions, message.mention_roles, message.mention_everyone = pings(
-            backend.world, channel, pinger, content, body.get("allowed_mentions")
-        )
-        message.content = content
+        users, roles, everyone = pings(backend.world, channel, pinger, content, body.get("allowed_mentions"))
+        message.content, message.mentions = content, users
+        message.mention_roles, message.mention_everyone = roles, everyone
     if "embeds" in body:
         message.embeds = [{"type": "rich", **embed} for embed in body["embeds"] or ()]
     if "components" in body:
@@ -311,7 +309,7 @@ def pings(
         users.insert(0, replied_to)
     if channel.guild_id is None:
         return users, [], False
-    may_all = author_id is None or bool(permissions_of(world, author_id, channel) & MENTION_EVERYONE)
+    may_all = author_id is None or bool(world.permissions_of(author_id, channel) & MENTION_EVERYONE)
     known = world.guilds[channel.guild_id].roles
     roles = [r for r in mentioned(_ROLE, "roles") if r in known and (may_all or known[r].mentionable)]
     return users, roles, may_all and "everyone" in parsed and bool(_EVERYONE.search(content))

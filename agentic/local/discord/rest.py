@@ -30,8 +30,6 @@ from agentic.local.discord.world import (
     guild_permissions,
     invalid_form,
     missing_permissions,
-    permissions_of,
-    require,
     unknown,
 )
 
@@ -82,7 +80,7 @@ class RestCall:
 
     def require(self, channel: Channel, needed: int) -> None:
         """Raise Discord's 403 if the bot cannot see the channel or lacks a needed bit."""
-        require(self.world, self.me.id, channel, needed)
+        self.world.require(self.me.id, channel, needed)
 
     def message(self, channel: Channel) -> Message:
         message = channel.messages.get(self.id("message_id"))
@@ -100,7 +98,7 @@ class RestCall:
         return guild
 
     def may(self, channel: Channel, bits: int) -> bool:
-        return permissions_of(self.world, self.me.id, channel) & bits == bits
+        return self.world.permissions_of(self.me.id, channel) & bits == bits
 
     async def json(self) -> dict[str, Any]:
         """The body as an object; an empty body is an empty object."""
@@ -236,10 +234,9 @@ class Limiter:
         limits = self.limits
         if limits is not None and limits.global_per_second and counts_globally:
             over_all = self._take(("global", bot), (limits.global_per_second, 1.0), now)
+            headers = {"X-RateLimit-Global": "true", "X-RateLimit-Scope": "global"}
             if over_all.left < 0:
-                return _refused(
-                    {"X-RateLimit-Global": "true", "X-RateLimit-Scope": "global"}, over_all.ends - now, True
-                )
+                return _refused(headers, over_all.ends - now, True)
         window = None if limits is None else getattr(limits, kind)
         if window is None:
             return LimitCheck(_headers(kind, (1000, 1.0), 999, now + 1.0, now))

@@ -60,9 +60,8 @@ async def create_thread_from_message(call: RestCall) -> Any:
 async def create_thread_alone(call: RestCall) -> Any:
     body = await call.json()
     kind = int(body.get("type") or world.PRIVATE_THREAD)
-    channel = call.channel(
-        world.CREATE_PRIVATE_THREADS if kind == world.PRIVATE_THREAD else world.CREATE_PUBLIC_THREADS
-    )
+    private = kind == world.PRIVATE_THREAD
+    channel = call.channel(world.CREATE_PRIVATE_THREADS if private else world.CREATE_PUBLIC_THREADS)
     if kind not in world.THREADS:
         raise world.invalid_form("type", "BASE_TYPE_CHOICES", f"Value must be one of {sorted(world.THREADS)}.")
     return _create_thread(call, channel, body, kind=kind)
@@ -85,16 +84,15 @@ def join_thread(call: RestCall) -> None:
 
 def list_active_threads(call: RestCall) -> Any:
     active = [c for c in call.guild().channels.values() if c.is_thread and not c.archived]
-    seen = [t for t in active if world.may_view(call.world, call.me.id, t)]
+    seen = [t for t in active if call.world.may_view(call.me.id, t)]
     return {"threads": [payloads.channel(call.world, t) for t in seen], "members": []}
 
 
 def list_archived_threads(call: RestCall) -> Any:
     channel = call.channel(world.READ_MESSAGE_HISTORY)
     guild = call.world.guilds[channel.guild_id or 0]
-    past = [
-        c for c in guild.channels.values() if c.parent_id == channel.id and c.archived and c.type == world.PUBLIC_THREAD
-    ]
+    archived = [c for c in guild.channels.values() if c.parent_id == channel.id and c.archived]
+    past = [c for c in archived if c.type == world.PUBLIC_THREAD]
     return {"threads": [payloads.channel(call.world, t) for t in past], "members": [], "has_more": False}
 
 

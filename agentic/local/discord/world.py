@@ -285,33 +285,43 @@ class World:
     def app_by_token(self, token: str) -> BotApplication | None:
         return next((a for a in self.apps.values() if a.token == token), None)
 
+    def permissions_of(self, user_id: int, channel: Channel) -> int:
+        """The permission bits of a user in a channel; 0 without membership. In a DM its recipients have all."""
+        if channel.guild_id is None:
+            return ALL if user_id in channel.recipients else 0
+        guild = self.guilds[channel.guild_id]
+        base = guild_permissions(guild, user_id)
+        if base & ADMINISTRATOR or not base:
+            return base
+        overwrites = channel.overwrites
+        if channel.is_thread:
+            overwrites = guild.channels.get(channel.parent_id or 0, channel).overwrites
+        roles = Overwrite(0, 0)  # together
+        for role_id in guild.members[user_id].roles:
+            if (overwrite := overwrites.get(role_id)) is not None:
+                roles.allow |= overwrite.allow
+                roles.deny |= overwrite.deny
+        for step in (overwrites.get(guild.id), roles, overwrites.get(user_id)):
+            if step is not None:
+                base = base & ~step.deny | step.allow
+        return base
+
+    def may_view(self, user_id: int, channel: Channel) -> bool:
+        return bool(self.permissions_of(user_id, channel) & VIEW_CHANNEL)
+
+    def require(self, user_id: int, channel: Channel, needed: int) -> None:
+        """Raise Discord's 403: 50001 for a channel that cannot be seen, 50013 for a missing bit."""
+        bits = self.permissions_of(user_id, channel)
+        if not bits & VIEW_CHANNEL:
+            raise missing_access()
+        if bits & needed != needed:
+            raise missing_permissions()
+
 
 def _found(found: T | None, kind: str, which: int | str, known: Iterable[str]) -> T:
     if found is None:
         raise KeyError(f"no {kind} {which!r}; there are: {', '.join(sorted(known))}")
     return found
-
-
-def permissions_of(world: World, user_id: int, channel: Channel) -> int:
-    """The permission bits of a user in a channel; 0 without membership. In a DM its recipients have all."""
-    if channel.guild_id is None:
-        return ALL if user_id in channel.recipients else 0
-    guild = world.guilds[channel.guild_id]
-    base = guild_permissions(guild, user_id)
-    if base & ADMINISTRATOR or not base:
-        return base
-    overwrites = channel.overwrites
-    if channel.is_thread:
-        overwrites = guild.channels.get(channel.parent_id or 0, channel).overwrites
-    roles = Overwrite(0, 0)  # together
-    for role_id in guild.members[user_id].roles:
-        if (overwrite := overwrites.get(role_id)) is not None:
-            roles.allow |= overwrite.allow
-            roles.deny |= overwrite.deny
-    for step in (overwrites.get(guild.id), roles, overwrites.get(user_id)):
-        if step is not None:
-            base = base & ~step.deny | step.allow
-    return base
 
 
 def guild_permissions(guild: Guild, user_id: int) -> int:
@@ -325,19 +335,6 @@ def guild_permissions(guild: Guild, user_id: int) -> int:
     for role_id in member.roles:
         bits |= guild.roles[role_id].permissions
     return ALL if bits & ADMINISTRATOR else bits
-
-
-def may_view(world: World, user_id: int, channel: Channel) -> bool:
-    return bool(permissions_of(world, user_id, channel) & VIEW_CHANNEL)
-
-
-def require(world: World, user_id: int, channel: Channel, needed: int) -> None:
-    """Raise Discord's 403: 50001 for a channel that cannot be seen, 50013 for a missing bit."""
-    bits = permissions_of(world, user_id, channel)
-    if not bits & VIEW_CHANNEL:
-        raise missing_access()
-    if bits & needed != needed:
-        raise missing_permissions()
 
 
 def iso(unix_seconds: float) -> str:
