@@ -106,7 +106,7 @@ def _warn_of_models(settings: Settings, found: Findings) -> None:
 
 
 def _warn_of_memory(settings: Settings, found: Findings) -> None:
-    """Options that need the record, where nothing is recorded."""
+    """Options that need the record, although nothing is recorded."""
     if settings.records:
         return
     speaking = {agent.name: agent.display_name for agent in settings.agents.values() if agent.token is not None}
@@ -226,7 +226,7 @@ def _period(days: float | None) -> str:
 
 
 def check_clock(settings: Settings, found: Findings, clock: Callable[[], float]) -> None:
-    """Show the time, by which the owner recognises a wrong time zone."""
+    """Show the time, by which the owner recognizes a wrong time zone."""
     now = datetime.fromtimestamp(clock(), settings.timezone)
     hours = f"; conversations from {settings.active_start} to {settings.active_end} h" if settings.on_discord else ""
     found.ok("time zone", f"{settings.timezone.key or 'of this machine'}, now {now:%H:%M}{hours}")
