@@ -1,20 +1,11 @@
-"""Envelopes to entries and facts.
-
-A message of Signal as an entry of the transcript, and as the facts that decide whether it calls an agent. Pure.
-
-Signal puts U+FFFC where a person is mentioned, and says beside the text who it is; offsets count UTF-16 units. Some
-releases of signal-cli leave the mention out (AsamK/signal-cli#1940), so an agent is also called by its name after an @,
-and by its name at the beginning.
-
-Reads messages of a chat with what the transcript, the contacts and the server know about them.
-"""
+"""Envelopes as entries of the transcript, and as the facts that decide whether a message calls an agent."""
 
 from __future__ import annotations
 
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -40,11 +31,14 @@ from agentic.services.signal.envelopes import (
     timestamp_of,
 )
 
-log = logging.getLogger(__name__)
-
-
 PLACEHOLDER = "\ufffc"  # stands in a text where somebody is mentioned
+# What stands for a message without words of its own.
+PLACEHOLDERS = {"sticker": "(a sticker)", "contacts": "(a contact card)", "poll_create": "(a poll)"}
+MAX_VERSIONS = 10_000  # edits remembered
+LONG_TEXT_SECONDS = 2.0  # of the owner's own server; a STOP behind the message waits for it
 _UNIT = 2  # bytes
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +68,135 @@ class Heard:
     vanishes_after: float | None = None
 
 
+class MessageReader:
+    """Reads what one account receives. A message that was edited is found by the time of each of its versions."""
+
+    def __init__(self, account: SignalAccount, clock: Callable[[], float] = time.time) -> None:
+        self._account, self._clock = account, clock
+        self._versions: LRUCache[tuple[int, int], int] = LRUCache(MAX_VERSIONS)  # chat, time → message
+
+    async def read(
+        self,
+        who: Contact,
+        chat: Chat,
+        data: DataMessage,
+        timestamp: int,
+        received: float | None = None,
+        former: Entry | None = None,
+    ) -> Heard | None:
+        """Return the message as plain values; None if nobody says anything: a change of the group, a timer, a call.
+        `received`: when Signal's server had it (unix seconds); that counts, if it is known, since a sender's clock may
+        be wrong. An edit keeps the time of the `former` version, and its files if it has none."""
+        account = self._account
+        text, files = await self._text(data), tuple(self._attachment(file) for file in data.files)
+        if former is not None:
+            received, files = former.created_at, files or former.attachments
+        if not text and not files:
+            return None
+        words = read_words(text, data.mentions, account.contacts)
+        replied = self._replied(chat, data.quote) if data.quote is not None else None
+        number = message_id(who.base, timestamp)
+        facts = IncomingMessage(
+            message_id=number,
+            author_id=who.person,
+            by_person=who.agent is None,
+            guild_id=None,
+            group=chat.is_group,
+            channel_id=chat.channel_id,
+            mentioned_users=words.mentions,
+            replied_to=replied.author if replied is not None else None,
+        )
+        entry = Entry(
+            id=number,
+            speaker=Speaker(who.person, name_of(account, who), "person" if who.agent is None else "agent", who.agent),
+            text=words.shown,
+            created_at=min(max(received or timestamp_of(number) / 1000, sent_at(0)), self._clock()),
+            reply_to=replied.message_id if replied is not None else None,
+            attachments=files,
+            mentions=words.mentions,
+            replied_to=facts.replied_to,
+            hidden=hidden_by_text(words.bare, private=facts.is_private),
+            private=facts.is_private,
+            order=order_in(words.bare) if who.agent is None else None,
+        )
+        return Heard(facts=facts, entry=entry, chat=chat, vanishes_after=data.expires_in_seconds or None)
+
+    async def _text(self, data: DataMessage) -> str:
+        """Return the whole text: of one that is longer than a message, the message may have the beginning alone."""
+        text, whole = data.message or "", data.long_text
+        if whole is not None and whole.id is not None and len(text.encode("utf-8", "replace")) < (whole.size or 0):
+            client = self._account.client
+            try:
+                found = await client.file(client.file_url(whole.id), 4 * MAX_TEXT, seconds=LONG_TEXT_SECONDS)
+            except FetchRefused as error:
+                log.warning("Signal: the rest of a long message could not be read, it ends early: %s", error)
+            else:
+                return found.decode("utf-8", "replace")[:MAX_TEXT]
+        return text or next((shown for part, shown in PLACEHOLDERS.items() if getattr(data, part)), "")
+
+    def _attachment(self, file: File) -> Attachment:
+        """Build an attachment. A file without a name has its id, which ends as its kind does; one without an id can't
+        be read."""
+        return Attachment(
+            file_id(file.id or f"{file.filename}/{file.content_type}/{file.size}"),
+            (file.filename or file.id or "file")[:100],
+            self._account.client.file_url(file.id) if file.id is not None else "",
+            file.size or 0,
+            (file.content_type or "").partition(";")[0].strip().lower(),
+        )
+
+    def _replied(self, chat: Chat, quote: Quote) -> Replied:
+        """Find the message that is quoted.
+
+        A quote is its sender's claim. Only signal-cli, which knows its own accounts, names this one by number and id
+        together; an id alone may be any other person's, who would count as the agent from then on.
+        """
+        contacts, me = self._account.contacts, self._account.me
+        if quote.who.number == self._account.number and me.account is None:
+            contacts.learn(quote.who)  # how people's apps name this account
+        number = self.message_at(chat, quote.who, quote.id)
+        entry = self._account.transcript(chat).get(number)
+        author = contacts.find(quote.who) if entry is None else contacts.of(entry.speaker.id)
+        return Replied(number, author.person if author is not None else contacts.base_of(quote.who))
+
+    # -- finding messages ---------------------------------------------------------------------------------------------
+
+    def note_version(self, chat: Chat, timestamp: int, message: int) -> None:
+        """Note that the message was edited at this time: apps may name it by that time from now on."""
+        self._versions[chat.channel_id, timestamp] = message
+
+    def message_at(self, chat: Chat, author: Address, timestamp: int) -> int:
+        """Return the number of the message that somebody sent at this time, or edited at this time."""
+        if (first := self._versions.get((chat.channel_id, timestamp))) is not None:
+            return first
+        transcript = self._account.transcript(chat)
+        number = message_id(self._account.contacts.base_of(author), timestamp)
+        if number in transcript:
+            return number
+        # An author who is named in a way that was not heard before is found by the time.
+        moment = ids_at(timestamp)
+        return next((entry.id for entry in transcript.entries() if entry.id in moment), number)
+
+    def own(self, who: Contact, chat: Chat, timestamp: int) -> Entry | None:
+        """Return the author's own message of that time; None if it is not known, or another person's."""
+        number = self._versions.get((chat.channel_id, timestamp)) or message_id(who.base, timestamp)
+        entry = self._account.transcript(chat).get(number)
+        return entry if entry is not None and entry.speaker.id == who.person else None
+
+
+def name_of(account: SignalAccount, who: Contact) -> str:
+    """Return the name in transcripts; a person's that looks like an agent's says that it is a person."""
+    name = shown_name(who)
+    return name if who.agent is not None else account.transcripts.directory.distinct_name(who.person, name)
+
+
 def read_words(text: str, mentions: Iterable[Mention], contacts: Contacts) -> Words:
-    """A text with `@Name` for each mention, those of agents also where they are typed."""
+    """Return a text with `@Name` for each mention, those of agents also if they are typed.
+
+    Signal puts U+FFFC where a person is mentioned, and says beside the text who it is; offsets count UTF-16 units. Some
+    releases of signal-cli leave the mention out (AsamK/signal-cli#1940), so an agent is also called by its name after
+    an @, and by its name at the beginning.
+    """
     units = text.encode("utf-16-le", "surrogatepass")
     shown, bare = units, units
     found: set[int] = set()
@@ -102,161 +223,5 @@ def read_words(text: str, mentions: Iterable[Mention], contacts: Contacts) -> Wo
 
 @lru_cache(maxsize=256)
 def _addressed(name: str) -> re.Pattern[str]:
-    """An agent's name after an @, or at the beginning of a text."""
+    """Match an agent's name after an @, or at the beginning of a text."""
     return re.compile(rf"(?:(?<![\w@])@|\A\s*){re.escape(name)}(?!\w)[,:!]?", re.IGNORECASE)
-
-
-def heard_message(
-    who: Contact,
-    chat: Chat,
-    data: DataMessage,
-    timestamp: int,
-    *,
-    words: Words,
-    replied: Replied | None,
-    name: str,
-    files: Collection[Attachment],
-    received: float | None,
-    now: float,
-) -> Heard:
-    """The message as plain values. `name` is the author's, as transcripts show it. `received`: when Signal's server had
-    it, unix seconds; that counts, where it is known, since a sender's clock may be wrong. Nothing is later than `now`.
-    """
-    number = message_id(who.base, timestamp)
-    facts = IncomingMessage(
-        message_id=number,
-        author_id=who.person,
-        by_person=who.agent is None,
-        guild_id=None,
-        group=chat.is_group,
-        channel_id=chat.channel_id,
-        mentioned_users=words.mentions,
-        replied_to=replied.author if replied is not None else None,
-    )
-    entry = Entry(
-        id=number,
-        speaker=Speaker(who.person, name, "person" if who.agent is None else "agent", who.agent),
-        text=words.shown,
-        created_at=min(max(received or timestamp_of(number) / 1000, sent_at(0)), now),
-        reply_to=replied.message_id if replied is not None else None,
-        attachments=tuple(files),
-        mentions=words.mentions,
-        replied_to=facts.replied_to,
-        hidden=hidden_by_text(words.bare, private=facts.is_private),
-        private=facts.is_private,
-        order=order_in(words.bare) if who.agent is None else None,
-    )
-    return Heard(facts=facts, entry=entry, chat=chat, vanishes_after=data.expires_in_seconds or None)
-
-
-def as_attachment(file: File, url: str) -> Attachment:
-    """An attachment; one without a name has its id, which ends as its kind does. One without an id can't be read."""
-    return Attachment(
-        file_id(file.id or f"{file.filename}/{file.content_type}/{file.size}"),
-        (file.filename or file.id or "file")[:100],
-        url,
-        file.size or 0,
-        (file.content_type or "").partition(";")[0].strip().lower(),
-    )
-
-
-MOST_VERSIONS = 10_000  # edits remembered
-# What stands for a message without words of its own.
-PLACEHOLDERS = {"sticker": "(a sticker)", "contacts": "(a contact card)", "poll_create": "(a poll)"}
-LONG_TEXT_SECONDS = 2.0  # of the owner's own server; a STOP behind the message waits for it
-
-
-class MessageReader:
-    """Reads what one account receives. A message that was edited is found by the time of each of its versions."""
-
-    def __init__(self, account: SignalAccount, clock: Callable[[], float] = time.time) -> None:
-        self._account, self._clock = account, clock
-        self._versions: LRUCache[tuple[int, int], int] = LRUCache(MOST_VERSIONS)  # chat, time → message
-
-    async def read(
-        self,
-        who: Contact,
-        chat: Chat,
-        data: DataMessage,
-        timestamp: int,
-        received: float | None = None,
-        former: Entry | None = None,
-    ) -> Heard | None:
-        """None where nobody says anything: a change of the group, a timer, a call. `received`: when Signal's
-        server had it (unix seconds). An edit keeps the time of the `former` version, and its files if it has none."""
-        account = self._account
-        text, files = await self._text(data), self._files(data)
-        if former is not None:
-            received, files = former.created_at, files or former.attachments
-        if not text and not files:
-            return None
-        return heard_message(
-            who,
-            chat,
-            data,
-            timestamp,
-            words=read_words(text, data.mentions, account.contacts),
-            replied=self._replied(chat, data.quote) if data.quote is not None else None,
-            name=name_of(account, who),
-            files=files,
-            received=received,
-            now=self._clock(),
-        )
-
-    async def _text(self, data: DataMessage) -> str:
-        """The whole text: of one that is longer than a message, the message may have the beginning alone."""
-        text, whole = data.message or "", data.long_text
-        if whole is not None and whole.id is not None and len(text.encode("utf-8", "replace")) < (whole.size or 0):
-            client = self._account.client
-            try:
-                found = await client.file(client.file_url(whole.id), 4 * MAX_TEXT, seconds=LONG_TEXT_SECONDS)
-            except FetchRefused as error:
-                log.warning("Signal: the rest of a long message could not be read, it ends early: %s", error)
-            else:
-                return found.decode("utf-8", "replace")[:MAX_TEXT]
-        return text or next((shown for part, shown in PLACEHOLDERS.items() if getattr(data, part)), "")
-
-    def _files(self, data: DataMessage) -> tuple[Attachment, ...]:
-        url_of = self._account.client.file_url
-        return tuple(as_attachment(file, url_of(file.id) if file.id is not None else "") for file in data.files)
-
-    def _replied(self, chat: Chat, quote: Quote) -> Replied:
-        """A quote is its sender's claim. Only signal-cli, which knows its own accounts, names this one by number and id
-        together; an id alone may be any other person's, who would count as the agent from then on."""
-        contacts, me = self._account.contacts, self._account.me
-        if quote.who.number == self._account.number and me.account is None:
-            contacts.learn(quote.who)  # how people's apps name this account
-        number = self.message_at(chat, quote.who, quote.id)
-        entry = self._account.transcript(chat).get(number)
-        author = contacts.find(quote.who) if entry is None else contacts.of(entry.speaker.id)
-        return Replied(number, author.person if author is not None else contacts.base_of(quote.who))
-
-    # -- finding messages ---------------------------------------------------------------------------------------------
-
-    def note_version(self, chat: Chat, timestamp: int, message: int) -> None:
-        """The message was edited at this time: apps may name it by that time from now on."""
-        self._versions[chat.channel_id, timestamp] = message
-
-    def message_at(self, chat: Chat, author: Address, timestamp: int) -> int:
-        """The number of the message that somebody sent at this time, or edited at this time."""
-        if (first := self._versions.get((chat.channel_id, timestamp))) is not None:
-            return first
-        transcript = self._account.transcript(chat)
-        number = message_id(self._account.contacts.base_of(author), timestamp)
-        if number in transcript:
-            return number
-        # An author who is named in a way that was not heard before is found by the time.
-        moment = ids_at(timestamp)
-        return next((entry.id for entry in transcript.entries() if entry.id in moment), number)
-
-    def own(self, who: Contact, chat: Chat, timestamp: int) -> Entry | None:
-        """The author's own message of that time; None where it is not known, or another person's."""
-        number = self._versions.get((chat.channel_id, timestamp)) or message_id(who.base, timestamp)
-        entry = self._account.transcript(chat).get(number)
-        return entry if entry is not None and entry.speaker.id == who.person else None
-
-
-def name_of(account: SignalAccount, who: Contact) -> str:
-    """The name in transcripts; a person's that looks like an agent's says that it is a person."""
-    name = shown_name(who)
-    return name if who.agent is not None else account.transcripts.directory.distinct_name(who.person, name)
