@@ -1,21 +1,4 @@
-"""People, chats, and accounts.
-
-The people of Signal: phone number ↔ account id ↔ number in the program ↔ shown name.
-
-Signal names one person in several ways: by phone number, by account id, by both. All names of a person lead to one
-contact, and so do those of a later message that has two names which were known apart. The account id decides: a person
-may change their phone number, and the old one may pass to somebody else, whose account is another one. What the
-settings say of a phone number stays with the first person who had it (`former`). Somebody who has it later is heard if
-it is allowed, and gets nothing else of theirs.
-
-A person's own number (`base`) is made from the first name that was known, preferably the account id. People who are
-linked to a Discord account have that account's id in its place (`person`): budgets, profiles, memory and forgetting
-then hold over both services. Our own accounts are contacts too; `agent` says whose.
-
-The chats of our accounts: a person's with one of them, or a group's, by the channel's number in the program.
-
-One account of ours with what its listener, views and sinks share.
-"""
+"""The people of Signal, the chats of our accounts with them, and what an account's listener, views and sinks share."""
 
 from __future__ import annotations
 
@@ -40,16 +23,21 @@ from agentic.services.signal.envelopes import (
     timestamp_of,
 )
 
-log = logging.getLogger(__name__)
-
-
 EVERYBODY = "all"
 MOST = 10_000  # people that are known at a time, beside those whom the settings name
+GROUP = "group."  # before a group's id, in requests
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class Contact:
-    """A person, or an account of ours. `base` never changes; `person` is the number that the program knows them by."""
+    """A person, or an account of ours (`agent` says whose).
+
+    `base` never changes: it is made from the first name that was known, preferably the account id. `person` is the
+    number that the program knows them by. A person who is linked to a Discord account has that account's id: budgets,
+    profiles, memory and forgetting then apply to both services.
+    """
 
     base: int
     number: str | None
@@ -72,7 +60,15 @@ class Contact:
 
 
 class Contacts:
-    """All people that were heard of. `accounts` are our own: phone number → (agent, shown name). `linked` and `allowed`
+    """All people that were heard of: phone number ↔ account id ↔ number in the program ↔ shown name.
+
+    Signal names one person in several ways: by phone number, by account id, by both. All names of a person lead to one
+    contact, and so do those of a later message that has two names which were known apart. The account id decides: a
+    person may change their phone number, and the old one may pass to somebody else, whose account is another one. What
+    the settings say of a phone number stays with the first person who had it (`former`). Somebody who has it later is
+    heard if it is allowed, and gets nothing else of theirs.
+
+    `accounts` are our own: phone number → (agent, shown name). `linked` and `allowed`
     name people by phone number or account id; `allowed` may be EVERYBODY alone. Of strangers those are known who were
     heard of last."""
 
@@ -98,7 +94,7 @@ class Contacts:
     # -- looking up ---------------------------------------------------------------------------------------------------
 
     def find(self, address: Address) -> Contact | None:
-        """None for a person who was not heard of."""
+        """Return None for a person who was not heard of."""
         if address.account and (found := self._by_account.get(address.account)) is not None:
             return found
         by_number = self._by_number.get(address.number) if address.number else None
@@ -107,15 +103,15 @@ class Contacts:
         return None  # somebody else has the phone number now
 
     def of(self, person: int) -> Contact | None:
-        """The contact with this number, their own or that of their Discord account."""
+        """Return the contact with this number, their own or that of their Discord account."""
         return self._by_id.get(person)
 
     def ours(self, number: str) -> Contact:
-        """The contact of an account of ours. Raises KeyError for another number."""
+        """Return the contact of an account of ours. Raises KeyError for another number."""
         return self._by_number[number]
 
     def agents(self) -> list[Contact]:
-        """Our own accounts."""
+        """Return our own accounts."""
         return [one for one in self._by_number.values() if one.agent is not None]
 
     def is_allowed(self, who: Contact) -> bool:
@@ -124,7 +120,7 @@ class Contacts:
 
     def _is_named(self, who: Contact) -> bool:
         """Whether the settings allow this person by name."""
-        return not self._allowed.isdisjoint(_names(who) | who.former)
+        return not self._allowed.isdisjoint({who.number, who.account, *who.former})
 
     def allows(self, address: Address) -> bool:
         """The same by an address, of which nothing is kept where it is nobody's who is allowed."""
@@ -134,32 +130,40 @@ class Contacts:
         return known is not None and self.is_allowed(known)
 
     def base_of(self, address: Address) -> int:
-        """A person's own number, also that of somebody who was never heard of; 0 for nobody."""
-        known = self.find(address)
-        return (
-            known.base if known is not None else person_id(text) if (text := address.account or address.number) else 0
-        )
+        """Return a person's own number, also that of somebody who was never heard of; 0 for nobody."""
+        if (known := self.find(address)) is not None:
+            return known.base
+        text = address.account or address.number
+        return person_id(text) if text else 0
 
     def author_of(self, message: int) -> Contact | None:
-        """The author of a message: it is in the message's number."""
+        """Return the author of a message: it is in the message's number."""
         timestamp = timestamp_of(message)
         return next((one for one in {*self._by_id.values()} if message_id(one.base, timestamp) == message), None)
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def learn(self, address: Address, name: str | None = None) -> Contact:
-        """The contact with this address, with all of it that is new. Raises ValueError for an empty address."""
+        """Return the contact with this address, with all of it that is new. Raises ValueError for an empty address."""
         if not address:
             raise ValueError("an address without number and account")
-        who = self._meant(address) or Contact(self._new_base(address), None, None, "")
+        if (who := self._find_or_join(address)) is None:
+            text = address.account or address.number or ""
+            base, tries = person_id(text), 0
+            while base in self._by_id:  # an earlier owner of a phone number may have the one that is made from it
+                tries += 1
+                base = person_id(f"{text} {tries}")
+            who = Contact(base, None, None, "")
         before = (who.number, who.account, who.name, who.linked, who.former)
         if address.number and who.number and address.number != who.number and who.agent is None:
             self._take_number_from(who)
         who.number, who.account = who.number or address.number, address.account or who.account
-        if who.agent is None:  # what others call an agent's account is not its name
-            who.name = _cleaned(name) or who.name
-        if self._linked:
-            who.linked = next((self._linked[one] for one in self._own_names(who) if one in self._linked), None)
+        if who.agent is None and name and (cleaned := clean_name(name)) != NOBODY:
+            who.name = cleaned  # but what others call an agent's account is not its name
+        if self._linked:  # by the names that are this person's own: not a phone number that was somebody else's before
+            number = {who.number} if who.number and self._is_first_owner(who, who.number) else set()
+            own = {*number, *who.former, *({who.account} if who.account else ())}
+            who.linked = next((self._linked[one] for one in own if one in self._linked), None)
         self._index(who)
         self._note_stranger(who)
         forgotten = who.base in self._forgotten
@@ -185,22 +189,8 @@ class Contacts:
     def _is_first_owner(self, who: Contact, number: str) -> bool:
         return not any(number in one.former for one in self._by_id.values() if one is not who)
 
-    def _own_names(self, who: Contact) -> set[str]:
-        """The names whose settings are this person's own: not a phone number that was somebody else's before."""
-        number = {who.number} if who.number and self._is_first_owner(who, who.number) else set()
-        return {*number, *who.former, *({who.account} if who.account else ())}
-
-    def _new_base(self, address: Address) -> int:
-        """A number that nobody has: an earlier owner of a phone number may have the one that is made from it."""
-        text = address.account or address.number or ""
-        base, tries = person_id(text), 0
-        while base in self._by_id:
-            tries += 1
-            base = person_id(f"{text} {tries}")
-        return base
-
-    def _meant(self, address: Address) -> Contact | None:
-        """The known contact with this address. Two that turn out to be one become one."""
+    def _find_or_join(self, address: Address) -> Contact | None:
+        """Return the known contact with this address. Two that turn out to be one become one."""
         by_account = self._by_account.get(address.account) if address.account else None
         by_number = self._by_number.get(address.number) if address.number else None
         if by_number is None or by_number is by_account:
@@ -214,15 +204,12 @@ class Contacts:
             self._report(by_number)
             return by_account
         assert by_account is not None
-        return self._joined(by_account, by_number)
-
-    def _joined(self, one: Contact, other: Contact) -> Contact:
-        """The one contact that both are. An agent keeps its number: prompts and rights go by it."""
-        kept, gone = (other, one) if other.agent is not None else (one, other)
+        # an agent keeps its number: prompts and rights go by it
+        kept, gone = (by_number, by_account) if by_number.agent is not None else (by_account, by_number)
         kept.name, kept.former = kept.name or gone.name, kept.former | gone.former
         self._by_id[gone.base] = kept
         self._strangers.pop(gone, None)
-        log.debug("two contacts are one person, with the phone number %s", masked(other.number or ""))
+        log.debug("two contacts are one person, with the phone number %s", masked(by_number.number or ""))
         return kept
 
     def _index(self, who: Contact) -> None:
@@ -246,18 +233,18 @@ class Contacts:
             self._by_id = {number: one for number, one in self._by_id.items() if one not in gone}
 
     def other_ids(self, person: int) -> Collection[int]:
-        """The numbers by which the program knew this person before they were linked, or where they are not."""
+        """Return the numbers by which the program knew this person before they were linked, or if they are not."""
         named = {person_id(name) for name, account in self._linked.items() if account == person}
         return (named | self._numbers_of(person)) - {person}
 
     def forget(self, person: int) -> Collection[int]:
-        """The numbers by which this person is kept. They are still answered; who writes again is noted as new."""
+        """Return the numbers by which this person is kept. They are still answered; who writes again counts as new."""
         found = self._numbers_of(person)
         self._forgotten |= found
         return found
 
     def _numbers_of(self, person: int) -> set[int]:
-        """All numbers of the person, also of a contact that became one with another, and of each linked to them."""
+        """Return all numbers of the person, also of a contact that became one with another, and of each linked one."""
         here = {who for who in self._by_id.values() if person in (who.base, who.person)} | {self._by_id.get(person)}
         return {number for number, who in self._by_id.items() if who in here and who.agent is None}
 
@@ -268,7 +255,7 @@ class Contacts:
         self._listeners.append(listener)
 
     def restore(self, kept: Iterable[tuple[int, str]]) -> None:
-        """Takes back contacts of an earlier run, as (base, text) of `to_text`: a person keeps their number when another
+        """Take back contacts of an earlier run, as (base, text) of `to_text`: a person keeps their number when another
         of their names comes first this time. An unreadable one is skipped."""
         found: list[tuple[Contact, str]] = []
         for base, text in kept:
@@ -292,30 +279,13 @@ class Contacts:
 
 
 def to_text(who: Contact) -> str:
-    """A contact as a text to keep it in."""
+    """Return a contact as a text to keep it in."""
     return json.dumps([who.number, who.account, who.name, sorted(who.former)])
 
 
 def shown_name(who: Contact) -> str:
-    """The name in transcripts: the person's own, or a number where it is not known."""
+    """Return the name in transcripts: the person's own, or a number if it is not known."""
     return who.name or f"person {who.base % 900 + 100}"
-
-
-def _cleaned(name: str | None) -> str:
-    cleaned = clean_name(name) if name else NOBODY
-    return "" if cleaned == NOBODY else cleaned
-
-
-def _names(who: Contact) -> set[str]:
-    return {one for one in (who.number, who.account) if one is not None}
-
-
-GROUP = "group."  # before a group's id, in requests
-
-
-def group_recipient(internal_id: str) -> str:
-    """A group as requests name it: the base64 of its internal id, which is base64 itself."""
-    return GROUP + base64.b64encode(internal_id.encode()).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,16 +316,16 @@ class Chats:
         return self._chats.get(channel_id)
 
     def of_account(self, account: str) -> list[Chat]:
-        """The chats in which this account of ours is."""
+        """Return the chats in which this account of ours is."""
         return [chat for chat in self._chats.values() if account in chat.accounts]
 
     def direct(self, account: str, who: Contact) -> Chat:
-        """The chat that a person has with this account."""
+        """Return the chat that a person has with this account."""
         channel_id = direct_chat_id(account, who.base)
         return self._note(Chat(channel_id, shown_name(who), frozenset({account}), person=who.base))
 
     def group(self, account: str, internal_id: str, name: str | None = None) -> Chat:
-        """A group; without a name it keeps the known one."""
+        """Return a group; without a name it keeps the known one."""
         channel_id = group_chat_id(internal_id)
         known = self._chats.get(channel_id)
         shown = clean_name(name) if name else NOBODY
@@ -368,20 +338,20 @@ class Chats:
         return [*self._chats.values()]
 
     def forget(self, people: Collection[int]) -> Collection[int]:
-        """The direct chats of these people, by base number. One that is used again is noted as new."""
+        """Return the direct chats of these people, by base number. One that is used again is noted as new."""
         found = {chat.channel_id for chat in self._chats.values() if chat.person in people}
         self._forgotten |= found
         return found
 
     def recipient(self, chat: Chat) -> str | None:
-        """The chat as requests name it; None where its person is no longer known."""
+        """Return the chat as requests name it; None if its person is no longer known."""
         if chat.group is not None:
             return group_recipient(chat.group)
-        who = self._contacts.of(chat.person) if chat.person is not None else None
+        who = self.person(chat)
         return who.address if who is not None else None
 
     def person(self, chat: Chat) -> Contact | None:
-        """The person of a direct chat."""
+        """Return the person of a direct chat."""
         return self._contacts.of(chat.person) if chat.person is not None else None
 
     def on_change(self, listener: Callable[[Chat], None]) -> None:
@@ -389,12 +359,11 @@ class Chats:
         self._listeners.append(listener)
 
     def restore(self, kept: Iterable[Chat]) -> None:
-        """Takes back chats of an earlier run; what is known already stays."""
+        """Take back chats of an earlier run; what is known already stays."""
         for chat in kept:
             known = self._chats.get(chat.channel_id)
-            self._chats[chat.channel_id] = (
-                chat if known is None else replace(known, accounts=known.accounts | chat.accounts)
-            )
+            both = chat if known is None else replace(known, accounts=known.accounts | chat.accounts)
+            self._chats[chat.channel_id] = both
 
     def _note(self, chat: Chat) -> Chat:
         known = self._chats.pop(chat.channel_id, None)
@@ -406,6 +375,11 @@ class Chats:
             for listener in self._listeners:
                 listener(chat)
         return chat
+
+
+def group_recipient(internal_id: str) -> str:
+    """Return a group as requests name it: the base64 of its internal id, which is base64 itself."""
+    return GROUP + base64.b64encode(internal_id.encode()).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,8 +401,8 @@ class SignalAccount:
         return self.contacts.ours(self.number)
 
     def transcript(self, chat: Chat) -> Transcript:
-        """A chat's transcript. There is no history to read: it has what was heard since the program runs, so it is
-        whole from the beginning."""
+        """Return a chat's transcript. There is no history to read: it has what was heard since the program runs, so it
+        is whole from the beginning."""
         transcript = self.transcripts.of(chat.channel_id)
         transcript.whole = True
         return transcript

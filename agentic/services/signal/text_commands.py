@@ -79,8 +79,8 @@ class TextCommands:
     def __init__(self, agent: str, account: SignalAccount, services: AgentServices, channels: SignalChannels) -> None:
         self._agent, self._account, self._services, self._channels = agent, account, services, channels
         self._waiting = BackgroundTasks()
-        self._answers: Mapping[str, Answer] = {
-            "help": self._help,
+        self._answers: Mapping[str, str | Answer] = {
+            "help": HELP,
             "why": self._why,
             "status": self._status,
             "privacy": self._privacy,
@@ -88,9 +88,9 @@ class TextCommands:
             "privacy unasked off": partial(self._set_unasked, False),
             "profile": self._profile,
             "profile show": self._profile,
-            "profile edit": self._how_to_edit,
+            "profile edit": HOW_TO_EDIT,
             "profile delete": self._delete_profile,
-            "forget me": self._ask_forget,
+            "forget me": CONFIRM,
             "forget me yes": self._forget,
         }
 
@@ -132,13 +132,19 @@ class TextCommands:
     async def _carry_out(self, heard: Heard, words: str) -> None:
         if not await self._services.ledger.post_claims.first(self._agent, f"command {heard.facts.message_id}"):
             return
-        if (edit := _EDIT.fullmatch(words)) is not None:
-            await self._reply(heard, self._save_profile(heard, edit[1]))
+        text = await self._answer(words, heard)
+        if (outlet := self._channels.answering(heard.facts.channel_id)) is None:
+            return
+        try:
+            posted = await outlet.sink.post(Post(text=text), f"c{heard.facts.message_id}")
+        except CannotPost as error:
+            log.warning("%s: a command in chat %d was not answered: %s", self._agent, heard.facts.channel_id, error)
         else:
-            await self._reply(heard, await self._answer(_wanted(words), heard))
+            for each in posted.message_ids:
+                outlet.view.transcript.delete(each)
 
     def _words(self, heard: Heard) -> str:
-        """The message on one line as it is seen, without the mention of an agent."""
+        """Return the message on one line as it is seen, without the mention of an agent."""
         text = unicodedata.normalize("NFKC", heard.entry.text)
         for agent in self._account.contacts.agents():
             text = re.sub(rf"@{re.escape(agent.name)}(?!\w)", " ", text, flags=re.IGNORECASE)
@@ -146,45 +152,36 @@ class TextCommands:
         return " ".join("".join(seen).split())
 
     def _is_mine(self, heard: Heard) -> bool:
-        """In a group a command is for the agent that it mentions or replies to, else for the first one there."""
+        """Whether a command is for this agent: in a group for the one that it mentions or replies to, else the
+        first."""
         contacts, facts = self._account.contacts, heard.facts
         here = {contacts.ours(number).person for number in heard.chat.accounts}
         meant = here & {*facts.mentioned_users, facts.replied_to or 0} or here
         return self._account.me.person == min(meant)
 
-    async def _answer(self, wanted: str, heard: Heard) -> str:
-        answer = self._answers.get(wanted)
-        if answer is None:
-            return UNKNOWN
+    async def _answer(self, words: str, heard: Heard) -> str:
+        if (edit := _EDIT.fullmatch(words)) is not None:
+            if heard.chat.person is None:
+                return IN_OUR_CHAT
+            topics = edit[1].replace(",", "\n")
+            return self._services.own_memory.save_profile(heard.facts.author_id, topics)
+        wanted = _wanted(words)
+        answer = self._answers.get(wanted, UNKNOWN)
+        if isinstance(answer, str):
+            return answer
         try:
             return self._plain(await answer(heard))
         except RedisAway as away:
             log.warning("/%s was not carried out: Redis is unavailable (%s)", wanted, away)
             return REDIS_AWAY
 
-    async def _reply(self, heard: Heard, text: str) -> None:
-        outlet = self._channels.answering(heard.facts.channel_id)
-        if outlet is None:
-            return
-        transcript = outlet.view.transcript
-        try:
-            posted = await outlet.sink.post(Post(text=text), f"c{heard.facts.message_id}")
-        except CannotPost as error:
-            log.warning("%s: a command in chat %d was not answered: %s", self._agent, heard.facts.channel_id, error)
-        else:
-            for each in posted.message_ids:
-                transcript.delete(each)
-
     # -- what they say ------------------------------------------------------------------------------------------------
-
-    async def _help(self, heard: Heard) -> str:
-        del heard
-        return HELP
 
     async def _why(self, heard: Heard) -> str:
         """Explain the quoted message, else the newest one of the agent."""
         services, entry = self._services, heard.entry
-        message_id = entry.reply_to or self._newest_post(heard)
+        newest = reversed(self._account.transcript(heard.chat).entries())
+        message_id = entry.reply_to or next((each.id for each in newest if each.speaker.agent == self._agent), None)
         if message_id is None:
             return NOTHING_POSTED
         record = await services.ledger.records.of_message(message_id, services.roster.names)
@@ -195,10 +192,6 @@ class TextCommands:
         if sent is None or sent.channel_id != heard.facts.channel_id:
             return text
         return unasked_text(sent, services.roster.names)
-
-    def _newest_post(self, heard: Heard) -> int | None:
-        entries = reversed(self._account.transcript(heard.chat).entries())
-        return next((entry.id for entry in entries if entry.speaker.agent == self._agent), None)
 
     async def _status(self, heard: Heard) -> str:
         services, ledger, agent = self._services, self._services.ledger, self._agent
@@ -231,22 +224,8 @@ class TextCommands:
             return IN_OUR_CHAT
         return await self._services.own_memory.profile_text(heard.facts.author_id)
 
-    async def _how_to_edit(self, heard: Heard) -> str:
-        del heard
-        return HOW_TO_EDIT
-
-    def _save_profile(self, heard: Heard, topics: str) -> str:
-        """Keep the topics, which are parted by commas."""
-        if heard.chat.person is None:
-            return IN_OUR_CHAT
-        return self._services.own_memory.save_profile(heard.facts.author_id, topics.replace(",", "\n"))
-
     async def _delete_profile(self, heard: Heard) -> str:
         return self._services.own_memory.delete_profile(heard.facts.author_id)
-
-    async def _ask_forget(self, heard: Heard) -> str:
-        del heard
-        return CONFIRM
 
     async def _forget(self, heard: Heard) -> str:
         forgotten = await self._services.forgetting.forget(heard.facts.author_id)
@@ -254,7 +233,7 @@ class TextCommands:
         return forgotten.text_with(MESSAGES) if forgotten.whole else NOT_ALL
 
     def _plain(self, text: str) -> str:
-        """A reply that was written for Discord, as text: people by name, times by the clock."""
+        """Turn a reply that was written for Discord into text: people by name, times by the clock."""
         zone = self._services.settings.timezone
 
         def name(found: re.Match[str]) -> str:
