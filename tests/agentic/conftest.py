@@ -6,11 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisLink
-from tests.support.redis_server import PATIENT, RedisServer
+from tests.support.redis_server import PATIENT, RedisServer, shared_redis
 
 FAST = {"republish_every": 0.05, "retry_every": 0.01}
 
@@ -36,30 +35,24 @@ def server() -> Iterator[RedisServer]:
         yield running
 
 
-@pytest.fixture(scope="session")
-def shared() -> Iterator[RedisServer]:
-    with RedisServer() as running:
-        yield running
-
-
 @pytest.fixture
-def emptied(shared: RedisServer) -> RedisServer:
+def emptied() -> RedisServer:
     """A server that other tests have used before."""
-    shared.flush()
-    return shared
-
-
-@pytest.fixture(params=["server", "in-process"])
-def address(request: pytest.FixtureRequest) -> str | FakeServer:
-    """Both kinds of Redis that the program may run on."""
-    if request.param != "server":
-        return FakeServer()
-    own = "server" in request.fixturenames  # to kill it, say
-    return request.getfixturevalue("server" if own else "emptied").url
+    server = shared_redis()
+    server.flush()
+    return server
 
 
 @pytest.fixture
-async def link(address: str | FakeServer) -> AsyncIterator[RedisLink]:
+def address(request: pytest.FixtureRequest) -> str:
+    """An empty Redis: the test's own if it takes `server`, to kill it, say."""
+    own = "server" in request.fixturenames
+    server: RedisServer = request.getfixturevalue("server" if own else "emptied")
+    return server.url
+
+
+@pytest.fixture
+async def link(address: str) -> AsyncIterator[RedisLink]:
     async with RedisLink(address, command_timeout=PATIENT) as opened:
         yield opened
 
@@ -82,7 +75,7 @@ async def open_bus(request: pytest.FixtureRequest) -> AsyncIterator[Callable[...
     """`await open_bus(address, **options)`: a bus that runs on a link of its own until the test ends."""
     async with AsyncExitStack() as stack:
 
-        async def open_one(address: str | FakeServer, **options: Any) -> Bus:
+        async def open_one(address: str, **options: Any) -> Bus:
             link = await stack.enter_async_context(RedisLink(address, command_timeout=PATIENT))
             return await stack.enter_async_context(running(Bus(link, **{**FAST, **options})))
 

@@ -1,11 +1,13 @@
-"""A real redis-server for tests, on a unix socket in a folder of its own, that can be killed, restarted and paused.
+"""A real Redis server for tests, on a unix socket in a folder of its own, that can be killed, restarted, and paused.
 
-The binary is looked for as the program does it; a test that needs one is skipped by name where there is none.
+The binary is found as the program finds it. If there is none, the tests that need one are skipped by name.
+`empty_redis` gives a test an empty database on one server that all tests of the process share.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import shutil
 import signal
@@ -14,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -34,10 +37,14 @@ def redis_binary() -> Path:
 
 
 class RedisServer:
-    """`with RedisServer() as server:`. Its data outlives `kill` and `restart` and goes at the end."""
+    """`with RedisServer() as server:`. Its data survives `kill` and `restart`, and goes at the end.
 
-    def __init__(self) -> None:
+    With `durable=False` a kill loses it.
+    """
+
+    def __init__(self, *, durable: bool = True) -> None:
         self._binary = redis_binary()
+        self._durable = durable
         self.folder = Path(tempfile.mkdtemp(prefix="redis-"))  # short: a socket's path must be
         self.socket = self.folder / "redis.sock"
         self.url = f"unix://{self.socket}"
@@ -52,10 +59,10 @@ class RedisServer:
         shutil.rmtree(self.folder)
 
     def start(self) -> None:
-        options = ["--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder), "--appendonly", "yes"]
-        self._process = subprocess.Popen(  # noqa: S603
-            [str(self._binary), *options, "--appendfsync", "always", "--save", ""], stdout=subprocess.DEVNULL
-        )
+        options = ["--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder), "--save", ""]
+        if self._durable:
+            options += ["--appendonly", "yes", "--appendfsync", "always"]
+        self._process = subprocess.Popen([str(self._binary), *options], stdout=subprocess.DEVNULL)  # noqa: S603
         give_up = time.monotonic() + 10
         while not self._answers():
             assert self._process.poll() is None, "redis-server ended at once"
@@ -74,8 +81,9 @@ class RedisServer:
         (self.folder / "appendonly.aof").unlink(missing_ok=True)
 
     def flush(self) -> None:
-        """Its data and its scripts go, while it runs."""
-        assert self._asked(b"FLUSHALL\r\nSCRIPT FLUSH\r\n", replies=2) == b"+OK\r\n+OK\r\n"
+        """Remove its data and its scripts, and end its subscriptions, while it runs."""
+        answer = self._asked(b"FLUSHALL\r\nSCRIPT FLUSH\r\nCLIENT KILL TYPE pubsub\r\n", replies=3)
+        assert answer.startswith(b"+OK\r\n+OK\r\n:"), answer
 
     def restart(self) -> None:
         self.kill()
@@ -103,6 +111,22 @@ class RedisServer:
             client.connect(str(self.socket))
             client.sendall(commands)
             return b"".join(answers.readline() for _ in range(replies))
+
+
+@cache
+def shared_redis() -> RedisServer:
+    """The server that the tests of this process share; it ends with the process and keeps nothing."""
+    server = RedisServer(durable=False)
+    server.start()
+    atexit.register(server.__exit__)
+    return server
+
+
+def empty_redis() -> str:
+    """Empty the shared server and return its URL. Call it once per test: it empties what the test has written too."""
+    server = shared_redis()
+    server.flush()
+    return server.url
 
 
 async def until(condition: Callable[[], object], within: float = 30.0) -> None:

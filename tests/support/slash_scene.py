@@ -11,8 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from fakeredis import FakeServer
-
 from agent_cogs.slash import SlashHandlers
 from agent_config import load_settings
 from agentic.actions.base import ActionRequest
@@ -41,7 +39,7 @@ from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.connection import RedisLink
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Command, CommandOutcome, read
-from tests.support.redis_server import PATIENT
+from tests.support.redis_server import PATIENT, empty_redis
 from tests.support.remembered import Remembered
 
 SECRET = "a-secret-of-the-settings"
@@ -232,7 +230,7 @@ class Place:
 
 @asynccontextmanager
 async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
-    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
+    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
         place = Place(link, personas, **env)
         for memory in (place.stops, place.ignores, place.orders, place.live, place.services.resets):
             memory.start()

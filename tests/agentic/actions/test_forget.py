@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.actions import forget
 from agentic.actions.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
@@ -25,7 +24,7 @@ from agentic.tools.call_log import ToolRecord, ToolRecords
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisAway, RedisLink
-from tests.support.redis_server import PATIENT, until
+from tests.support.redis_server import PATIENT, empty_redis, until
 
 NOW = 1_800_000_000.0
 LOUNGE = 10
@@ -85,7 +84,7 @@ class Machine:
 
 @pytest.fixture
 async def link() -> AsyncIterator[RedisLink]:
-    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
+    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
         yield link
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.agent.agent import ChannelInfo
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, read_begun
@@ -18,7 +17,7 @@ from agentic.personas.schedules import ActiveHours, Check, Job
 from agentic.state.turns import LastRuns
 from agentic.wire.connection import RedisLink
 from tests.support.doubles import Clock, MemoryTicks
-from tests.support.redis_server import PATIENT
+from tests.support.redis_server import PATIENT, empty_redis
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LAB = ChannelInfo(5, "lab", "science")
@@ -26,7 +25,7 @@ LAB = ChannelInfo(5, "lab", "science")
 
 @pytest.fixture
 async def link() -> AsyncIterator[RedisLink]:
-    async with RedisLink(FakeServer(), command_timeout=PATIENT) as opened:
+    async with RedisLink(empty_redis(), command_timeout=PATIENT) as opened:
         yield opened
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient
-from fakeredis import FakeServer
 from support.console import FakeChannels, client_of, console_parts
 from support.records import CHANNELS, NOW, fill
 
@@ -19,7 +18,7 @@ from agentic.console.parts import ConsoleParts, RecordFile
 from agentic.state.budgets import Caps
 from agentic.state.shared_state import Ledger
 from agentic.wire.connection import RedisLink
-from tests.support.redis_server import PATIENT
+from tests.support.redis_server import PATIENT, empty_redis
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 ODD_ID = "m 1/2?<b>&#%"
@@ -74,7 +73,7 @@ async def parts(record: RecordFile, tmp_path: Path) -> AsyncIterator[ConsolePart
         "CHANNEL_THEME_MAP": ",".join(f"{channel}:{theme}" for channel, theme in CHANNELS.items()),
         "PERSONAS_DIR": str(tmp_path / "personas"),
     }
-    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
+    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
         made = console_parts(link, environ, live=Channels(), store=record, clock=lambda: NOW)
         yield replace(made, ledger=Ledger(link, lambda: NOW, caps=Caps(all=5.0, person=1.0)))
 

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakeredis import FakeServer
 from support.console import NOWHERE, FakeChannels, client_of, console_client, console_parts, csrf
 from support.records import fill
 
@@ -25,7 +24,7 @@ from agentic.wire.connection import RedisLink
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Command, CommandOutcome, read
 from tests.agentic.conftest import running
-from tests.support.redis_server import PATIENT, until
+from tests.support.redis_server import PATIENT, empty_redis, until
 
 NOON = datetime(2027, 1, 15, 12, 0, tzinfo=UTC).timestamp()
 TODAY = "2027-01-15"
@@ -78,7 +77,7 @@ class Console:
 
 @asynccontextmanager
 async def console(answers: str | None = "started", address: Any = None) -> AsyncIterator[Console]:
-    async with RedisLink(address or FakeServer(), command_timeout=PATIENT) as link:
+    async with RedisLink(address or empty_redis(), command_timeout=PATIENT) as link:
         here = Console(link, answers)
         async with running(here.bus), client_of(here.parts) as here.client:
             yield here
@@ -196,7 +195,7 @@ async def test_an_agent_is_muted_and_is_not_asked_to_speak_meanwhile():
 
 @pytest.mark.promise(125)
 async def test_a_budget_is_raised_once_by_a_click_that_comes_twice_and_from_two_consoles():
-    server = FakeServer()
+    server = empty_redis()
     async with console(address=server) as here, console(address=server) as there:
         line = "Today's limit is $6.50 now. Tomorrow it is as before."
         both = await asyncio.gather(*(here.act("raise_budget", id="the-same-click", dollars=1.5) for _ in range(2)))

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakeredis import FakeServer
 from support.console import FakeChannels, client_of, console_parts, csrf
 
 from agentic.actions.room_create import OpenedRoom, Seat
@@ -26,7 +25,7 @@ from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Command, CommandOutcome, RoomOrder, read
 from tests.agentic.conftest import running
 from tests.support.records import fill
-from tests.support.redis_server import PATIENT
+from tests.support.redis_server import PATIENT, empty_redis
 
 MEMBERS = (RoomMember(name="ada", shown="Ada"), RoomMember(name="claude", shown="Claude"))
 ROOM = Room(
@@ -95,7 +94,7 @@ class Page:
 async def page(
     outcome: str = "room_paused", room: Room = ROOM, bots: Bots | None = None, **changes: Any
 ) -> AsyncIterator[Page]:
-    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
+    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
         bus, notes, commands = Bus(link), list[ActionNote](), list[Command]()
 
         async def obey(raw: str) -> None:
@@ -242,7 +241,7 @@ async def test_the_last_choice_by_pulls_is_explained() -> None:
         assert await console.get("/api/pulls/11") == {"choice": None}
     pull = Pull(agent="claude", strength=1.2, parts=(PullPart(why="was named", amount=1.0),), channel=0.8)
     last = Pulls(channel_id=11, conversation_id="c", at=5.0, chosen="claude", because="was named", pulls=(pull,))
-    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
+    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
         parts = console_parts(link)
         await parts.ledger.pulls.keep(last)
         async with client_of(parts) as client:

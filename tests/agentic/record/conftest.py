@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -9,19 +9,12 @@ import pytest
 from agentic.record.database import connect
 from tests.support.recording import Scene, recording
 from tests.support.records import fill
-from tests.support.redis_server import RedisServer
-
-
-@pytest.fixture(scope="session")
-def shared() -> Iterator[RedisServer]:
-    with RedisServer() as running:
-        yield running
+from tests.support.redis_server import empty_redis
 
 
 @pytest.fixture
-async def scene(shared: RedisServer, tmp_path: Path) -> AsyncIterator[Scene]:
-    shared.flush()
-    async with recording(shared.url, tmp_path / "record.db") as opened:
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with recording(empty_redis(), tmp_path / "record.db") as opened:
         yield opened
 
 

@@ -7,7 +7,6 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.record import recorder as module
 from agentic.record.database import connect_blocking
@@ -18,7 +17,7 @@ from agentic.state.turn_records import Reacted
 from agentic.wire import keys
 from agentic.wire.entries import ActionNote, ConversationNote, Phases, PostWords, ReactionNote
 from tests.support.recording import AT, at_work, quotes, recording, turn, words
-from tests.support.redis_server import until
+from tests.support.redis_server import empty_redis, shared_redis, until
 
 BEGAN = ConversationNote(id="c1", channel_id=5, theme="casual", topic="tea", started_at=AT)
 
@@ -117,14 +116,14 @@ async def test_a_file_that_its_owner_deletes_or_replaces_is_begun_again_and_catc
 
 
 @pytest.mark.promise(133)
-async def test_a_redis_that_was_emptied_is_read_on_from_its_new_beginning(scene, shared):
+async def test_a_redis_that_was_emptied_is_read_on_from_its_new_beginning(scene):
     await scene.put(turn("m1"), turn("m2"))
     async with at_work(scene.recorder()):
         await until(lambda: scene.rows("SELECT count(*) FROM turns") == [(2,)])
-        shared.flush()
+        shared_redis().flush()
         await scene.put(turn("m3"), words("m3"))
         await until(lambda: scene.rows("SELECT count(*) FROM turns") == [(3,)])
-    shared.flush()
+    shared_redis().flush()
     await scene.link.call(lambda redis: redis.xadd(keys.turns("claude"), {"record": turn("m4").to_json()}, id="5-1"))
     await scene.record()  # its clock was set back too
     assert scene.rows("SELECT id FROM turns ORDER BY seq") == [("m1",), ("m2",), ("m3",), ("m4",)]
@@ -232,7 +231,7 @@ async def test_a_disk_that_is_full_loses_nothing(scene, monkeypatch, caplog):
 
 
 async def test_it_works_on_a_redis_inside_the_process(tmp_path):
-    async with recording(FakeServer(), tmp_path / "record.db") as scene:
+    async with recording(empty_redis(), tmp_path / "record.db") as scene:
         await scene.put(turn("m1"), words("m1"))
         await scene.record()
         assert scene.rows("SELECT turn_id FROM words") == [("m1",)]

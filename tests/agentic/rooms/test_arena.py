@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.agent.agent import Agent
 from agentic.agent.options import OptionBook
@@ -33,7 +32,7 @@ from agentic.state.rooms import Arena, ArenaAnswer, Arenas
 from agentic.wire.connection import RedisLink
 from agentic.wire.entries import ContestNote
 from tests.support.agent_scene import CALL, KeptNotes, Scene
-from tests.support.redis_server import PATIENT
+from tests.support.redis_server import PATIENT, empty_redis
 
 LOUNGE, ALICE, BOB, CAROL = 100, 71, 72, 73
 ASKED = Arena(id=700, channel_id=LOUNGE, question="Why is the sky blue?", asked_by=ALICE, minutes=5, at=1000.0)
@@ -47,7 +46,7 @@ class World:
     """Discord and the clock, which outlive the process. `kill_at`: the process ends behind so many steps."""
 
     def __init__(self) -> None:
-        self.redis, self.now = FakeServer(), 1000.0
+        self.redis, self.now = empty_redis(), 1000.0
         self.messages: dict[int, str] = {}
         self.made_at: dict[int, float] = {}
         self.offered: dict[int, Sequence[str]] = {}

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import AWAY, GIVE_UP_SECONDS, NOT_OPENED, OPENED, RoomOpener
@@ -14,7 +13,7 @@ from agentic.state.rooms import Room, RoomMember, RoomOpenings
 from agentic.wire.bus import NOBODY
 from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.messages import Command
-from tests.support.redis_server import PATIENT
+from tests.support.redis_server import PATIENT, empty_redis
 
 LOUNGE, REQUEST = 10, 700
 TEXT = "Is P equal to NP?"
@@ -35,7 +34,7 @@ class World:
     """Discord, the coordinator and the clock, which outlive the process. `kill_at`: the process ends when that step is
     done, before it hears of it."""
 
-    redis: FakeServer
+    redis: str
 
     def __init__(self) -> None:
         self.messages: dict[int, str] = {}
@@ -102,8 +101,8 @@ class Openings(RoomOpenings):
 
 
 @asynccontextmanager
-async def a_world() -> AsyncIterator[tuple[World, Openings]]:
-    world, server = World(), FakeServer()
+async def a_world(url: str | None = None) -> AsyncIterator[tuple[World, Openings]]:
+    world, server = World(), url or empty_redis()
     async with RedisLink(server, command_timeout=PATIENT) as link:
         openings, world.redis = Openings(link), server
         openings.world = world
@@ -209,9 +208,9 @@ async def test_after_a_quarter_of_an_hour_it_is_given_up_with_a_line(caplog):
 
 
 @pytest.mark.promise(270)
-async def test_without_redis_nothing_is_made():
-    async with a_world() as (world, openings):
-        world.redis.connected = False
+async def test_without_redis_nothing_is_made(server):
+    async with a_world(server.url) as (world, openings):
+        server.kill()
         with pytest.raises(RedisAway):
             await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
         assert world.messages == {}

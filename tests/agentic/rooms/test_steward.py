@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.closing import RoomCloser
@@ -25,7 +24,7 @@ from agentic.wire.connection import RedisLink
 from agentic.wire.entries import ContestNote
 from agentic.wire.messages import Command, RoomNotice
 from tests.support.agent_scene import KeptNotes
-from tests.support.redis_server import PATIENT, until
+from tests.support.redis_server import PATIENT, empty_redis, until
 
 LOUNGE, THREAD = 5, 50
 ROOM = Room(
@@ -67,7 +66,7 @@ class World:
     before it hears of it."""
 
     def __init__(self) -> None:
-        self.redis, self.room, self.now = FakeServer(), ROOM, 1000.0
+        self.redis, self.room, self.now = empty_redis(), ROOM, 1000.0
         self.thread: list[str] = []
         self.channel: list[str] = []
         self.said_at: dict[str, float] = {}  # the newest of each first line

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.rooms.threads import ThreadWatch
 from agentic.services.discord.room_threads import ThreadNow
@@ -14,7 +13,7 @@ from agentic.state.rooms import Room, RoomMarks, RoomStore
 from agentic.wire.bus import NOBODY
 from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.messages import Command
-from tests.support.redis_server import PATIENT
+from tests.support.redis_server import PATIENT, empty_redis
 from tests.support.slash_scene import GUILD, LOUNGE, THREAD, a_room, write_room
 
 OTHER = THREAD + 1
@@ -51,7 +50,7 @@ class Scene:
 
 @asynccontextmanager
 async def a_watch(*rooms: Room) -> AsyncIterator[Scene]:
-    async with RedisLink(FakeServer(), command_timeout=PATIENT) as link:
+    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
         for room in rooms or (a_room(),):
             await write_room(link, room)
         yield Scene(link)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.state.context import WINDOW_SECONDS, ContextWindows
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink
+from tests.support.redis_server import RedisServer
 
 STATE = {"first": 1_200_000_000_000_000_001, "cut_at": 1.5, "marker": None}
 
@@ -26,10 +26,9 @@ async def test_what_cannot_be_read_counts_as_none(link: RedisLink, text: str) ->
     assert await ContextWindows(link).kept("claude", 7, "recent") is None
 
 
-async def test_redis_away_is_no_error() -> None:
-    server = FakeServer()
-    async with RedisLink(server) as link:
-        server.connected = False
+async def test_redis_away_is_no_error(server: RedisServer) -> None:
+    async with RedisLink(server.url) as link:
+        server.kill()
         windows = ContextWindows(link)
         await windows.keep("claude", 7, "recent", STATE)
         assert await windows.kept("claude", 7, "recent") is None

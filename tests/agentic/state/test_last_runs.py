@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.state.posts import ReplayGuard
 from agentic.state.turns import MAX_FIELDS, LastRuns, Turns
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink
+from tests.support.redis_server import RedisServer
 
 
 @pytest.mark.promise(110)
@@ -94,16 +94,15 @@ async def test_fields_that_nobody_knows_go_when_there_are_too_many(link: RedisLi
     assert await ticks.load("claude") == {"heartbeat:3": 1.0}
 
 
-async def test_while_redis_is_away_the_holder_goes_on_and_nothing_is_repeated_after_it() -> None:
-    server = FakeServer()
-    async with RedisLink(server, probe_every=0.001) as link:
+async def test_while_redis_is_away_the_holder_goes_on_and_nothing_is_repeated_after_it(server: RedisServer) -> None:
+    async with RedisLink(server.url, probe_every=0.001) as link:
         ticks = LastRuns(link)
         await ticks.run("claude", "a", 100.0)
-        server.connected = False
+        server.kill()
         assert await ticks.run("claude", "a", 160.0)
         assert await ticks.run("claude", "a", 220.0)
         assert ticks.last("claude", "a") == 220.0
-        server.connected = True
+        server.start()
         await link.present.wait()
         assert await ticks.run("claude", "a", 280.0)
         assert await LastRuns(link).load("claude") == {"a": 280.0}

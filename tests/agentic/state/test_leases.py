@@ -4,13 +4,12 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.state.leases import Lease, steady_clock
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.doubles import settle
-from tests.support.redis_server import RedisServer, until
+from tests.support.redis_server import RedisServer, empty_redis, until
 
 KEY = keys.owner("claude")
 
@@ -123,7 +122,7 @@ class Cut(RedisLink):
 
 @pytest.fixture
 async def cuttable():
-    async with Cut(FakeServer()) as link:
+    async with Cut(empty_redis()) as link:
         yield link
 
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.state.posts import INSTRUCTED_SECONDS, MAX_POSTS, InstructedPosts
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisLink
+from tests.support.redis_server import RedisServer
 
 
 async def ended(
@@ -49,10 +49,9 @@ async def test_a_foreign_value_under_the_name_stops_no_turn_from_ending(link: Re
     assert await InstructedPosts(link).read(7) == {5: False}
 
 
-async def test_without_redis_a_process_knows_its_own() -> None:
-    server = FakeServer()
-    server.connected = False
-    async with RedisLink(server) as away:
+async def test_without_redis_a_process_knows_its_own(server: RedisServer) -> None:
+    server.kill()
+    async with RedisLink(server.url) as away:
         ledger = Ledger(away)
         await ended(ledger, 7, (5,))
         assert await ledger.instructed_posts.read(7) == {5: False}

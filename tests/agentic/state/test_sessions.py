@@ -3,13 +3,12 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from fakeredis import FakeServer
-
 from agentic.state.context import RESET_SECONDS, SESSION_SECONDS, Resets, Sessions
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.doubles import until
+from tests.support.redis_server import empty_redis
 
 LOUNGE, DEBATE = 10, 11
 
@@ -38,7 +37,7 @@ def gone(link, monkeypatch):
 
 
 async def test_a_session_is_kept_for_a_month_over_restarts_and_dropped():
-    server = FakeServer()
+    server = empty_redis()
     async with RedisLink(server) as link:
         await Sessions(link).keep("claude", LOUNGE, {"id": "a", "read": 3})
         assert 0 < await link.commands.ttl(keys.session("claude", LOUNGE)) <= SESSION_SECONDS
@@ -51,14 +50,14 @@ async def test_a_session_is_kept_for_a_month_over_restarts_and_dropped():
 
 
 async def test_what_cannot_be_read_is_no_session():
-    async with RedisLink(FakeServer()) as link:
+    async with RedisLink(empty_redis()) as link:
         for text in ("{", "[1]", "7"):
             await link.commands.set(keys.session("claude", LOUNGE), text)
             assert await Sessions(link).read("claude", LOUNGE) is None
 
 
 async def test_while_redis_is_away_a_process_knows_its_own_sessions(monkeypatch):
-    async with RedisLink(FakeServer()) as link:
+    async with RedisLink(empty_redis()) as link:
         sessions = Sessions(link)
         await sessions.keep("claude", DEBATE, {"id": "old"})
         gone(link, monkeypatch)
@@ -70,7 +69,7 @@ async def test_while_redis_is_away_a_process_knows_its_own_sessions(monkeypatch)
 
 
 async def test_every_process_hears_of_a_reset_and_one_that_comes_later_reads_it():
-    server = FakeServer()
+    server = empty_redis()
     async with a_process(server) as (link, here), a_process(server) as (_, there):
         assert await there.since("claude", LOUNGE) == 0
         await Sessions(link).keep("claude", LOUNGE, {"id": "a"})
@@ -85,7 +84,7 @@ async def test_every_process_hears_of_a_reset_and_one_that_comes_later_reads_it(
 
 
 async def test_redis_is_asked_once_for_a_channel(monkeypatch):
-    async with a_process(FakeServer()) as (link, resets):
+    async with a_process(empty_redis()) as (link, resets):
         assert await resets.since("claude", LOUNGE) == 0
         gone(link, monkeypatch)
         assert await resets.since("claude", LOUNGE) == 0
@@ -93,7 +92,7 @@ async def test_redis_is_asked_once_for_a_channel(monkeypatch):
 
 
 async def test_an_old_notice_does_not_bring_back_what_was_cut():
-    async with a_process(FakeServer()) as (_, resets):
+    async with a_process(empty_redis()) as (_, resets):
         await resets.reset(("claude",), LOUNGE, 77)
         resets._on_notice('{"protocol_version": 1, "channel_id": 10, "message_id": 5, "agents": ["claude"]}')
         resets._on_notice('{"protocol_version": 1, "channel_id": "x"}')

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from fakeredis import FakeServer
 
 from agentic.state.context import MAX_MESSAGES, Summaries, Summary
 from agentic.state.context import SUMMARY_SECONDS as KEEP_SECONDS
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink
+from tests.support.redis_server import RedisServer
 
 FIRST = Summary(text="Ada doubts it.", first=10, upto=30, messages=(10, 20, 30), people=frozenset({7}))
 NEXT = FIRST.model_copy(update={"text": "Ada concedes.", "upto": 60})
@@ -86,13 +86,12 @@ async def test_what_cannot_be_read_counts_as_none(link: RedisLink, text: str) ->
     assert await Summaries(link).read(1) is None
 
 
-async def test_while_redis_is_away_the_last_one_read_is_shown_and_none_is_made() -> None:
-    server = FakeServer()
-    async with RedisLink(server) as link:
+async def test_while_redis_is_away_the_last_one_read_is_shown_and_none_is_made(server: RedisServer) -> None:
+    async with RedisLink(server.url) as link:
         summaries = Summaries(link)
         await made(summaries, FIRST)
         await summaries.read(1)
-        server.connected = False
+        server.kill()
         assert await summaries.read(1) == FIRST
         assert await summaries.claim(1, FIRST) is None
         assert not await summaries.keep(1, "token", NEXT)
