@@ -93,7 +93,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "tests.benchmarks",
     ),
     "redis": ("agentic.wire", "agentic.state", "agentic.record.stream_reader", "tests.benchmarks"),
-    "fakeredis": ("agentic.wire",),
     # xAI speaks through openai's package
     "openai": (*(f"agentic.llm.providers.{name}" for name in ("openai", "grok", "compatible")), "tests.benchmarks"),
     "anthropic": (*(f"agentic.llm.providers.{name}" for name in ("anthropic", "bedrock")), "tests.benchmarks"),

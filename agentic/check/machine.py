@@ -25,8 +25,8 @@ from agentic.tools.own_tools import NAME as MEMORY
 from agentic.tools.own_tools import RECALL_NAME as RECALL
 from agentic.tools.toolset import NAMES
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
-from agentic.wire.server import OLDEST, RedisPlace, locate_redis
+from agentic.wire.connection import RedisAway, RedisLink, RedisStartError
+from agentic.wire.server import MIN_VERSION, RedisPlace, locate_redis
 
 TOOLS = (*NAMES, MEMORY, RECALL, *FILE_TOOLS)
 CONFIG_FILES = ("shared.yaml", "endpoints.yaml", "mcp.yaml")
@@ -146,7 +146,7 @@ return redis.call('del', KEYS[1])
 
 
 async def check_redis(settings: Settings, found: Findings, *, use_default_redis: bool) -> None:
-    """Open Redis as a start would: start and stop a private server, or join a running one."""
+    """Open Redis as a start would: start and stop an embedded server, or join a running one."""
     try:
         async with (
             locate_redis(
@@ -158,16 +158,14 @@ async def check_redis(settings: Settings, found: Findings, *, use_default_redis:
             RedisLink(place.address) as link,
         ):
             await _check_server(place, link, found, "" if settings.redis_url else " (REDIS_URL is not set)")
+    except RedisStartError as error:
+        found.wrong("Redis", "none can be used", str(error))
     except RedisAway as away:
         advice = "start that server, or correct REDIS_URL" if settings.redis_url else "read its log"
         found.wrong("Redis", f"cannot be used: {away}", advice)
 
 
 async def _check_server(place: RedisPlace, link: RedisLink, found: Findings, origin: str) -> None:
-    if not isinstance(place.address, str):
-        await link.script(_TRY, [keys.COORDINATOR_CHECK])
-        found.warn("Redis", place.description, "install redis-server or valkey, or set REDIS_URL")
-        return
     info = await link.call(lambda redis: redis.info())
     if info.get("redis_mode") == "cluster":
         found.wrong("Redis", f"{place.description} is a cluster", "its scripts need a server without cluster mode")
@@ -178,8 +176,8 @@ async def _check_server(place: RedisPlace, link: RedisLink, found: Findings, ori
         when = f"at {limit // 1024**2} MB" if limit else "once it has a maxmemory"
         found.warn("Redis", f"it deletes keys {when} (maxmemory-policy {policy})", "set maxmemory-policy noeviction")
     version = str(info.get("redis_version", "0"))
-    if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < MIN_VERSION:
+        oldest = ".".join(map(str, MIN_VERSION))
         found.wrong("Redis", f"{place.description} is version {version}", f"{oldest} or newer is needed")
     else:
         found.ok("Redis", f"{place.description}, version {version}{origin}")

@@ -227,7 +227,7 @@ def _keep_files_private() -> None:
 
 
 def _make_data_dir(settings: Settings) -> None:
-    """Create the folder for the log and the private Redis, which would fail later and less clearly.
+    """Create the folder for the log and the embedded Redis, which would fail later and less clearly.
 
     Raises SettingsError.
     """

@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
@@ -34,9 +34,6 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from agentic.process.tasks import Sleep
-
-if TYPE_CHECKING:
-    from fakeredis import FakeServer
 
 D = TypeVar("D")
 P = ParamSpec("P")
@@ -68,18 +65,18 @@ class RedisAddressError(Exception):
 
 
 class RedisStartError(Exception):
-    """The private Redis could not be started; the text says why and where its log is."""
+    """The embedded Redis could not be started; the text says why and where its log is."""
 
 
 class RedisLink:
     """Two clients made from one address (a `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://` or `unix://`
-    URL, or a fakeredis server).
+    URL).
 
     Use as `async with RedisLink(address) as link`. Nothing is sent before the first command.
     """
 
     def __init__(
-        self, address: str | FakeServer, *, command_timeout: float = COMMAND_TIMEOUT, probe_every: float = PROBE_EVERY
+        self, address: str, *, command_timeout: float = COMMAND_TIMEOUT, probe_every: float = PROBE_EVERY
     ) -> None:
         self.commands = _client(address)
         self.subscriber = _client(address)
@@ -270,31 +267,27 @@ def or_default(value: D, what: str) -> Callable[[Method[P, T]], Method[P, T | D]
     return decorate
 
 
-def _client(address: str | FakeServer) -> Redis:
+def _client(address: str) -> Redis:
     # No socket_timeout: redis-py implements it by asyncio.wait_for, which on Python 3.11 may swallow a cancellation.
-    # Foreign bytes on a channel are a bad message, not a reason to lose the connection.
-    options: dict[str, Any] = {
-        "decode_responses": True,
-        "encoding_errors": "replace",
-        "socket_timeout": None,
-        "socket_connect_timeout": CONNECT_TIMEOUT,
-        "retry": Retry(NoBackoff(), 0),
-    }
-    if isinstance(address, str):
-        options["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
-        # Without driver_info=None every connection would read this package's metadata and tell it to the server.
-        options["driver_info"] = None
-        try:
-            make = sentinel_client if urlsplit(address).scheme in SCHEMES else Redis.from_url
-            client = make(address, **options)
-            # so that options after the ? fail here and not at first use
-            client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
-        except (ValueError, TypeError, RedisError):
-            raise RedisAddressError("an option of the address, after the ?, is not one of redis-py's") from None
-        return client
-    from fakeredis import FakeAsyncRedis  # only where no server could be found
-
-    return cast(Redis, FakeAsyncRedis(server=address, **options))
+    # Foreign bytes on a channel are a bad message, not a reason to lose the connection. Without driver_info=None every
+    # connection would read this package's metadata and tell it to the server.
+    make = sentinel_client if urlsplit(address).scheme in SCHEMES else Redis.from_url
+    try:
+        client = make(
+            address,
+            decode_responses=True,
+            encoding_errors="replace",
+            socket_timeout=None,
+            socket_connect_timeout=CONNECT_TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
+            maint_notifications_config=MaintNotificationsConfig(enabled=False),
+            driver_info=None,
+        )
+        # so that options after the ? fail here and not at first use
+        client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+    except (ValueError, TypeError, RedisError):
+        raise RedisAddressError("an option of the address, after the ?, is not one of redis-py's") from None
+    return client
 
 
 def sentinel_client(address: str, **options: Any) -> Redis:

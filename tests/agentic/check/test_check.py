@@ -385,7 +385,7 @@ async def test_without_an_address_the_check_says_which_redis_a_start_would_use(t
     async with stage(tmp_path) as set_up:
         del set_up.environ["REDIS_URL"]
         assert await set_up.check() == 0
-        assert f"private Redis under {tmp_path / 'data'}" in set_up.section("Shared")
+        assert f"embedded Redis under {tmp_path / 'data'}" in set_up.section("Shared")
         assert "REDIS_URL is not set" in set_up.section("Shared")
 
 

